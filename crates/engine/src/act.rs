@@ -4,10 +4,10 @@
 
 use super::calibrate::Calibration;
 use super::clock::{self, Clock};
-use super::drive::{self, Drive, Work};
-use super::error::Error;
+use super::drive::{Drive, Work};
+use super::error::{Error, Result};
 use super::job::{Bound, Rate, Warmup};
-use super::outcome::{Outcome, Shape};
+use super::outcome::Outcome;
 use super::pace;
 use super::schedule::Schedule;
 use super::tally::{Kind, Recorder};
@@ -27,7 +27,7 @@ pub trait Actor: Sync {
     ///
     /// # Errors
     /// If the thread cannot get a resource it requires.
-    fn own(&self, thread: u32) -> Result<Self::Own, Error>;
+    fn own(&self, thread: u32) -> Result<Self::Own>;
 
     /// Draws the next operation. The engine measures this cost separately, as the generator's.
     fn draw(&self, own: &mut Self::Own) -> Self::Request;
@@ -36,7 +36,7 @@ pub trait Actor: Sync {
     ///
     /// # Errors
     /// The first that fails ends the load.
-    fn act(&self, own: &mut Self::Own, request: Self::Request) -> Result<usize, Error>;
+    fn act(&self, own: &mut Self::Own, request: Self::Request) -> Result<usize>;
 }
 
 /// How an actor is driven.
@@ -60,48 +60,23 @@ pub struct Acting<'a> {
 ///
 /// # Errors
 /// What could not be had before the start, or the first operation that failed.
-pub fn run<A: Actor>(acting: &Acting, actor: &A) -> Result<Outcome, Error> {
+pub fn run<A: Actor>(acting: &Acting, actor: &A) -> Result<Outcome> {
     let kinds: Vec<Kind> = acting.kinds.iter().map(|&name| Kind { name, bytes: 0, used: true }).collect();
-    let interval_ns = u64::from(acting.interval_ms.max(1)) * 1_000_000;
-    let chosen = clock::choose();
-    let calibration = Calibration {
-        clock: chosen.name().into(),
-        clock_ns: chosen.cost_ns,
-        generator_ns: drawing_ns(actor)? + 2.0 * chosen.cost_ns,
-        ring_nop_ns: None,
-    };
-    let (at_most_ns, operations) = match acting.bound {
-        Bound::Seconds(seconds) | Bound::Steady { at_most_s: seconds } => {
-            (Some((seconds * 1e9) as u64), None)
-        }
-        Bound::Operations(operations) | Bound::Bytes(operations) => (None, Some(operations)),
-    };
+    let calibration = Calibration::of(drawing_ns(actor)? + 2.0 * clock::choose().cost_ns);
     let drive = Drive {
         threads: acting.threads,
         kinds: &kinds,
-        interval_ns,
-        at_most_ns,
-        operations,
-        until_steady: matches!(acting.bound, Bound::Steady { .. }),
-        open_loop: acting.rate.is_some(),
-    };
-    let collected = drive::drive(&drive, &Stage { actor, acting }, &mut |_| {})?;
-    let shape = Shape {
-        kinds: &kinds,
+        interval_ms: acting.interval_ms.max(1),
+        bound: acting.bound,
         // These loads measure how a cache fills and ages, so the start counts.
         warmup: Warmup::None,
-        bound: acting.bound,
-        interval_ns,
-        open_loop: acting.rate.is_some(),
+        rate: acting.rate,
     };
-    let mut outcome = Outcome::new(&shape, collected, calibration);
-    outcome.asked_per_s = acting.rate.map(|rate| rate.per_s);
-    outcome.arrivals = acting.rate.map(|rate| rate.arrivals);
-    Ok(outcome)
+    Outcome::of(&drive, &Stage { actor, acting }, calibration, &mut |_| {})
 }
 
 /// Nanoseconds that drawing a request takes: the best of three rounds, because only disturbances slow it down.
-fn drawing_ns<A: Actor>(actor: &A) -> Result<f64, Error> {
+fn drawing_ns<A: Actor>(actor: &A) -> Result<f64> {
     let mut own = actor.own(u32::MAX)?;
     let mut round = || {
         let begun = Instant::now();
@@ -121,65 +96,32 @@ struct Worker<O> {
     schedule: Option<Schedule>,
 }
 
-impl<A: Actor> Work for Stage<'_, A> {
-    type Worker<'h>
-        = Worker<A::Own>
-    where
-        Self: 'h;
+impl<'a, A: Actor> Work<'a> for Stage<'_, A> {
+    type Worker = Worker<A::Own>;
 
-    fn prepare(&self, thread: u32) -> Result<Worker<A::Own>, Error> {
+    fn prepare(&self, thread: u32) -> Result<Worker<A::Own>> {
         let acting = self.acting;
         let schedule = acting.rate.map(|rate| Schedule::new(rate, acting.threads, thread, acting.seed));
         Ok(Worker { own: self.actor.own(thread)?, schedule })
     }
 
-    fn work<C: Clock>(
-        &self,
-        worker: &mut Worker<A::Own>,
-        recorder: &mut Recorder,
-        clock: C,
-    ) -> Result<(), Error> {
-        let scale = recorder.times.scale;
+    fn work<C: Clock>(&self, worker: &mut Worker<A::Own>, recorder: &mut Recorder, clock: C) -> Result {
         loop {
             let claimed = recorder.claim();
             if claimed == 0 {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let Some((start, intended)) = begin(&mut worker.schedule, recorder, clock) else {
-                    return Ok(());
-                };
+                let begun = pace::begin(&mut worker.schedule, recorder, clock);
+                let Some((start, intended)) = begun else { return Ok(()) };
                 let request = self.actor.draw(&mut worker.own);
                 let kind = self.actor.act(&mut worker.own, request)?;
-                let end = clock.now();
-                let turned = end >= recorder.boundary && !recorder.turn(end);
-                let lane = &mut recorder.tally.lanes[kind];
-                lane.raw.record(scale.ns(end.saturating_sub(start)));
-                if worker.schedule.is_some() {
-                    lane.corrected.record(scale.ns(end.saturating_sub(intended)));
-                }
-                if turned {
+                if !recorder.count(kind, start, intended, clock.now()) {
                     return Ok(());
                 }
             }
         }
     }
-
-    fn finish(&self, _: Worker<A::Own>) -> Result<u64, Error> {
-        Ok(0)
-    }
-}
-
-/// Waits until the next operation of an open loop is due. Returns the actual and the intended start; none if the
-/// run ended meanwhile.
-fn begin<C: Clock>(schedule: &mut Option<Schedule>, recorder: &mut Recorder, clock: C) -> Option<(u64, u64)> {
-    let now = clock.now();
-    let Some(schedule) = schedule else { return Some((now, now)) };
-    let due = recorder.times.start.saturating_add(recorder.times.scale.ticks(schedule.due_ns()));
-    schedule.advance();
-    let start = pace::wait_until(due, recorder, clock)?;
-    // A worker that woke up late was delayed by the scheduler, not by the measured operation.
-    Some((start, if now < due { start } else { due }))
 }
 
 #[cfg(test)]

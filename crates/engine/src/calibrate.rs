@@ -1,18 +1,16 @@
 //! What the generator itself costs, measured in every run.
 
-use super::check_signals;
 use super::clock::{self, Clock, Monotonic};
-use super::error::Error;
+use super::device::Null;
+use super::error::{Error, Result};
 use super::files::Layout;
 use super::job::{Content, Engine, Job};
+use super::load::Load;
 use super::ring::Ring;
-use super::ring_loop;
 use super::stream::Op;
 use super::tally::{Budget, Kind, Recorder, Tally, Times};
-use super::worker::Load;
+use super::{one, ring_loop};
 use serde::{Deserialize, Serialize};
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 
 /// Operations of one round; the best of three counts, because only disturbances make a round slower.
 const ROUND: u64 = 20_000;
@@ -37,6 +35,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
+    /// Of a generator whose cost was measured by the clock in use.
+    pub(crate) fn of(generator_ns: f64) -> Calibration {
+        let chosen = clock::choose();
+        Calibration { clock: chosen.name().into(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
+    }
+
     /// What one operation costs beyond the work asked for, in nanoseconds.
     pub fn cost_ns(&self) -> f64 {
         self.generator_ns + self.ring_nop_ns.unwrap_or(0.0)
@@ -47,49 +51,43 @@ impl Calibration {
 ///
 /// # Errors
 /// Where buffers or a ring cannot be had.
-pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration, Error> {
+pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
     // One thread alone: an open loop would wait, verification needs files.
     let alone = Job { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let chosen = clock::choose();
-    let generator_ns = best(&alone, layout, false)?;
-    let ring_nop_ns = match job.engine {
-        Engine::IoUring => Some(best(&alone, layout, true)?),
-        _ => None,
-    };
-    Ok(Calibration { clock: chosen.name().into(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns })
+    let mut found = Calibration::of(best(&alone, layout, false)?);
+    if job.engine == Engine::IoUring {
+        found.ring_nop_ns = Some(best(&alone, layout, true)?);
+    }
+    Ok(found)
 }
 
-fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64, Error> {
+/// Nanoseconds an operation in the best round.
+fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
-        best = best.min(round(job, layout, nop)?);
+        best = best.min(match clock::choose().tsc {
+            Some(tsc) => round(job, layout, nop, tsc)?,
+            None => round(job, layout, nop, Monotonic)?,
+        });
     }
     Ok(best)
 }
 
-/// Nanoseconds an operation in one round.
-fn round(job: &Job, layout: Layout, nop: bool) -> Result<f64, Error> {
-    match clock::choose().tsc {
-        Some(tsc) => round_by(job, layout, nop, tsc),
-        None => round_by(job, layout, nop, Monotonic),
-    }
+/// Before the first operation a signal ends a load without figures.
+pub fn check_signals() -> Result {
+    fsarena_sys::cancel::check().map_err(|_| Error::Resource {
+        what: "the load was not begun".into(),
+        source: std::io::ErrorKind::Interrupted.into(),
+        advice: "",
+    })
 }
 
-fn round_by<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64, Error> {
+fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
     let scale = clock::choose().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
-    let load = Load {
-        job,
-        layout,
-        paths: &[],
-        files: &[],
-        mappings: None,
-        counter: AtomicU64::new(0),
-        ring_use: Mutex::new(None),
-        verified: AtomicU64::new(0),
-    };
+    let load = Load::new(job, layout, &[], &[], None);
     let mut worker = load.worker(0)?;
     if nop {
         worker.ring = Some(Ring::new(job, &[], &mut worker.slots)?);
@@ -102,7 +100,7 @@ fn round_by<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<
     let begun = clock.now();
     match nop {
         true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
-        false => load.work_on_nothing(&mut worker, &mut recorder, clock)?,
+        false => one::run(&load, &mut worker, &mut recorder, &Null, clock)?,
     }
     Ok(scale.ns(clock.now() - begun) as f64 / operations as f64)
 }

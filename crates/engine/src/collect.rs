@@ -1,8 +1,9 @@
 //! From the tallies of all workers to the series of intervals.
 
+use super::histogram::{Sparse, histogram, quantiles, sparse};
+use super::series::Stretch;
 use super::steady::{self, Assessment};
-use super::tally::{Cpu, DIGITS, Kind, LONGEST_NS, Message, Tally};
-use crate::series::{Sparse, Stretch, sparse};
+use super::tally::{Counted, Cpu, Kind, Tally};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,20 +65,15 @@ struct Growing {
     cpu: Cpu,
 }
 
-/// An empty histogram of the engine's bounds.
-pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are sound")
-}
-
-/// The latencies within which these shares of all lie, the shares in ascending order: one walk through 25,000 buckets.
-pub fn quantiles<const N: usize>(of: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
-    let mut found = of.value_at_quantiles(shares);
-    shares.map(|_| found.next().expect("the shares ascend"))
-}
-
-/// An empty histogram, of hardly any memory where nothing will be counted in it.
-fn histogram_if(used: bool) -> Histogram<u64> {
-    if used { histogram() } else { Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound") }
+impl Growing {
+    /// Histograms of the kinds in use. Others take hardly any memory: nothing will be counted in them.
+    fn new(kinds: &[Kind], raw: bool, corrected: bool) -> Growing {
+        let small = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
+        let [raw, corrected] = [raw, corrected].map(|counted| {
+            kinds.iter().map(|kind| if counted && kind.used { histogram() } else { small() }).collect()
+        });
+        Growing { raw, corrected, cpu: Cpu::default() }
+    }
 }
 
 /// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
@@ -117,13 +113,10 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes in what a worker counted; gives the number of intervals that this finished.
-    pub fn take(&mut self, message: Message) -> usize {
-        let Message::Counted { thread, interval, next, mut tally, cpu } = message;
-        let growing = self.growing.entry(interval).or_insert_with(|| Growing {
-            raw: self.kinds.iter().map(|kind| histogram_if(kind.used)).collect(),
-            corrected: self.kinds.iter().map(|kind| histogram_if(kind.used && self.open_loop)).collect(),
-            cpu: Cpu::default(),
-        });
+    pub fn take(&mut self, counted: Counted) -> usize {
+        let Counted { thread, interval, next, mut tally, cpu } = counted;
+        let new = || Growing::new(self.kinds, true, self.open_loop);
+        let growing = self.growing.entry(interval).or_insert_with(new);
         growing.cpu.user_ns += cpu.user_ns;
         growing.cpu.system_ns += cpu.system_ns;
         for (number, lane) in tally.lanes.iter().enumerate() {
@@ -145,32 +138,19 @@ impl<'a> Collector<'a> {
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
         for index in before as u32..limit.min(last) {
             let growing = self.growing.remove(&index);
+            let growing = growing.unwrap_or_else(|| Growing::new(self.kinds, false, false));
             self.finished.push(self.finish(index, growing));
         }
         self.finished.len() - before
     }
 
-    fn finish(&self, index: u32, growing: Option<Growing>) -> Finished {
-        let nothing = || self.kinds.iter().map(|_| vec![]).collect();
-        let Some(growing) = growing else {
-            let interval = self.interval(index, &[], &histogram());
-            return Finished { interval, raw: nothing(), corrected: nothing(), cpu: Cpu::default() };
-        };
+    fn finish(&self, index: u32, Growing { raw, corrected, cpu }: Growing) -> Finished {
         let mut all = histogram();
-        for part in &growing.raw {
+        for part in &raw {
             all.add(part).expect("all histograms of the engine have the same bounds");
         }
-        Finished {
-            interval: self.interval(index, &growing.raw, &all),
-            raw: growing.raw.iter().map(sparse).collect(),
-            corrected: growing.corrected.iter().map(sparse).collect(),
-            cpu: growing.cpu,
-        }
-    }
-
-    fn interval(&self, index: u32, parts: &[Histogram<u64>], all: &Histogram<u64>) -> Interval {
-        let bytes = parts.iter().zip(self.kinds).map(|(part, kind)| part.len() * kind.bytes).sum();
-        let [latency_p50_ns, latency_p99_ns, latency_p999_ns] = quantiles(all, [0.5, 0.99, 0.999]);
+        let bytes = raw.iter().zip(self.kinds).map(|(part, kind)| part.len() * kind.bytes).sum();
+        let [latency_p50_ns, latency_p99_ns, latency_p999_ns] = quantiles(&all, [0.5, 0.99, 0.999]);
         let mut interval = Interval {
             index,
             start_s: f64::from(index) * self.interval_s,
@@ -184,18 +164,15 @@ impl<'a> Collector<'a> {
             latency_p999_ns,
         };
         interval.last(self.interval_s);
-        interval
+        let [raw, corrected] = [raw, corrected].map(|all| all.iter().map(sparse).collect());
+        Finished { interval, raw, corrected, cpu }
     }
 
     /// What the series of operations a second says of warm-up and steadiness.
     pub fn assess(&self) -> Assessment {
-        let series: Vec<f64> = self
-            .finished
-            .iter()
-            .filter(|one| one.interval.length_s >= 0.5 * self.interval_s)
-            .map(|one| one.interval.iops_per_s)
-            .collect();
-        steady::assess(&series)
+        let intervals = self.finished.iter().map(|one| &one.interval);
+        let whole = intervals.filter(|one| one.length_s >= 0.5 * self.interval_s);
+        steady::assess(&whole.map(|one| one.iops_per_s).collect::<Vec<_>>())
     }
 
     /// Whether all workers have ended.
@@ -238,11 +215,11 @@ mod tests {
     const KINDS: [Kind; 2] =
         [Kind { name: "read", bytes: 4096, used: true }, Kind { name: "sync", bytes: 0, used: true }];
 
-    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Message {
+    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Counted {
         let mut tally = Tally::new(&KINDS, false);
         latencies.iter().for_each(|&ns| tally.lanes[0].raw.record(ns));
         syncs.iter().for_each(|&ns| tally.lanes[1].raw.record(ns));
-        Message::Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
+        Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
     }
 
     fn collector() -> Collector<'static> {

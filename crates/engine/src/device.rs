@@ -2,6 +2,7 @@
 
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
+use std::io;
 
 /// Moves blocks. The hot loop is compiled for each implementation.
 pub trait Device: Sync {
@@ -83,4 +84,27 @@ impl Device for Calls<'_> {
 /// The error of the system call.
 pub fn sync(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
     if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
+}
+
+/// Checks that a whole block was moved.
+///
+/// # Errors
+/// The system's word, or that the block was cut short.
+#[inline(always)]
+pub fn whole(moved: Result<usize, Errno>, block: usize) -> io::Result<()> {
+    match moved {
+        Ok(bytes) if bytes == block => Ok(()),
+        moved => Err(partly(moved, block)),
+    }
+}
+
+#[cold]
+fn partly(moved: Result<usize, Errno>, block: usize) -> io::Error {
+    match moved {
+        Ok(bytes) => io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("only {bytes} of {block} bytes were moved; the file may be shorter than it was, or full"),
+        ),
+        Err(error) => error.into(),
+    }
 }

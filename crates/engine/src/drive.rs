@@ -1,10 +1,11 @@
 //! Starts workers together, collects what they count, and ends them.
 
-use super::clock::{self, Clock, Monotonic, Scale};
+use super::clock::{self, Clock, Monotonic};
 use super::collect::{Collector, Finished, Interval};
-use super::error::Error;
+use super::error::{Error, Result};
+use super::job::{Bound, Rate, Warmup};
 use super::steady::Assessment;
-use super::tally::{Budget, Cpu, Kind, Link, Message, Recorder, Tally, Times};
+use super::tally::{Budget, Counted, Cpu, Kind, Link, Recorder, Tally, Times};
 use fsarena_sys::cancel;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,52 +15,70 @@ use std::sync::{Condvar, Mutex};
 const STACK_BYTES: usize = 256 << 10;
 
 /// Settings common to all kinds of load.
+#[derive(Clone, Copy)]
 pub struct Drive<'a> {
     /// Number of workers.
     pub threads: u32,
     /// Kinds of operations.
     pub kinds: &'a [Kind],
+    /// Milliseconds of an interval.
+    pub interval_ms: u32,
+    /// When the load ends. One bounded by work detects no warm-up.
+    pub bound: Bound,
+    /// The warm-up that the outcome leaves out.
+    pub warmup: Warmup,
+    /// An open loop, whose latencies are corrected too; a closed one where absent.
+    pub rate: Option<Rate>,
+}
+
+impl Drive<'_> {
     /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
+    pub fn interval_ns(&self) -> u64 {
+        u64::from(self.interval_ms) * 1_000_000
+    }
+
     /// The longest that the load may take, in nanoseconds.
-    pub at_most_ns: Option<u64>,
-    /// Operations that bound it.
-    pub operations: Option<u64>,
-    /// Whether it ends as soon as it is steady.
-    pub until_steady: bool,
-    /// Whether latencies are corrected too.
-    pub open_loop: bool,
+    fn at_most_ns(&self) -> Option<u64> {
+        match self.bound {
+            Bound::Seconds(seconds) | Bound::Steady { at_most_s: seconds } => Some((seconds * 1e9) as u64),
+            Bound::Operations(_) | Bound::Bytes(_) => None,
+        }
+    }
+
+    /// Operations that bound it. Of what moves no bytes, each counts as one.
+    fn operations(&self) -> Option<u64> {
+        match self.bound {
+            Bound::Operations(operations) => Some(operations),
+            Bound::Bytes(bytes) => Some(bytes.div_ceil(self.kinds[0].bytes.max(1))),
+            Bound::Seconds(_) | Bound::Steady { .. } => None,
+        }
+    }
 }
 
 /// The work of a load's threads.
-pub trait Work: Sync {
+pub trait Work<'a>: Sync {
     /// The private state of a worker.
-    type Worker<'h>
-    where
-        Self: 'h;
+    type Worker;
 
     /// Creates that state, in the worker's thread, before any worker starts.
     ///
     /// # Errors
     /// If the worker cannot get a resource it requires.
-    fn prepare(&self, thread: u32) -> Result<Self::Worker<'_>, Error>;
+    fn prepare(&'a self, thread: u32) -> Result<Self::Worker>;
 
     /// Performs operations and counts them until the recorder ends the run.
     ///
     /// # Errors
     /// The first operation that failed.
-    fn work<'h, C: Clock>(
-        &'h self,
-        worker: &mut Self::Worker<'h>,
-        recorder: &mut Recorder,
-        clock: C,
-    ) -> Result<(), Error>;
+    fn work<C: Clock>(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result;
 
     /// Ends the work, outside the measured time. Returns the number of final syncs.
     ///
     /// # Errors
     /// The first that failed.
-    fn finish<'h>(&'h self, worker: Self::Worker<'h>) -> Result<u64, Error>;
+    fn finish(&'a self, _: Self::Worker) -> Result<u64> {
+        Ok(0)
+    }
 }
 
 /// The counts of all workers.
@@ -115,40 +134,39 @@ struct Ended {
 ///
 /// # Errors
 /// What could not be had before the start, or the first operation that failed.
-pub fn drive<W: Work>(
+pub fn drive<'a, W: Work<'a>>(
     drive: &Drive,
-    work: &W,
+    work: &'a W,
     on_interval: &mut dyn FnMut(&Interval),
-) -> Result<Collected, Error> {
-    let chosen = clock::choose();
-    match chosen.tsc {
-        Some(tsc) => drive_by(drive, work, on_interval, tsc, chosen.scale),
-        None => drive_by(drive, work, on_interval, Monotonic, chosen.scale),
+) -> Result<Collected> {
+    match clock::choose().tsc {
+        Some(tsc) => drive_by(drive, work, on_interval, tsc),
+        None => drive_by(drive, work, on_interval, Monotonic),
     }
 }
 
 /// What all workers of a run share.
-struct Shared<'a, W> {
+struct Shared<'a, 'd, W> {
     work: &'a W,
-    drive: &'a Drive<'a>,
+    drive: &'d Drive<'d>,
     gate: Gate,
     stop: AtomicBool,
     budget: Budget,
 }
 
-fn drive_by<W: Work, C: Clock>(
+fn drive_by<'a, W: Work<'a>, C: Clock>(
     drive: &Drive,
-    work: &W,
+    work: &'a W,
     on_interval: &mut dyn FnMut(&Interval),
     clock: C,
-    scale: Scale,
-) -> Result<Collected, Error> {
+) -> Result<Collected> {
+    let scale = clock::choose().scale;
     let shared = Shared {
         work,
         drive,
         gate: Gate { open: Mutex::new(None), opened: Condvar::new() },
         stop: AtomicBool::new(false),
-        budget: Budget::new(drive.operations),
+        budget: Budget::new(drive.operations()),
     };
     std::thread::scope(|scope| {
         let (out, messages) = mpsc::channel();
@@ -177,12 +195,12 @@ fn drive_by<W: Work, C: Clock>(
         }
         let process = Cpu::of_this_process();
         let start = clock.now();
-        let interval = scale.ticks(drive.interval_ns).max(1);
-        let deadline = drive.at_most_ns.map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
+        let interval = scale.ticks(drive.interval_ns()).max(1);
+        let deadline = drive.at_most_ns().map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
         shared.gate.open(Some(Times { start, interval, deadline, scale }));
 
-        let mut collector =
-            Collector::new(drive.kinds, drive.interval_ns as f64 / 1e9, drive.open_loop, back);
+        let interval_s = drive.interval_ns() as f64 / 1e9;
+        let mut collector = Collector::new(drive.kinds, interval_s, drive.rate.is_some(), back);
         let told = collect(&mut collector, &messages, &shared, on_interval);
         let mut ends = vec![];
         for worker in workers {
@@ -210,13 +228,13 @@ fn drive_by<W: Work, C: Clock>(
 }
 
 /// One worker, from its preparation to its final syncs. Absent where the run did not take place.
-fn run_worker<'a, W: Work, C: Clock>(
-    shared: &'a Shared<W>,
+fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
+    shared: &'s Shared<'a, '_, W>,
     thread: u32,
-    link: impl FnOnce() -> Link<'a>,
-    ready: Sender<Result<(), Error>>,
+    link: impl FnOnce() -> Link<'s>,
+    ready: Sender<Result>,
     clock: C,
-) -> Result<Option<Ended>, Error> {
+) -> Result<Option<Ended>> {
     let drive = shared.drive;
     let mut worker = match shared.work.prepare(thread) {
         Ok(worker) => worker,
@@ -225,7 +243,7 @@ fn run_worker<'a, W: Work, C: Clock>(
             return Ok(None);
         }
     };
-    let fresh = || Tally::new(drive.kinds, drive.open_loop);
+    let fresh = || Tally::new(drive.kinds, drive.rate.is_some());
     let _ = ready.send(Ok(()));
     drop(ready);
     let Some(times) = shared.gate.wait() else { return Ok(None) };
@@ -246,7 +264,7 @@ fn run_worker<'a, W: Work, C: Clock>(
 /// told later, when the end is known.
 fn collect<W>(
     collector: &mut Collector,
-    messages: &Receiver<Message>,
+    messages: &Receiver<Counted>,
     shared: &Shared<W>,
     on_interval: &mut dyn FnMut(&Interval),
 ) -> usize {
@@ -263,7 +281,7 @@ fn collect<W>(
             on_interval(&one.interval);
         }
         told = collector.finished.len();
-        if shared.drive.until_steady && collector.assess().steady == Some(true) {
+        if matches!(shared.drive.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }

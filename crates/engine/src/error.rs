@@ -5,6 +5,9 @@ use fsarena_core::exit::{ExitCode, Exits};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What a load gives, or why it could not be made or run.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
 /// Why a load could not be made or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

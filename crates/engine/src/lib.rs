@@ -19,7 +19,9 @@ mod drive;
 mod error;
 mod files;
 mod fill;
+mod histogram;
 mod job;
+mod load;
 mod mapping;
 pub mod meta;
 mod offsets;
@@ -43,40 +45,40 @@ mod worker;
 
 pub use calibrate::Calibration;
 pub use collect::Interval;
-pub use collect::{histogram, quantiles};
 pub use error::Error;
 pub use files::{FileSpec, Files};
+pub use histogram::{histogram, latencies, quantiles};
 pub use job::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
 pub use offsets::Offsets;
 pub use open::dio_align;
-pub use outcome::{Fairness, OfKind, Outcome, Used, latencies};
+pub use outcome::{Fairness, OfKind, Outcome, Used, jain};
 pub use ring::RingUse;
 pub use tally::Cpu;
 
 use drive::Drive;
+use error::Result;
 use files::Layout;
 use fsarena_sys::kernel::Kernel;
+use load::Load;
 use mapping::Mappings;
-use outcome::Shape;
 use rustix::fd::{AsFd, BorrowedFd};
-use worker::Load;
 
 /// Runs a job on its files. Intervals are told while it runs.
 ///
 /// # Errors
 /// Where the job contradicts itself or does not fit its files; where threads, rings or memory cannot be had;
 /// and the first operation that failed or block that was wrong, which ends the job.
-pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<Outcome, Error> {
+pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<Outcome> {
     job.check()?;
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
     check_memory(job)?;
     let attestation = if job.open.recreate { None } else { Some(attest::attest(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
-    check_signals()?;
+    calibrate::check_signals()?;
     let owned = open::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let mappings = match job.engine {
@@ -86,36 +88,24 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
         }
         _ => None,
     };
-    let load = Load::new(job, files, layout, &open, mappings.as_ref());
-    let kinds = calibrate::kinds(job);
-    let interval_ns = u64::from(job.interval_ms) * 1_000_000;
+    let load = Load::new(job, layout, &files.paths, &open, mappings.as_ref());
     let drive = Drive {
         threads: job.threads,
-        kinds: &kinds,
-        interval_ns,
-        at_most_ns: seconds(job).map(|seconds| (seconds * 1e9) as u64),
-        operations: operations(job),
-        until_steady: matches!(job.bound, Bound::Steady { .. }),
-        open_loop: job.rate.is_some(),
-    };
-    let collected = drive::drive(&drive, &load, on_interval)?;
-    let shape = Shape {
-        kinds: &kinds,
-        warmup: job.warmup,
+        kinds: &calibrate::kinds(job),
+        interval_ms: job.interval_ms,
         bound: job.bound,
-        interval_ns,
-        open_loop: job.rate.is_some(),
+        warmup: job.warmup,
+        rate: job.rate,
     };
-    let mut outcome = Outcome::new(&shape, collected, calibration);
-    outcome.used = Used { ring: load.ring_in_use(), attestation };
+    let mut outcome = Outcome::of(&drive, &load, calibration, on_interval)?;
+    let ring = load.ring_use.into_inner().expect("nothing panics with it");
+    outcome.used = Used { ring, attestation };
     outcome.verified_blocks = load.verified.into_inner();
-    outcome.asked_per_s = job.rate.map(|rate| rate.per_s);
-    outcome.arrivals = job.rate.map(|rate| rate.arrivals);
     Ok(outcome)
 }
 
 /// Verified writes need blocks that only one thread writes, and more of them than are in flight.
-fn check_room(job: &Job, files: &Files, layout: Layout) -> Result<(), Error> {
+fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
         let why = format!(
@@ -127,17 +117,8 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result<(), Error> {
     Ok(())
 }
 
-/// Before the first operation a signal ends a load without figures.
-fn check_signals() -> Result<(), Error> {
-    fsarena_sys::cancel::check().map_err(|_| Error::Resource {
-        what: "the load was not begun".into(),
-        source: std::io::ErrorKind::Interrupted.into(),
-        advice: "",
-    })
-}
-
 /// The buffers fit into memory that is free, before any is made: else the kernel would end a process, maybe another one.
-fn check_memory(job: &Job) -> Result<(), Error> {
+fn check_memory(job: &Job) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
     let needed = buffers.saturating_mul(u64::from(job.block_bytes));
     match fsarena_sys::host::available_memory(&Kernel::host()) {
@@ -145,20 +126,5 @@ fn check_memory(job: &Job) -> Result<(), Error> {
             Err(Error::Memory { buffers, block: job.block_bytes, available })
         }
         _ => Ok(()),
-    }
-}
-
-fn seconds(job: &Job) -> Option<f64> {
-    match job.bound {
-        Bound::Seconds(seconds) | Bound::Steady { at_most_s: seconds } => Some(seconds),
-        _ => None,
-    }
-}
-
-fn operations(job: &Job) -> Option<u64> {
-    match job.bound {
-        Bound::Operations(operations) => Some(operations),
-        Bound::Bytes(bytes) => Some(bytes.div_ceil(u64::from(job.block_bytes))),
-        _ => None,
     }
 }

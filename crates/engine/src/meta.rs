@@ -10,12 +10,12 @@ mod work;
 pub use operation::Operation;
 
 use super::calibrate::Calibration;
-use super::clock;
+use super::check::within;
 use super::collect::Interval;
-use super::drive::{self, Drive};
-use super::error::Error;
+use super::drive::Drive;
+use super::error::{Error, Result};
 use super::job::{Bound, Warmup};
-use super::outcome::{Outcome, Shape};
+use super::outcome::Outcome;
 use super::tally::Kind;
 use fsarena_sys::cancel;
 use serde::{Deserialize, Serialize};
@@ -77,14 +77,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Error::Job`] with the first thing that does not fit.
-    pub fn check(&self) -> Result<(), Error> {
-        let within = |name: &str, value: u32, low: u32, high: u32| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::Job(format!("{name} is {value}; it goes from {low} to {high}")))
-            }
-        };
+    pub fn check(&self) -> Result {
         within("threads", self.threads, 1, 128)?;
         within("names", self.names, 1, 100_000_000)?;
         within("depth", self.depth, 0, 16)?;
@@ -115,7 +108,7 @@ pub fn run(
     job: &Job,
     dir: &Path,
     on_interval: &mut dyn FnMut(Operation, &Interval),
-) -> Result<Vec<(Operation, Outcome)>, Error> {
+) -> Result<Vec<(Operation, Outcome)>> {
     job.check()?;
     let tree = Tree::make(job, dir)?;
     let mut outcomes = vec![];
@@ -142,7 +135,7 @@ impl Client {
     ///
     /// # Errors
     /// Where the job contradicts itself.
-    pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client, Error> {
+    pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client> {
         job.check()?;
         Ok(Client { tree: Tree::of_client(&job, dir, number), job })
     }
@@ -151,7 +144,7 @@ impl Client {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub fn make(&self) -> Result<(), Error> {
+    pub fn make(&self) -> Result {
         self.tree.make_leaves()
     }
 
@@ -159,7 +152,7 @@ impl Client {
     ///
     /// # Errors
     /// Where an operation fails.
-    pub fn perform(&self, operation: Operation) -> Result<Outcome, Error> {
+    pub fn perform(&self, operation: Operation) -> Result<Outcome> {
         phase(&self.job, &self.tree, operation, &mut |_| {})
     }
 }
@@ -169,33 +162,20 @@ fn phase(
     tree: &Tree,
     operation: Operation,
     on_interval: &mut dyn FnMut(&Interval),
-) -> Result<Outcome, Error> {
+) -> Result<Outcome> {
     let kinds = [Kind { name: operation.name(), bytes: 0, used: true }];
-    let interval_ns = u64::from(job.interval_ms) * 1_000_000;
     let drive = Drive {
         threads: job.threads,
         kinds: &kinds,
-        interval_ns,
-        at_most_ns: None,
-        // Each worker ends by itself, when its names are done.
-        operations: None,
-        until_steady: false,
-        open_loop: false,
+        interval_ms: job.interval_ms,
+        bound: Bound::Operations(u64::from(job.threads) * u64::from(job.names)),
+        warmup: Warmup::None,
+        rate: None,
     };
-    let generator_ns = work::generator_ns(tree);
-    let collected = drive::drive(&drive, &Phase { tree, operation }, on_interval)?;
+    let calibration = Calibration::of(work::generator_ns(tree));
+    let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, on_interval)?;
     tree.note(operation);
-    let operations = u64::from(job.threads) * u64::from(job.names);
-    let bound = Bound::Operations(operations);
-    let shape = Shape { kinds: &kinds, warmup: Warmup::None, bound, interval_ns, open_loop: false };
-    let chosen = clock::choose();
-    let calibration = Calibration {
-        clock: chosen.name().into(),
-        clock_ns: chosen.cost_ns,
-        generator_ns,
-        ring_nop_ns: None,
-    };
-    Ok(Outcome::new(&shape, collected, calibration))
+    Ok(outcome)
 }
 
 #[cfg(test)]

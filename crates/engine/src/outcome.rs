@@ -3,12 +3,13 @@
 use super::attest::Attestation;
 use super::calibrate::Calibration;
 use super::collect::{self, Interval};
-use super::drive::Collected;
+use super::drive::{self, Collected, Drive, Work};
+use super::error::Result;
+use super::histogram::{histogram, latencies};
 use super::job::{Arrivals, Bound, Warmup};
 use super::ring::RingUse;
-use super::tally::{Cpu, Kind};
-use crate::series;
-use fsarena_core::latency::Latencies;
+use super::series;
+use super::tally::Cpu;
 use fsarena_core::metric::CLIENT_BOUND;
 use fsarena_core::sample::Found;
 use fsarena_core::series::Point;
@@ -94,31 +95,25 @@ pub struct Outcome {
     pub arrivals: Option<Arrivals>,
 }
 
-/// The settings that an outcome depends on besides the counts.
-pub struct Shape<'a> {
-    /// Kinds of operations.
-    pub kinds: &'a [Kind],
-    /// The warm-up to cut.
-    pub warmup: Warmup,
-    /// When the load ended. A load bounded by work detects no warm-up.
-    pub bound: Bound,
-    /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
-    /// Whether latencies were corrected.
-    pub open_loop: bool,
-}
-
 impl Outcome {
-    /// Cuts the warm-up and sums the rest up.
-    pub fn new(shape: &Shape, collected: Collected, calibration: Calibration) -> Outcome {
-        let cut = cut(shape, &collected);
+    /// Runs a load, cuts its warm-up and sums the rest up. Intervals are told as they are over.
+    ///
+    /// # Errors
+    /// What could not be had before the start, or the first operation that failed.
+    pub(crate) fn of<'a>(
+        drive: &Drive,
+        work: &'a impl Work<'a>,
+        calibration: Calibration,
+        on_interval: &mut dyn FnMut(&Interval),
+    ) -> Result<Outcome> {
+        let collected = drive::drive(drive, work, on_interval)?;
+        let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
         let kept = &collected.finished[cut..];
-        let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * shape.interval_ns);
-        let mut latency = collect::histogram();
-        let mut corrected = collect::histogram();
+        let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());
+        let (mut latency, mut corrected) = (histogram(), histogram());
         let mut kinds = vec![];
         let mut cpu = Cpu::default();
-        for (kind, (raw, later)) in shape.kinds.iter().zip(collect::sum(shape.kinds.len(), kept)) {
+        for (kind, (raw, later)) in drive.kinds.iter().zip(collect::sum(drive.kinds.len(), kept)) {
             if raw.is_empty() {
                 continue;
             }
@@ -129,7 +124,7 @@ impl Outcome {
                 count: raw.len(),
                 bytes: raw.len() * kind.bytes,
                 latency: raw,
-                corrected: shape.open_loop.then_some(later),
+                corrected: open_loop.then_some(later),
             });
         }
         for one in kept {
@@ -138,10 +133,10 @@ impl Outcome {
         }
         let stretches: Vec<_> = collected.finished.iter().map(collect::Finished::stretch).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
-        Outcome {
+        Ok(Outcome {
             kinds,
             latency,
-            corrected: shape.open_loop.then_some(corrected),
+            corrected: open_loop.then_some(corrected),
             elapsed_ns,
             cpu: cpu.split_as(collected.process_cpu),
             series: series::points(&stretches, cut),
@@ -155,10 +150,10 @@ impl Outcome {
             client_bound: client_share > CLIENT_BOUND,
             verified_blocks: 0,
             used: Used::default(),
-            asked_per_s: None,
-            arrivals: None,
+            asked_per_s: drive.rate.map(|rate| rate.per_s),
+            arrivals: drive.rate.map(|rate| rate.arrivals),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
-        }
+        })
     }
 
     /// Operations, all kinds together.
@@ -186,18 +181,13 @@ impl Outcome {
     }
 }
 
-/// A histogram as the counts that a run keeps.
-pub fn latencies(of: &Histogram<u64>) -> Latencies {
-    Latencies::new(series::sparse(of))
-}
-
 /// The number of intervals to leave out.
-fn cut(shape: &Shape, collected: &Collected) -> usize {
-    let cut = match shape.warmup {
+fn cut(drive: &Drive, collected: &Collected) -> usize {
+    let cut = match drive.warmup {
         Warmup::None => 0,
-        Warmup::Seconds(seconds) => (seconds * 1e9 / shape.interval_ns as f64).ceil() as usize,
+        Warmup::Seconds(seconds) => (seconds * 1e9 / drive.interval_ns() as f64).ceil() as usize,
         // A bound by work says how much work counts; to leave out a part of it would be another bound.
-        Warmup::Detect if matches!(shape.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
+        Warmup::Detect if matches!(drive.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => collected.assessment.cut,
     };
     // A run shorter than its warm-up reports all its intervals.
@@ -213,13 +203,15 @@ fn client_share(calibration: &Calibration, operations: u64, elapsed_ns: u64, thr
 }
 
 fn fairness(by_thread: &[u64]) -> Fairness {
-    let sum: f64 = by_thread.iter().map(|&x| x as f64).sum();
-    let squares: f64 = by_thread.iter().map(|&x| (x as f64).powi(2)).sum();
-    Fairness {
-        least: by_thread.iter().copied().min().unwrap_or(0),
-        most: by_thread.iter().copied().max().unwrap_or(0),
-        jain: if squares > 0.0 { sum * sum / (by_thread.len() as f64 * squares) } else { 1.0 },
-    }
+    let (least, most) = (by_thread.iter().copied().min(), by_thread.iter().copied().max());
+    Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain(by_thread) }
+}
+
+/// Jain's index (Σx)² / (n·Σx²): 1 where all did alike, 1/n where one did everything.
+pub fn jain(counts: &[u64]) -> f64 {
+    let sum: f64 = counts.iter().map(|&x| x as f64).sum();
+    let squares: f64 = counts.iter().map(|&x| (x as f64).powi(2)).sum();
+    if squares > 0.0 { sum * sum / (counts.len() as f64 * squares) } else { 1.0 }
 }
 
 #[cfg(test)]

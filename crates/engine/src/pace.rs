@@ -1,6 +1,7 @@
 //! Waiting for the moment at which an operation is due.
 
 use super::clock::Clock;
+use super::schedule::Schedule;
 use super::tally::Recorder;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -33,4 +34,20 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
             std::hint::spin_loop();
         }
     }
+}
+
+/// Waits until the next operation is due, where there is a schedule. Returns the start, and the intended start of an
+/// open loop; none if the run ended meanwhile.
+pub fn begin<C: Clock>(
+    schedule: &mut Option<Schedule>,
+    recorder: &mut Recorder,
+    clock: C,
+) -> Option<(u64, Option<u64>)> {
+    let now = clock.now();
+    let Some(schedule) = schedule else { return Some((now, None)) };
+    let due = recorder.times.due(schedule);
+    schedule.advance();
+    let start = wait_until(due, recorder, clock)?;
+    // A worker that waited for its time and woke up late was not held up by what is measured.
+    Some((start, Some(if now < due { start } else { due })))
 }

@@ -4,14 +4,14 @@
 //! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
 
 use super::clock::Clock;
-use super::error::Error;
+use super::device::whole;
+use super::error::{Error, Result};
 use super::job::SyncCall;
-use super::one::whole;
+use super::load::{Load, Worker};
 use super::pace;
 use super::ring::{Ring, RingUse};
-use super::stream::{MIXED, Next, Op, READS, WRITES};
+use super::stream::{Next, Op, by_requests};
 use super::tally::{Lane, Recorder};
-use super::worker::{Load, Worker};
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -33,35 +33,22 @@ const NOTHING: Next = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
 ///
 /// # Errors
 /// The first operation that failed; all in flight have then ended.
-pub fn run<C: Clock>(
+pub fn run(
     load: &Load,
     worker: &mut Worker,
     recorder: &mut Recorder,
-    clock: C,
+    clock: impl Clock,
     nop: bool,
-) -> Result<(), Error> {
+) -> Result {
     let Some(mut ring) = worker.ring.take() else { return Ok(()) };
-    let (verify, open) = (load.job.verify, worker.schedule.is_some());
-    macro_rules! compiled {
-        ($requests:expr) => {
-            match (nop, verify || open) {
-                (true, _) => {
-                    Turns::<C, { $requests }, true, false>::new(load, worker, recorder, clock).run(&mut ring)
-                }
-                (false, false) => {
-                    Turns::<C, { $requests }, false, false>::new(load, worker, recorder, clock).run(&mut ring)
-                }
-                (false, true) => {
-                    Turns::<C, { $requests }, false, true>::new(load, worker, recorder, clock).run(&mut ring)
-                }
-            }
-        };
-    }
-    let done = match (load.job.reads(), load.job.writes()) {
-        (true, false) => compiled!(READS),
-        (false, true) => compiled!(WRITES),
-        _ => compiled!(MIXED),
-    };
+    let special = load.job.verify || worker.schedule.is_some();
+    let done = by_requests!(load.job, REQUESTS, {
+        match (nop, special) {
+            (true, _) => Turns::<_, REQUESTS, true, false>::new(load, worker, recorder, clock).run(&mut ring),
+            (_, true) => Turns::<_, REQUESTS, false, true>::new(load, worker, recorder, clock).run(&mut ring),
+            _ => Turns::<_, REQUESTS, false, false>::new(load, worker, recorder, clock).run(&mut ring),
+        }
+    });
     worker.ring = Some(ring);
     done
 }
@@ -104,7 +91,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    fn run(mut self, ring: &mut Ring) -> Result<(), Error> {
+    fn run(mut self, ring: &mut Ring) -> Result {
         let mut now = self.clock.now();
         loop {
             self.submit(ring, now);
@@ -138,8 +125,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 
     /// When the next operation is due, in ticks.
     fn due(&self) -> u64 {
-        let due_ns = self.worker.schedule.as_ref().map_or(0, |schedule| schedule.due_ns());
-        self.recorder.times.start.saturating_add(self.recorder.times.scale.ticks(due_ns))
+        let times = &self.recorder.times;
+        self.worker.schedule.as_ref().map_or(times.start, |schedule| times.due(schedule))
     }
 
     /// Queues all that is free and due.
@@ -253,7 +240,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 
     /// Submits what is queued and waits for the batch asked for; in an open loop until the next is due.
     #[inline(always)]
-    fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> Result<(), io::Error> {
+    fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
         let timed = SPECIAL && self.worker.schedule.is_some() && self.going && !self.free.is_empty();
         if timed {
@@ -269,7 +256,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     }
 
     #[cold]
-    fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> Result<(), io::Error> {
+    fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> io::Result<()> {
         let until = self.due().min(self.recorder.boundary);
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.in_use.timed_wait {
@@ -316,7 +303,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     }
 
     #[inline(always)]
-    fn judge(&mut self, result: i32, next: &Next, slot: u16) -> Result<(), Error> {
+    fn judge(&mut self, result: i32, next: &Next, slot: u16) -> Result {
         let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
         let done = match next.op {
             Op::Sync => moved.map(drop).map_err(io::Error::from),

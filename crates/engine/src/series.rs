@@ -1,11 +1,9 @@
 //! The series of a load, merged to as many points as a run keeps.
 
+use super::histogram::{Sparse, histogram, quantiles, sparse};
 use fsarena_core::series::{Latency, MOST_POINTS, Point};
 use hdrhistogram::Histogram;
 use std::time::Duration;
-
-/// Latencies of one kind of operations as counted values, in nanoseconds.
-pub type Sparse = Vec<(u64, u64)>;
 
 /// The counts of one stretch of time.
 #[derive(Debug, Clone)]
@@ -26,7 +24,7 @@ pub struct Stretch<'a> {
 pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
     let each = stretches.len().div_ceil(MOST_POINTS).max(1);
     let (before, after) = stretches.split_at(warm_up.min(stretches.len()));
-    let mut latencies = crate::histogram();
+    let mut latencies = histogram();
     let before = before.chunks(each).map(|part| merge(part, true, &mut latencies)).collect::<Vec<_>>();
     let after = after.chunks(each).map(|part| merge(part, false, &mut latencies));
     before.into_iter().chain(after).collect()
@@ -44,15 +42,10 @@ fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Poi
         operations: part.iter().map(|one| one.operations).sum(),
         bytes: part.iter().map(|one| one.bytes).sum(),
         latency: (!latencies.is_empty()).then(|| {
-            let [p50_ns, p99_ns, p999_ns] = crate::quantiles(latencies, [0.5, 0.99, 0.999]);
+            let [p50_ns, p99_ns, p999_ns] = quantiles(latencies, [0.5, 0.99, 0.999]);
             Latency { p50_ns, p99_ns, p999_ns }
         }),
     }
-}
-
-/// The counted values of a histogram: some kilobytes, where the histogram takes 200.
-pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
-    histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
 
 /// Collects a series of operations as they end, in stretches of equal length.
@@ -66,7 +59,7 @@ pub struct Track {
 impl Track {
     /// Nothing yet; stretches of this length.
     pub fn new(length: Duration) -> Track {
-        Track { length, latencies: crate::histogram(), bytes: 0, done: vec![] }
+        Track { length, latencies: histogram(), bytes: 0, done: vec![] }
     }
 
     /// Counts an operation that ended so long after the start.

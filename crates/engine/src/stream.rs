@@ -40,6 +40,27 @@ pub const WRITES: u8 = 1;
 /// Requests are both.
 pub const MIXED: u8 = 2;
 
+/// Compiles an expression for each kind of requests, and evaluates it for that of a job.
+macro_rules! by_requests {
+    ($job:expr, $requests:ident, $run:expr) => {
+        match ($job.reads(), $job.writes()) {
+            (true, false) => {
+                const $requests: u8 = crate::stream::READS;
+                $run
+            }
+            (false, true) => {
+                const $requests: u8 = crate::stream::WRITES;
+                $run
+            }
+            _ => {
+                const $requests: u8 = crate::stream::MIXED;
+                $run
+            }
+        }
+    };
+}
+pub(crate) use by_requests;
+
 /// The next operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {

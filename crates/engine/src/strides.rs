@@ -4,15 +4,14 @@
 //! offset, and a reader compares them, so that stale data is noticed.
 
 use super::calibrate::Calibration;
-use super::clock::{self, Clock};
-use super::device::{self, Calls, Device};
-use super::drive::{self, Drive, Work};
-use super::error::Error;
+use super::clock::Clock;
+use super::device::{self, Calls, Device, whole};
+use super::drive::{Drive, Work};
+use super::error::{Error, Result};
 use super::fill::{Filler, Slots};
 use super::job::{Bound, Content, Warmup};
-use super::one::whole;
 use super::open;
-use super::outcome::{Outcome, Shape};
+use super::outcome::Outcome;
 use super::tally::{Kind, Recorder};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
@@ -22,7 +21,7 @@ use std::time::Instant;
 /// Bytes of a block that tell its writer and offset.
 const STAMP: usize = 16;
 /// Milliseconds of one interval of the series.
-const INTERVAL_MS: u64 = 20;
+const INTERVAL_MS: u32 = 20;
 
 /// Blocks to be written or read.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,39 +52,21 @@ pub struct Job {
 ///
 /// # Errors
 /// The first operation that failed, or block that its writer did not write.
-pub fn run(job: &Job) -> Result<Outcome, Error> {
+pub fn run(job: &Job) -> Result<Outcome> {
     let name = if job.write { "write" } else { "read" };
     let kinds = [
         Kind { name, bytes: u64::from(job.block_bytes), used: true },
         Kind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
-    let interval_ns = INTERVAL_MS * 1_000_000;
     let drive = Drive {
         threads: 1,
         kinds: &kinds,
-        interval_ns,
-        at_most_ns: None,
-        operations: None,
-        until_steady: false,
-        open_loop: false,
-    };
-    let generator_ns = generator_ns(job)?;
-    let collected = drive::drive(&drive, &Blocks(job), &mut |_| {})?;
-    let shape = Shape {
-        kinds: &kinds,
-        warmup: Warmup::None,
+        interval_ms: INTERVAL_MS,
         bound: Bound::Operations(job.blocks),
-        interval_ns,
-        open_loop: false,
+        warmup: Warmup::None,
+        rate: None,
     };
-    let chosen = clock::choose();
-    let calibration = Calibration {
-        clock: chosen.name().into(),
-        clock_ns: chosen.cost_ns,
-        generator_ns,
-        ring_nop_ns: None,
-    };
-    Ok(Outcome::new(&shape, collected, calibration))
+    Outcome::of(&drive, &Blocks(job), Calibration::of(generator_ns(job)?), &mut |_| {})
 }
 
 struct Blocks<'a>(&'a Job);
@@ -97,7 +78,7 @@ struct Block {
 }
 
 impl Block {
-    fn of(job: &Job) -> Result<Block, Error> {
+    fn of(job: &Job) -> Result<Block> {
         let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| Error::Resource {
             what: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
@@ -128,12 +109,12 @@ impl Blocks<'_> {
         Error::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
-    fn open(&self) -> Result<OwnedFd, Error> {
+    fn open(&self) -> Result<OwnedFd> {
         open::one(&self.0.path, self.0.write, self.0.direct, self.0.block_bytes)
     }
 
     /// Moves one block.
-    fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result<(), Error> {
+    fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result {
         let job = self.0;
         if job.write {
             block.stamp(job, offset);
@@ -157,19 +138,15 @@ impl Blocks<'_> {
     }
 }
 
-impl Work for Blocks<'_> {
-    type Worker<'h>
-        = Block
-    where
-        Self: 'h;
+impl<'a> Work<'a> for Blocks<'_> {
+    type Worker = Block;
 
-    fn prepare(&self, _: u32) -> Result<Block, Error> {
+    fn prepare(&self, _: u32) -> Result<Block> {
         Block::of(self.0)
     }
 
-    fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result<(), Error> {
+    fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
         let job = self.0;
-        let scale = recorder.times.scale;
         let mut start = clock.now();
         let file = self.open()?;
         let files = [file.as_fd()];
@@ -178,31 +155,21 @@ impl Work for Blocks<'_> {
             let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
             self.perform(&calls, block, offset)?;
             let end = clock.now();
-            let turned = end >= recorder.boundary && !recorder.turn(end);
-            recorder.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
-            if turned {
+            if !recorder.count(0, start, None, end) {
                 return Ok(());
             }
             start = end;
         }
         if job.write && job.sync {
             device::sync(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
-            let end = clock.now();
-            if end >= recorder.boundary {
-                recorder.turn(end);
-            }
-            recorder.tally.lanes[1].raw.record(scale.ns(end.saturating_sub(start)));
+            recorder.count(1, start, None, clock.now());
         }
         Ok(())
-    }
-
-    fn finish(&self, _: Block) -> Result<u64, Error> {
-        Ok(0)
     }
 }
 
 /// Nanoseconds that a block takes besides its transfer.
-fn generator_ns(job: &Job) -> Result<f64, Error> {
+fn generator_ns(job: &Job) -> Result<f64> {
     const ROUND: u32 = 20;
     let mut block = Block::of(job)?;
     let begun = Instant::now();

@@ -5,16 +5,13 @@
 //! over it sees from the stamp it has anyway.
 
 use super::clock::Scale;
+use super::histogram::{DIGITS, LONGEST_NS};
+use super::schedule::Schedule;
 use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-
-/// Three significant digits: a value is known to 0.1%.
-pub const DIGITS: u8 = 3;
-/// The longest latency that histograms record, in nanoseconds: 275 s. Longer ones count as this.
-pub const LONGEST_NS: u64 = 1 << 38;
 
 /// A kind of operation with a separate count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,21 +181,18 @@ impl Cpu {
     }
 }
 
-/// Messages from workers to the collector.
-pub enum Message {
-    /// A tally of an interval; the worker is in interval `next` now.
-    Counted {
-        /// The worker.
-        thread: u32,
-        /// The interval that the tally belongs to.
-        interval: u32,
-        /// The interval in which the worker continues; `u32::MAX` if it has ended.
-        next: u32,
-        /// The counts.
-        tally: Box<Tally>,
-        /// CPU time since the last tally.
-        cpu: Cpu,
-    },
+/// What a worker counted in one interval, on its way to the collector.
+pub struct Counted {
+    /// The worker.
+    pub thread: u32,
+    /// The interval that the tally belongs to.
+    pub interval: u32,
+    /// The interval in which the worker continues; `u32::MAX` if it has ended.
+    pub next: u32,
+    /// The counts.
+    pub tally: Box<Tally>,
+    /// CPU time since the last tally.
+    pub cpu: Cpu,
 }
 
 /// The times of a run, in ticks of its clock.
@@ -214,12 +208,19 @@ pub struct Times {
     pub scale: Scale,
 }
 
+impl Times {
+    /// When the next operation of a schedule is due, in ticks.
+    pub fn due(&self, schedule: &Schedule) -> u64 {
+        self.start.saturating_add(self.scale.ticks(schedule.due_ns()))
+    }
+}
+
 /// A worker's connection to the collector.
 pub struct Link<'a> {
     /// The number of the worker.
     pub thread: u32,
-    /// Messages to the collector.
-    pub out: Sender<Message>,
+    /// To the collector.
+    pub out: Sender<Counted>,
     /// Emptied tallies from it.
     pub back: Receiver<Box<Tally>>,
     /// Set when the run is to end.
@@ -279,6 +280,18 @@ impl<'a> Recorder<'a> {
         self.budget.claim(self.threads)
     }
 
+    /// Counts an operation, from its intended start too in an open loop. Returns whether the worker goes on.
+    #[inline(always)]
+    pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
+        let goes_on = end < self.boundary || self.turn(end);
+        let (scale, lane) = (self.times.scale, &mut self.tally.lanes[lane]);
+        lane.raw.record(scale.ns(end.saturating_sub(start)));
+        if let Some(intended) = intended {
+            lane.corrected.record(scale.ns(end.saturating_sub(intended)));
+        }
+        goes_on
+    }
+
     /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
     /// does not, nothing is handed over: the operation that reached the end still counts.
     #[cold]
@@ -306,15 +319,9 @@ impl<'a> Recorder<'a> {
         // The collector is rarely a whole interval behind; then a new tally is better than waiting.
         let empty = link.back.try_recv().unwrap_or_else(|_| (self.fresh)());
         let tally = std::mem::replace(&mut self.tally, empty);
-        let _ = link.out.send(Message::Counted {
-            thread: link.thread,
-            interval: self.interval,
-            next,
-            tally,
-            cpu: cpu.since(self.cpu),
-        });
-        self.cpu = cpu;
-        self.interval = next;
+        let Recorder { interval, cpu: before, .. } = *self;
+        let _ = link.out.send(Counted { thread: link.thread, interval, next, tally, cpu: cpu.since(before) });
+        (self.cpu, self.interval) = (cpu, next);
     }
 }
 
@@ -397,9 +404,7 @@ mod tests {
         recorder.close();
         let told: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|Message::Counted { interval, next, tally, .. }| {
-                (interval, next, tally.lanes[0].raw.count())
-            })
+            .map(|Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].raw.count()))
             .collect();
         assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }

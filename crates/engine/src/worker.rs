@@ -1,127 +1,29 @@
-//! The state and the work of each worker of a load.
+//! The work of each worker of a load on files.
 
 use super::clock::Clock;
-use super::device::{Calls, Device, Null};
+use super::device::{Calls, Device, whole};
 use super::drive::Work;
-use super::error::Error;
-use super::files::{Files, Layout};
-use super::fill::{Filler, Slots};
-use super::job::{Engine, Job};
-use super::mapping::Mappings;
-use super::ring::{Ring, RingUse};
-use super::schedule::Schedule;
-use super::stream::{MIXED, Next, Op, READS, Stream, WRITES, own_share};
+use super::error::Result;
+use super::job::{Engine, SyncCall};
+use super::load::{Load, Worker};
+use super::pace;
+use super::ring::Ring;
+use super::stream::{Op, own_share};
 use super::tally::Recorder;
-use super::verify::{self, Identity};
-use super::{one, ring_loop};
-use fsarena_core::schedule::mix;
-use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::{one, ring_loop, verify};
+use std::sync::atomic::Ordering;
 
-/// A load on files: the state that all workers share.
-pub struct Load<'a> {
-    /// The settings of the load.
-    pub job: &'a Job,
-    /// How blocks lie in the files.
-    pub layout: Layout,
-    /// Where the files are.
-    pub paths: &'a [PathBuf],
-    /// The open files.
-    pub files: &'a [BorrowedFd<'a>],
-    /// Their mappings, for the mmap engine.
-    pub mappings: Option<&'a Mappings>,
-    /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
-    pub counter: AtomicU64,
-    /// The io_uring features in use, once a worker knows.
-    pub ring_use: Mutex<Option<RingUse>>,
-    /// Number of blocks that workers verified.
-    pub verified: AtomicU64,
-}
-
-/// The private state of a worker.
-pub struct Worker<'a> {
-    /// Its ring. Dropped before the buffers that it knows.
-    pub ring: Option<Ring>,
-    /// Its operations.
-    pub stream: Stream<'a>,
-    /// Its buffers.
-    pub slots: Slots,
-    /// What it writes.
-    pub filler: Filler,
-    /// Checks the blocks that it reads.
-    pub verifier: Verifier<'a>,
-    /// When operations of an open loop are due.
-    pub schedule: Option<Schedule>,
-    thread: u32,
-}
-
-impl<'a> Load<'a> {
-    /// A load on open files.
-    pub fn new(
-        job: &'a Job,
-        files: &'a Files,
-        layout: Layout,
-        open: &'a [BorrowedFd<'a>],
-        mappings: Option<&'a Mappings>,
-    ) -> Load<'a> {
-        Load {
-            job,
-            layout,
-            paths: &files.paths,
-            files: open,
-            mappings,
-            counter: AtomicU64::new(0),
-            ring_use: Mutex::new(None),
-            verified: AtomicU64::new(0),
-        }
-    }
-
-    /// The io_uring features that workers got.
-    pub fn ring_in_use(&self) -> Option<RingUse> {
-        *self.ring_use.lock().expect("nothing panics with it")
-    }
-
-    /// Creates the state of a worker; it opens no files.
-    ///
-    /// # Errors
-    /// If memory for its buffers runs out.
-    pub fn worker(&self, thread: u32) -> Result<Worker<'_>, Error> {
-        let job = self.job;
-        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
-            what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
-            source: Errno::NOMEM.into(),
-            advice: "; take fewer threads, less depth or smaller blocks",
-        })?;
-        let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
-        (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
-        Ok(Worker {
-            ring: None,
-            stream: Stream::new(job, self.layout, thread, &self.counter),
-            slots,
-            filler,
-            verifier: Verifier { paths: self.paths, first: 0, generations: vec![], sound: 0 },
-            schedule: job.rate.map(|rate| Schedule::new(rate, job.threads, thread, job.seed)),
-            thread,
-        })
-    }
-
+impl Load<'_> {
     fn calls(&self) -> Calls<'_> {
-        Calls { files: self.files, data_only: self.job.sync_call == super::job::SyncCall::Fdatasync }
+        Calls { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
     }
 
     /// Reads all blocks that a worker may write, checks them, and passes on their generations.
-    fn read_share(
-        &self,
-        worker: &mut Worker,
-        mut each: impl FnMut(u64, u32) -> Option<u32>,
-    ) -> Result<(), Error> {
+    fn read_share(&self, worker: &mut Worker, mut each: impl FnMut(u64, u32) -> Option<u32>) -> Result {
         for block in own_share(self.layout.blocks(), self.job.threads, worker.thread) {
             let (file, offset) = self.layout.place(block);
             let buffer = worker.slots.get(0);
-            one::whole(self.calls().read(file, offset, buffer), buffer.len())
+            whole(self.calls().read(file, offset, buffer), buffer.len())
                 .map_err(|source| self.failed(Op::Read, file, offset, source))?;
             let path = &self.paths[file as usize];
             let generation = verify::check(buffer, path, file, offset, None)?;
@@ -132,67 +34,12 @@ impl<'a> Load<'a> {
         }
         Ok(())
     }
-
-    /// Names the operation that failed.
-    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> Error {
-        let path = self.paths[file as usize].clone();
-        let bytes = if op == Op::Sync { 0 } else { self.job.block_bytes };
-        Error::Operation { operation: op.name(), path, offset, bytes, source }
-    }
-
-    fn work_on<D: Device, C: Clock>(
-        &self,
-        worker: &mut Worker,
-        recorder: &mut Recorder,
-        device: &D,
-        clock: C,
-    ) -> Result<(), Error> {
-        macro_rules! compiled {
-            ($requests:expr) => {
-                match (self.job.verify, worker.schedule.is_some()) {
-                    (false, false) => {
-                        one::closed::<D, C, { $requests }, false>(self, worker, recorder, device, clock)
-                    }
-                    (true, false) => {
-                        one::closed::<D, C, { $requests }, true>(self, worker, recorder, device, clock)
-                    }
-                    (false, true) => {
-                        one::open::<D, C, { $requests }, false>(self, worker, recorder, device, clock)
-                    }
-                    (true, true) => {
-                        one::open::<D, C, { $requests }, true>(self, worker, recorder, device, clock)
-                    }
-                }
-            };
-        }
-        match (self.job.reads(), self.job.writes()) {
-            (true, false) => compiled!(READS),
-            (false, true) => compiled!(WRITES),
-            _ => compiled!(MIXED),
-        }
-    }
-
-    /// The worker's loop against a device that moves nothing.
-    ///
-    /// # Errors
-    /// None that a null device could give.
-    pub fn work_on_nothing<C: Clock>(
-        &self,
-        worker: &mut Worker,
-        recorder: &mut Recorder,
-        clock: C,
-    ) -> Result<(), Error> {
-        self.work_on(worker, recorder, &Null, clock)
-    }
 }
 
-impl Work for Load<'_> {
-    type Worker<'h>
-        = Worker<'h>
-    where
-        Self: 'h;
+impl<'a> Work<'a> for Load<'_> {
+    type Worker = Worker<'a>;
 
-    fn prepare(&self, thread: u32) -> Result<Worker<'_>, Error> {
+    fn prepare(&'a self, thread: u32) -> Result<Worker<'a>> {
         let mut worker = self.worker(thread)?;
         if self.job.verify && self.job.writes() {
             let own = own_share(self.layout.blocks(), self.job.threads, thread);
@@ -201,7 +48,7 @@ impl Work for Load<'_> {
                 generations.push(generation);
                 None
             })?;
-            worker.verifier = Verifier { first: own.start, generations, ..worker.verifier };
+            (worker.verifier.first, worker.verifier.generations) = (own.start, generations);
         }
         if self.job.engine == Engine::IoUring {
             let ring = Ring::new(self.job, self.files, &mut worker.slots)?;
@@ -209,26 +56,21 @@ impl Work for Load<'_> {
             worker.ring = Some(ring);
         }
         if worker.schedule.is_some() {
-            super::pace::exact_timers();
+            pace::exact_timers();
         }
         Ok(worker)
     }
 
-    fn work<'h, C: Clock>(
-        &'h self,
-        worker: &mut Worker<'h>,
-        recorder: &mut Recorder,
-        clock: C,
-    ) -> Result<(), Error> {
+    fn work<C: Clock>(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: C) -> Result {
         match (self.job.engine, self.mappings) {
             (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
-            (Engine::Mmap, Some(mappings)) => self.work_on(worker, recorder, mappings, clock),
-            _ => self.work_on(worker, recorder, &self.calls(), clock),
+            (Engine::Mmap, Some(mappings)) => one::run(self, worker, recorder, mappings, clock),
+            _ => one::run(self, worker, recorder, &self.calls(), clock),
         }
     }
 
     /// Syncs, and reads back what was written where blocks are verified.
-    fn finish<'h>(&'h self, mut worker: Worker<'h>) -> Result<u64, Error> {
+    fn finish(&'a self, mut worker: Worker<'a>) -> Result<u64> {
         let mut syncs = 0;
         if self.job.sync_end && self.job.writes() {
             for file in 0..self.layout.files {
@@ -244,36 +86,5 @@ impl Work for Load<'_> {
         }
         self.verified.fetch_add(worker.verifier.sound, Ordering::Relaxed);
         Ok(syncs)
-    }
-}
-
-/// What a worker knows of the blocks it writes.
-#[derive(Debug)]
-pub struct Verifier<'a> {
-    paths: &'a [PathBuf],
-    first: u64,
-    /// Generation of each block from `first` on; empty where nothing is written, so any will do.
-    generations: Vec<u32>,
-    /// Blocks that were checked and found sound.
-    sound: u64,
-}
-
-impl Verifier<'_> {
-    /// Checks a block that was read.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`].
-    pub fn check(&mut self, buffer: &[u8], next: &Next) -> Result<(), Error> {
-        let expected = self.generations.get((next.block.wrapping_sub(self.first)) as usize).copied();
-        verify::check(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;
-        self.sound += 1;
-        Ok(())
-    }
-
-    /// What a block is that is about to be written; it counts as written from now on.
-    pub fn next_identity(&mut self, next: &Next) -> Identity {
-        let generation = &mut self.generations[(next.block - self.first) as usize];
-        *generation += 1;
-        Identity { file: next.file, offset: next.offset, generation: *generation }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::clock::Clock;
 use super::super::drive::Work;
-use super::super::error::Error;
+use super::super::error::Result;
 use super::super::tally::Recorder;
 use super::operation::{Operation, failed};
 use super::tree::{Tree, Writer};
@@ -16,23 +16,14 @@ pub struct Phase<'a> {
     pub operation: Operation,
 }
 
-impl Work for Phase<'_> {
-    type Worker<'h>
-        = Writer<'h>
-    where
-        Self: 'h;
+impl<'a> Work<'a> for Phase<'_> {
+    type Worker = Writer<'a>;
 
-    fn prepare(&self, thread: u32) -> Result<Writer<'_>, Error> {
+    fn prepare(&'a self, thread: u32) -> Result<Writer<'a>> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<'h, C: Clock>(
-        &'h self,
-        writer: &mut Writer<'h>,
-        recorder: &mut Recorder,
-        clock: C,
-    ) -> Result<(), Error> {
-        let scale = recorder.times.scale;
+    fn work<C: Clock>(&self, writer: &mut Writer, recorder: &mut Recorder, clock: C) -> Result {
         let mut start = clock.now();
         for number in 0..self.tree.names {
             let names = writer.names(number);
@@ -40,9 +31,7 @@ impl Work for Phase<'_> {
                 return Err(failed(self.operation, &names, error));
             }
             let end = clock.now();
-            let turned = end >= recorder.boundary && !recorder.turn(end);
-            recorder.tally.lanes[0].raw.record(scale.ns(end.saturating_sub(start)));
-            if turned {
+            if !recorder.count(0, start, None, end) {
                 // Another worker failed.
                 break;
             }
@@ -50,17 +39,13 @@ impl Work for Phase<'_> {
         }
         Ok(())
     }
-
-    fn finish<'h>(&'h self, _: Writer<'h>) -> Result<u64, Error> {
-        Ok(0)
-    }
 }
 
 /// Nanoseconds that the generator takes for one operation: writing its names, stamping and counting.
 pub fn generator_ns(tree: &Tree) -> f64 {
     const ROUND: u32 = 10_000;
     let mut writer = tree.writer(0, Operation::Stat);
-    let mut latencies = super::super::collect::histogram();
+    let mut latencies = super::super::histogram::histogram();
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let begun = Instant::now();

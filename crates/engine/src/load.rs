@@ -1,0 +1,132 @@
+//! The state of a load on files, and of each of its workers.
+
+use super::error::{Error, Result};
+use super::files::Layout;
+use super::fill::{Filler, Slots};
+use super::job::Job;
+use super::mapping::Mappings;
+use super::ring::{Ring, RingUse};
+use super::schedule::Schedule;
+use super::stream::{Next, Op, Stream};
+use super::verify::{self, Identity};
+use fsarena_core::schedule::mix;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+/// A load on files: the state that all workers share.
+pub struct Load<'a> {
+    /// The settings of the load.
+    pub job: &'a Job,
+    /// How blocks lie in the files.
+    pub layout: Layout,
+    /// Where the files are.
+    pub paths: &'a [PathBuf],
+    /// The open files.
+    pub files: &'a [BorrowedFd<'a>],
+    /// Their mappings, for the mmap engine.
+    pub mappings: Option<&'a Mappings>,
+    /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
+    pub counter: AtomicU64,
+    /// The io_uring features in use, once a worker knows.
+    pub ring_use: Mutex<Option<RingUse>>,
+    /// Number of blocks that workers verified.
+    pub verified: AtomicU64,
+}
+
+/// The private state of a worker.
+pub struct Worker<'a> {
+    /// Its ring. Dropped before the buffers that it knows.
+    pub ring: Option<Ring>,
+    /// Its operations.
+    pub stream: Stream<'a>,
+    /// Its buffers.
+    pub slots: Slots,
+    /// What it writes.
+    pub filler: Filler,
+    /// Checks the blocks that it reads.
+    pub verifier: Verifier<'a>,
+    /// When operations of an open loop are due.
+    pub schedule: Option<Schedule>,
+    /// Its number.
+    pub thread: u32,
+}
+
+impl<'a> Load<'a> {
+    /// A load on open files.
+    pub fn new(
+        job: &'a Job,
+        layout: Layout,
+        paths: &'a [PathBuf],
+        files: &'a [BorrowedFd<'a>],
+        mappings: Option<&'a Mappings>,
+    ) -> Load<'a> {
+        let (counter, verified) = (AtomicU64::new(0), AtomicU64::new(0));
+        Load { job, layout, paths, files, mappings, counter, ring_use: Mutex::new(None), verified }
+    }
+
+    /// Creates the state of a worker; it opens no files.
+    ///
+    /// # Errors
+    /// If memory for its buffers runs out.
+    pub fn worker(&self, thread: u32) -> Result<Worker<'_>> {
+        let job = self.job;
+        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
+            what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
+            source: Errno::NOMEM.into(),
+            advice: "; take fewer threads, less depth or smaller blocks",
+        })?;
+        let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
+        (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
+        Ok(Worker {
+            ring: None,
+            stream: Stream::new(job, self.layout, thread, &self.counter),
+            slots,
+            filler,
+            verifier: Verifier { paths: self.paths, first: 0, generations: vec![], sound: 0 },
+            schedule: job.rate.map(|rate| Schedule::new(rate, job.threads, thread, job.seed)),
+            thread,
+        })
+    }
+
+    /// Names the operation that failed.
+    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> Error {
+        let path = self.paths[file as usize].clone();
+        let bytes = if op == Op::Sync { 0 } else { self.job.block_bytes };
+        Error::Operation { operation: op.name(), path, offset, bytes, source }
+    }
+}
+
+/// What a worker knows of the blocks it writes.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    paths: &'a [PathBuf],
+    /// The first block that the worker writes.
+    pub first: u64,
+    /// Generation of each block from `first` on; empty where nothing is written, so any will do.
+    pub generations: Vec<u32>,
+    /// Blocks that were checked and found sound.
+    pub sound: u64,
+}
+
+impl Verifier<'_> {
+    /// Checks a block that was read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn check(&mut self, buffer: &[u8], next: &Next) -> Result {
+        let expected = self.generations.get((next.block.wrapping_sub(self.first)) as usize).copied();
+        verify::check(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;
+        self.sound += 1;
+        Ok(())
+    }
+
+    /// What a block is that is about to be written; it counts as written from now on.
+    pub fn next_identity(&mut self, next: &Next) -> Identity {
+        let generation = &mut self.generations[(next.block - self.first) as usize];
+        *generation += 1;
+        Identity { file: next.file, offset: next.offset, generation: *generation }
+    }
+}
