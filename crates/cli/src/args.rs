@@ -4,10 +4,8 @@ use crate::commands::{
     ab, advise, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report,
     run, selftest, serve, show, watch,
 };
-use crate::failure::{Outcome, printing};
-use clap::{ColorChoice, Parser, Subcommand};
-use fsarena_core::exit::ExitCode;
-use std::io::Write;
+use crate::{failure::Outcome, output};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 /// The filesystem benchmark that answers questions.
 ///
@@ -111,13 +109,10 @@ impl Cli {
             Command::Watch(args) => watch::run(*args),
             Command::Doctor(args) => doctor::run(args),
             Command::Recover(args) => recover::run(args),
-            Command::Config(args) => config::run(args),
-            Command::Completions(args) => completions::run(args),
-            Command::Man(args) => completions::man(args),
-            Command::ExitCodes => {
-                writeln!(std::io::stdout(), "{EXIT_CODES}").map_err(printing)?;
-                Ok(ExitCode::Done)
-            }
+            Command::Config(args) => config::run(args, &Cli::command()),
+            Command::Completions(args) => completions::run(args, Cli::command()),
+            Command::Man(args) => completions::man(args, Cli::command()),
+            Command::ExitCodes => output::text(format!("{EXIT_CODES}\n")),
         }
     }
 }

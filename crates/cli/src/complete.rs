@@ -2,20 +2,18 @@
 
 mod names;
 
-use crate::args::Cli;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use names::Value;
 use std::ffi::OsStr;
 
-/// A value and a line of help.
-type Value = (String, String);
 /// The values that continue a text.
 type Values = fn(&str) -> Vec<Value>;
 
 /// The command line. Its arguments look their values up whenever a shell asks.
-pub fn command() -> Command {
-    each(Cli::command(), |arg| match values(&arg) {
+pub fn command(cli: Command) -> Command {
+    each(cli, |arg| match values(&arg) {
         Some(values) => {
             let paths = takes_paths(&arg);
             arg.add(ArgValueCompleter::new(move |current: &OsStr| candidates(values, paths, current)))
@@ -25,8 +23,8 @@ pub fn command() -> Command {
 }
 
 /// The command line with the values of today, for a shell that does not ask.
-pub fn fixed() -> Command {
-    each(Cli::command(), |arg| match values(&arg).map(|values| values("")) {
+pub fn fixed(cli: Command) -> Command {
+    each(cli, |arg| match values(&arg).map(|values| values("")) {
         Some(values) if !values.is_empty() => {
             // clap takes names that live as long as the process; this is done once in it.
             let values =
@@ -112,6 +110,8 @@ fn value_name(arg: &Arg) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
 
     /// Whoever adds an argument gives it one of the names that are completed, or adds to these.
     const FREE: [&str; 34] = [
@@ -162,7 +162,7 @@ mod tests {
             }
             all.extend(command.get_subcommands().cloned());
         }
-        command().debug_assert();
-        fixed().debug_assert();
+        command(Cli::command()).debug_assert();
+        fixed(Cli::command()).debug_assert();
     }
 }

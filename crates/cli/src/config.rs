@@ -1,10 +1,9 @@
 //! The config file: what flags default to for a user. Flags win over the environment, which wins over the file.
 
-use crate::args::Cli;
 use crate::failure::Failure;
 use clap::builder::ArgPredicate;
 use clap::error::ErrorKind;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use fsarena_core::names::unknown;
 use fsarena_core::plan::error::PlanError;
 use fsarena_sys::input;
@@ -55,8 +54,8 @@ pub struct Setting {
     commands: &'static [&'static str],
     /// The value, as the flag takes it.
     pub value: &'static str,
-    /// The line, from 1.
-    pub line: usize,
+    /// Line and column of the value, both from 1.
+    pub at: (usize, usize),
 }
 
 impl Config {
@@ -79,6 +78,13 @@ impl Config {
             .map_err(|_| PlanError::flag(&path.display().to_string(), "the file is not UTF-8 text"))?;
         let settings = parse(&path.display().to_string(), &text)?;
         Ok(Config { path: Some(path), exists: true, settings })
+    }
+
+    /// Checks that each flag accepts the value that the file has for it.
+    pub fn checked(self, cli: &Command) -> Result<Config, Failure> {
+        let origin = self.path.as_ref().map_or(String::new(), |path| path.display().to_string());
+        check(&origin, &self.settings, cli)?;
+        Ok(self)
     }
 
     /// What the file says of a key.
@@ -118,10 +124,8 @@ fn with_default(command: Command, setting: &Setting) -> Command {
 
 fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
     let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, Some(span), message);
-    let first =
-        |message: &str| message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string();
-    let file =
-        DeTable::parse(text).map_err(|error| fault(error.span().unwrap_or(0..0), &first(error.message())))?;
+    let file = DeTable::parse(text)
+        .map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
     let mut entries = vec![];
     for (name, value) in file.get_ref() {
         match value.get_ref() {
@@ -141,17 +145,28 @@ fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
         };
         let value_text =
             written(value).ok_or_else(|| fault(value.span(), "write a text, a number or a list of them"))?;
-        let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
-        let line = ["fsarena", command, &format!("--{}={value_text}", flag(key))].map(String::from);
-        if let Err(error) = Cli::command().try_get_matches_from(line)
-            && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
-        {
-            return Err(fault(value.span(), &first(&error.to_string())));
-        }
-        let line = text[..span.start].matches('\n').count() + 1;
-        settings.push(Setting { key, commands, value: value_text.leak(), line });
+        let at = fault(value.span(), "").at.unwrap_or_default();
+        settings.push(Setting { key, commands, value: value_text.leak(), at });
     }
     Ok(settings)
+}
+
+fn check(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
+    for Setting { key, commands, value, at } in settings {
+        let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
+        let line = ["fsarena", command, &format!("--{}={value}", flag(key))];
+        if let Err(error) = cli.clone().try_get_matches_from(line)
+            && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
+        {
+            let message = first_line(&error.to_string());
+            return Err(PlanError { origin: origin.into(), at: Some(*at), message });
+        }
+    }
+    Ok(())
+}
+
+fn first_line(message: &str) -> String {
+    message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
 }
 
 /// A value as a flag takes it: a list with commas, `~/` as the home directory.
@@ -171,6 +186,8 @@ fn written(value: &Spanned<DeValue>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
 
     fn of(text: &str) -> Config {
         Config { settings: parse("config.toml", text).unwrap(), ..Config::default() }
@@ -226,7 +243,9 @@ mod tests {
             ("color = 'red'", "invalid value 'red'"),
             ("runs = ", "line 1, column 8"),
         ] {
-            let said = parse("config.toml", text).unwrap_err().to_string();
+            let checked = parse("config.toml", text)
+                .and_then(|settings| check("config.toml", &settings, &Cli::command()));
+            let said = checked.unwrap_err().to_string();
             assert!(said.contains(says), "{text}: {said}");
         }
     }

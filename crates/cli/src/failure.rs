@@ -15,6 +15,11 @@ pub struct Failure {
     broken_pipe: bool,
 }
 
+/// Refuses wrong usage, with what to do instead.
+pub fn usage<T>(message: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::new(ExitCode::Usage, message))
+}
+
 /// The result of a command: how the program ends.
 pub type Outcome = Result<ExitCode, Failure>;
 

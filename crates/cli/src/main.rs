@@ -8,7 +8,8 @@ mod complete;
 mod config;
 mod failure;
 mod flags;
-mod listing;
+mod given;
+mod output;
 mod progress;
 mod running;
 mod terminal;
@@ -29,8 +30,8 @@ fn main() -> std::process::ExitCode {
     look_in_sbin();
     failure::report_panics();
     // Where a shell completes a line, this answers it and ends the process.
-    CompleteEnv::with_factory(complete::command).complete();
-    let config = Config::load();
+    CompleteEnv::with_factory(|| complete::command(Cli::command())).complete();
+    let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
     terminal::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
     // Unwinding undoes what the command set up.

@@ -23,6 +23,7 @@ mod paired;
 pub mod published;
 pub mod ranking;
 pub mod report;
+pub mod resolution;
 mod sampled;
 pub mod scaling;
 mod sections;

@@ -3,9 +3,8 @@
 mod variant;
 
 use crate::commands::run;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, usage};
 use fsarena_core::claim::{Claim, Quantity};
-use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::plan::error::PlanError;
@@ -41,41 +40,29 @@ pub struct Args {
     run: run::Args,
 }
 
-/// What `run` takes and a comparison of two sides refuses, with a word on what to say in its place.
+/// What `run` takes and a side says here.
+const OF_SIDES: [&str; 6] = ["fs", "options", "mkfs", "mount", "factor", "kernel"];
+
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = ["fs", "options", "mkfs", "mount", "factor", "kernel", "resume", "after"]
-        .contains(&arg.get_id().as_str());
+    let id = arg.get_id().as_str();
+    let refused = OF_SIDES.contains(&id) || ["resume", "after"].contains(&id);
     if refused { arg.hide(true) } else { arg }
 }
 
 /// Runs both sides, round by round.
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
-    for (flag, given) in [
-        ("--fs", !run.fs.is_empty()),
-        ("--options", !run.options.is_empty()),
-        ("--mkfs", !run.mkfs.is_empty()),
-        ("--mount", !run.mount.is_empty()),
-        ("--factor", !run.factor.is_empty()),
-        ("--kernel", !run.kernel.is_empty()),
-        ("--resume", run.resume.is_some()),
-        ("--after", run.after.is_some()),
-    ] {
-        if given {
-            return Err(refusal(flag));
-        }
+    if let Some(flag) = run.given.first_of(&OF_SIDES) {
+        return usage(format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")));
+    }
+    if run.resume.is_some() {
+        return usage("a run of two sides is resumed as any other: fsarena run --resume RUN");
+    }
+    if run.after.is_some() {
+        return usage("two sides are one run, without stages");
     }
     run.refuse_ignored(a.contains_key(factor::DIR))?;
     run::run_plan(run, |run| plan(&[a, b], run))
-}
-
-fn refusal(flag: &str) -> Failure {
-    let message = match flag {
-        "--resume" => "a run of two sides is resumed as any other: fsarena run --resume RUN".to_string(),
-        "--after" => "two sides are one run, without stages".to_string(),
-        flag => format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")),
-    };
-    Failure::new(ExitCode::Usage, message)
 }
 
 /// The plan that `run` would use, with these two variants.
@@ -85,8 +72,7 @@ fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure>
     over.where_it_ran(&written.file)?;
     let file = &mut written.file;
     if over.backing == Some(Backing::Dir) {
-        let message = "directories are sides here: --a dir=PATH --b dir=PATH, without --on";
-        return Err(Failure::new(ExitCode::Usage, message));
+        return usage("directories are sides here: --a dir=PATH --b dir=PATH, without --on");
     }
     let sides = &absolute_kernels(sides)?;
     file.factors.clear();
@@ -149,8 +135,7 @@ fn directories(sides: &[variant::Levels; 2]) -> Result<Option<Vec<String>>, Fail
         return Ok(None);
     }
     if dirs.len() < 2 || sides.iter().any(|side| side.len() > 1) {
-        let message = "a side that is a directory has no other factor, and both sides are directories";
-        return Err(Failure::new(ExitCode::Usage, message));
+        return usage("a side that is a directory has no other factor, and both sides are directories");
     }
     let absolute = |dir: &String| {
         let path = std::path::absolute(dir).map_err(Failure::file(dir.as_ref()))?;

@@ -5,9 +5,10 @@ mod variants;
 
 use crate::commands::report;
 use crate::commands::run::{self, once};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, usage};
+use crate::output;
 use crate::running::{handle_signals, resolved};
-use fit::Fit;
+use fit::{Fit, RUNS};
 use fsarena_core::cell::Variant;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
@@ -42,40 +43,25 @@ pub struct Args {
     run: run::Args,
 }
 
-/// The runs that share the error.
-const RUNS: u32 = 2;
 /// The time for all, where the user gives none.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// The names of the stages.
 const STAGES: [&str; 2] = ["filesystems", "options"];
 
 /// What `run` takes and advice determines by itself.
-const REFUSED: [&str; 14] = [
-    "options",
-    "mkfs",
-    "mount",
-    "factor",
-    "kernel",
-    "resume",
-    "after",
-    "stage",
-    "shard",
-    "rounds",
-    "find",
-    "claim",
-    "max_rounds",
-    "warmup",
-];
+const REFUSED: &str =
+    "options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = REFUSED.contains(&arg.get_id().as_str());
+    let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
 }
 
 /// Advises.
 pub fn run(args: Args) -> Outcome {
     let Args { allow_unsafe, run: mut args } = args;
-    refuse(&args)?;
+    let refused: Vec<&str> = REFUSED.split(' ').collect();
+    args.given.refuse(&refused, "advise determines this itself; to choose it, use fsarena run")?;
     args.find = Some("best".into());
     args.refuse_ignored(false)?;
     handle_signals()?;
@@ -100,39 +86,11 @@ pub fn run(args: Args) -> Outcome {
         _ => Some(stage(&args, &plan, 1, tried, left, &first.earlier)?),
     };
     let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
-    print(&advice(&run)?)
-}
-
-/// Refuses what advice determines by itself.
-fn refuse(args: &run::Args) -> Result<(), Failure> {
-    let given = [
-        ("options", !args.options.is_empty()),
-        ("mkfs", !args.mkfs.is_empty()),
-        ("mount", !args.mount.is_empty()),
-        ("factor", !args.factor.is_empty()),
-        ("kernel", !args.kernel.is_empty()),
-        ("resume", args.resume.is_some()),
-        ("after", args.after.is_some()),
-        ("stage", args.stage.is_some()),
-        ("shard", args.shard.is_some()),
-        ("rounds", args.rounds.is_some()),
-        ("find", args.find.is_some()),
-        ("claim", !args.claim.is_empty()),
-        ("max-rounds", args.max_rounds.is_some()),
-        ("warmup", args.warmup.is_some()),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => {
-            let message = format!("--{flag}: advise determines this itself; to choose it, use fsarena run");
-            Err(Failure::new(ExitCode::Usage, message))
-        }
-        None => Ok(()),
-    }
+    output::text(advice(&run)?)
 }
 
 /// The plan of the first stage, which looks for the best.
 fn plan(args: &run::Args) -> Result<Plan, Failure> {
-    let usage = |message: String| Err(Failure::new(ExitCode::Usage, message));
     let mut written = run::read_plan(args)?;
     if !written.file.stages.is_empty() {
         return usage(format!(
@@ -146,9 +104,7 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
     let plan = resolved(&written, &mut over)?;
     match plan.device.backing {
-        Backing::Dir => {
-            usage("advise makes filesystems, so a directory as it is cannot be advised on".into())
-        }
+        Backing::Dir => usage("advise makes filesystems, so a directory as it is cannot be advised on"),
         _ => Ok(plan),
     }
 }
@@ -230,10 +186,6 @@ fn advice(run: &RunDir) -> Result<String, Failure> {
             writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", words.join("; "));
     }
     Ok(text)
-}
-
-fn print(text: &str) -> Outcome {
-    report::print(text.as_bytes()).map(|()| ExitCode::Done)
 }
 
 fn say(args: &run::Args, text: &str) {

@@ -6,11 +6,12 @@ mod confirm;
 mod explain;
 mod profile;
 
-use crate::commands::{report, show};
-use crate::failure::{Failure, Outcome};
+use crate::commands::show;
+use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
+use crate::given::Given;
+use crate::output;
 use crate::running::handle_signals;
-use fsarena_core::exit::ExitCode;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
 use fsarena_report::findings;
@@ -25,7 +26,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Flags that run cells again, or read a run that did.
-const AGAIN: [&str; 4] = ["--confirm", "--fresh", "--explain", "--profile"];
+const AGAIN: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
 
 /// The seed of bootstrap intervals for a file, which has no seed as a run has: the same file gives the same intervals.
 const FILE_SEED: u64 = 1;
@@ -41,6 +42,9 @@ const FILE_SEED: u64 = 1;
 /// repeat them: docs/guide/analysis.md. fsarena recomputes published figures that their author derived from others.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    // First: reading a flag takes it away.
+    #[command(flatten)]
+    given: Given,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
     #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
     what: String,
@@ -88,20 +92,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses those of these flags that are given: what is analysed makes nothing of them.
+    /// Refuses these flags: what is analysed makes nothing of them.
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
-        let given = [
-            ("--metric", self.metric.is_some()),
-            ("--ceiling", self.ceiling.is_some()),
-            ("--confirm", self.confirm),
-            ("--fresh", self.fresh.is_some()),
-            ("--explain", self.explain.is_some()),
-            ("--profile", self.profile.is_some()),
-        ];
-        match given.iter().find(|(flag, given)| *given && flags.contains(flag)) {
-            Some((flag, _)) => Err(Failure::new(ExitCode::Usage, format!("{flag}: {} {why}", self.what))),
-            None => Ok(()),
-        }
+        self.given.refuse(flags, &format!("{} {why}", self.what))
     }
 
     fn scene(&self) -> again::Scene<'_> {
@@ -115,7 +108,7 @@ pub fn run(args: Args) -> Outcome {
         return published(&args, name);
     }
     if args.what.ends_with(".csv") {
-        args.refuse(&["--metric", "--ceiling"], "is a file of curves")?;
+        args.refuse(&["metric", "ceiling"], "is a file of curves")?;
         args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
         let path = Path::new(&args.what);
         let bytes = input::read(path, file::MAX_BYTES).map_err(Failure::file(path))?;
@@ -124,7 +117,7 @@ pub fn run(args: Args) -> Outcome {
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let again = args.explain.is_some() || args.profile.is_some() || args.confirm;
     if args.scaling || (curves::by_clients(&record) && !again) {
-        args.refuse(&["--ceiling", "--fresh", "--profile"], "is analysed as curves")?;
+        args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let run = curves::of_run(&record, args.metric.as_deref())?;
         if let Some(words) = run.left_out().filter(|_| !args.quiet) {
             let _ = writeln!(std::io::stderr(), "{words}");
@@ -132,11 +125,10 @@ pub fn run(args: Args) -> Outcome {
         let series = run.curves.into_iter().map(|curve| curve.series).collect();
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
-    args.refuse(&["--metric"], "is a matrix of operations per second; for its curves add --scaling")?;
+    args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
     if let Some(task) = &args.profile {
         handle_signals()?;
-        report::print_page(&profile::profile(args.scene(), &args.what, &record, task)?, &args.format)?;
-        return Ok(ExitCode::Done);
+        return output::page(&profile::profile(args.scene(), &args.what, &record, task)?, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
@@ -144,8 +136,7 @@ pub fn run(args: Args) -> Outcome {
             "" => worst(&args, &record)?,
             task => explain::Choice::named(&record, task, args.variant.as_deref())?,
         };
-        report::print_page(&explain::explain(args.scene(), &record, &choice)?, &args.format)?;
-        return Ok(ExitCode::Done);
+        return output::page(&explain::explain(args.scene(), &record, &choice)?, &args.format);
     }
     let (matrix, mut analysis) = of_run(&args, &record)?;
     let mut source = format!("run {}", record.id);
@@ -165,8 +156,7 @@ pub fn run(args: Args) -> Outcome {
         );
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
-    report::print_page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
 }
 
 fn published(args: &Args, name: &str) -> Outcome {
@@ -175,11 +165,10 @@ fn published(args: &Args, name: &str) -> Outcome {
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
          list studies`), and analyse that run",
     )?;
-    args.refuse(&["--metric"], "has one metric")?;
+    args.refuse(&["metric"], "has one metric")?;
     let set = show::published(name)?;
     if !set.derived.is_empty() {
-        report::print_page(&fsarena_report::published::consistency(&set), &args.format)?;
-        return Ok(ExitCode::Done);
+        return output::page(&fsarena_report::published::consistency(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
         return scaling(args, &format!("published:{name}"), curves, FILE_SEED);
@@ -188,16 +177,14 @@ fn published(args: &Args, name: &str) -> Outcome {
     let matrix = Matrix::new(&rows::of_published(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));
     let page = findings::page(&format!("published:{name}"), &matrix, &analysis, args.tables);
-    report::print_page(&page, &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&page, &args.format)
 }
 
 fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
     let all: Vec<_> =
         curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
     let page = fsarena_report::scaling::page(source, &all, args.tables);
-    report::print_page(&page, &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&page, &args.format)
 }
 
 fn of_run(args: &Args, record: &RunRecord) -> Result<(Matrix, Analysis), Failure> {
@@ -212,8 +199,7 @@ fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
     let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
-        let message = "found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'";
-        return Err(Failure::new(ExitCode::Usage, message));
+        return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
     let at = finding.first().worst().at;
     let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);

@@ -1,9 +1,10 @@
 //! `fsarena compare`: a run beside another, beside published figures, or files of samples of any tool.
 
-use crate::commands::{report, show};
-use crate::failure::{Failure, Outcome};
+use crate::commands::show;
+use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
-use fsarena_core::exit::ExitCode;
+use crate::given::Given;
+use crate::output;
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets, is_watch,
@@ -24,6 +25,9 @@ use std::path::Path;
 /// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    // First: reading a flag takes it away.
+    #[command(flatten)]
+    given: Given,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
     #[arg(value_name = "A")]
     run: String,
@@ -58,20 +62,16 @@ impl Args {
     /// Refuses flags for files of samples where the comparison has none.
     fn refuse_ignored(&self) -> Result<(), Failure> {
         let files = is_file(&self.run) || self.with.as_deref().is_some_and(is_file);
-        for (flag, given) in [("--margin", self.margin.is_some()), ("--from", self.from.is_some())] {
-            if given && !files {
-                let message = format!("{flag} applies to files of samples only; {} is not a file", self.run);
-                return Err(Failure::new(ExitCode::Usage, message));
-            }
+        if !files && let Some(flag) = self.given.first_of(&["margin", "from"]) {
+            return usage(format!("{flag} applies to files of samples only; {} is not a file", self.run));
         }
-        match (&self.metric, &self.with) {
-            (Some(_), None) => {
-                let message =
-                    format!("--metric applies to two sides; {} is compared with nothing else", self.run);
-                Err(Failure::new(ExitCode::Usage, message))
-            }
-            _ => Ok(()),
+        if self.metric.is_some() && self.with.is_none() {
+            return usage(format!(
+                "--metric applies to two sides; {} is compared with nothing else",
+                self.run
+            ));
         }
+        Ok(())
     }
 }
 
@@ -91,18 +91,14 @@ pub fn run(args: Args) -> Outcome {
             None => two(&args, with)?,
         },
     };
-    report::print_page(&compared.page(), &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&compared.page(), &args.format)
 }
 
 /// Published samples are compared among themselves.
 fn alone(name: &str) -> Result<Compared, Failure> {
     match name.strip_prefix("published:") {
         Some(name) => Ok(compare_services(&show::published(name)?)?),
-        None => Err(Failure::new(
-            ExitCode::Usage,
-            format!("compare {name} with what? Name a second run, `published:NAME` or file"),
-        )),
+        None => usage(format!("compare {name} with what? Name a second run, `published:NAME` or file")),
     }
 }
 
@@ -110,8 +106,8 @@ fn two(args: &Args, with: &str) -> Result<Compared, Failure> {
     match (is_file(&args.run), is_file(with)) {
         (true, true) => of_files(args, with),
         (false, false) => of_runs(args, with),
-        (true, false) => Err(mixed(&args.run, with)),
-        (false, true) => Err(mixed(with, &args.run)),
+        (true, false) => mixed(&args.run, with),
+        (false, true) => mixed(with, &args.run),
     }
 }
 
@@ -159,10 +155,9 @@ fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
     Ok(compare_all(&[record, other], metric)?)
 }
 
-fn mixed(file: &str, other: &str) -> Failure {
-    let message = format!(
+fn mixed(file: &str, other: &str) -> Result<Compared, Failure> {
+    usage(format!(
         "cannot compare the file {file} with {other}, which is not a file. To compare a run with a file, export the \
          run first: fsarena report {other} --export csv=FILE"
-    );
-    Failure::new(ExitCode::Usage, message)
+    ))
 }

@@ -1,10 +1,9 @@
 //! `fsarena completions` and `fsarena man`: what shells and man read, from the definitions of the arguments.
 
-use crate::args::Cli;
 use crate::complete;
 use crate::failure::{Failure, Outcome, printing};
-use crate::listing;
-use clap::{Command, CommandFactory, ValueEnum};
+use crate::output;
+use clap::{Command, ValueEnum};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
 use clap_complete::generate;
 use clap_complete_nushell::Nushell;
@@ -40,7 +39,7 @@ enum Shell {
 }
 
 /// Prints the script.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args, cli: Command) -> Outcome {
     let mut script = Vec::new();
     let asking = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
         shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing)
@@ -53,10 +52,9 @@ pub fn run(args: Args) -> Outcome {
             script.extend(b"[[ $funcstack[1] == _fsarena ]] && _clap_dynamic_completer_fsarena || true\n");
         }
         Shell::Fish => asking(&Fish, &mut script)?,
-        Shell::Nushell => generate(Nushell, &mut complete::fixed(), "fsarena", &mut script),
+        Shell::Nushell => generate(Nushell, &mut complete::fixed(cli), "fsarena", &mut script),
     }
-    listing::text(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::Done)
+    output::text(script)
 }
 
 /// Write the manual pages of all commands into a directory
@@ -68,8 +66,8 @@ pub struct ManArgs {
 }
 
 /// Writes `fsarena.1`, `fsarena-run.1` and so on.
-pub fn man(args: ManArgs) -> Outcome {
-    let mut command = Cli::command().disable_help_subcommand(true);
+pub fn man(args: ManArgs, cli: Command) -> Outcome {
+    let mut command = cli.disable_help_subcommand(true);
     command.build();
     pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;
     Ok(ExitCode::Done)

@@ -1,13 +1,11 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
-use crate::args::Cli;
 use crate::config::{Config, KEYS, flag};
 use crate::failure::Outcome;
 use crate::flags::ListFormat;
-use crate::listing::{self, Row};
+use crate::output::{self, Columns, Row};
 use crate::terminal;
-use clap::{Arg, CommandFactory};
-use fsarena_core::exit::ExitCode;
+use clap::{Arg, Command};
 use serde::Serialize;
 
 /// Print the settings in effect, and where each comes from
@@ -29,20 +27,16 @@ struct SettingRow {
 }
 
 impl Row for SettingRow {
-    const HEADS: &'static [&'static str] = &["SETTING", "VALUE", "FROM"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![self.setting.into(), self.value.clone(), self.from.clone()]
-    }
+    const COLUMNS: Columns = &[("SETTING", "setting"), ("VALUE", "value"), ("FROM", "from")];
 }
 
 /// Prints them.
-pub fn run(args: Args) -> Outcome {
+pub fn run(args: Args, cli: &Command) -> Outcome {
     let config = Config::load()?;
     let file = config.path.as_ref().map_or("none: HOME is not set".into(), |path| path.display().to_string());
     let exists = if config.exists { "exists" } else { "does not exist" };
     let mut rows = vec![SettingRow { setting: "config file", value: file, from: exists.into() }];
-    rows.extend(KEYS.map(|(key, commands)| row(&config, key, commands)));
+    rows.extend(KEYS.map(|(key, commands)| row(cli, &config, key, commands)));
     for (setting, name, dir) in [
         ("state directory", "FSARENA_STATE_DIR", fsarena_sys::undo::state_dir()),
         ("cache directory", "FSARENA_CACHE_DIR", fsarena_guest::cache::dir()),
@@ -50,12 +44,10 @@ pub fn run(args: Args) -> Outcome {
         let from = if variable(name).is_some() { name } else { "default" };
         rows.push(SettingRow { setting, value: dir.display().to_string(), from: from.into() });
     }
-    listing::print(&rows, args.format)?;
-    Ok(ExitCode::Done)
+    output::rows(&rows, args.format)
 }
 
-fn row(config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
-    let cli = Cli::command();
+fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
     let commands =
         cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
@@ -72,7 +64,7 @@ fn row(config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
     let file = || {
         config
             .get(key)
-            .map(|setting| (setting.value.to_string(), format!("config file, line {}", setting.line)))
+            .map(|setting| (setting.value.to_string(), format!("config file, line {}", setting.at.0)))
     };
     let default = || {
         let values = arg.map_or(&[][..], Arg::get_default_values);

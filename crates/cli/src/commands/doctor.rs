@@ -1,15 +1,17 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
 mod checks;
+mod finding;
+mod guests;
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
-use crate::listing::{self, Row};
+use crate::output::{self, Columns, Row};
+use finding::Finding;
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::available::survey;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::kernel::Kernel;
-use serde::Serialize;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -27,42 +29,9 @@ pub struct Args {
     runs: Runs,
 }
 
-/// The result of one check.
-#[derive(Debug, Serialize)]
-pub struct Finding {
-    /// Name of the check.
-    pub what: &'static str,
-    /// `ok`, `missing`, or `limited`.
-    pub state: State,
-    /// Result of the check.
-    pub found: String,
-    /// How to get more; empty where there is nothing to do.
-    pub fix: String,
-}
-
-/// State of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// As good as it gets.
-    Ok,
-    /// Usable, with less to tell.
-    Limited,
-    /// Not usable.
-    Missing,
-}
-
 impl Row for Finding {
-    const HEADS: &'static [&'static str] = &["WHAT", "STATE", "FOUND", "TO GET MORE"];
-
-    fn columns(&self) -> Vec<String> {
-        let state = match self.state {
-            State::Ok => "ok",
-            State::Limited => "limited",
-            State::Missing => "missing",
-        };
-        vec![self.what.into(), state.into(), self.found.clone(), self.fix.clone()]
-    }
+    const COLUMNS: Columns =
+        &[("WHAT", "what"), ("STATE", "state"), ("FOUND", "found"), ("TO GET MORE", "fix")];
 }
 
 /// Checks, or with `--install` installs what is missing.
@@ -71,8 +40,7 @@ pub fn run(args: Args) -> Outcome {
     if args.install {
         return install(&kernel);
     }
-    listing::print(&checks::all(&kernel, &survey(&kernel)?, &args.runs.runs), args.format)?;
-    Ok(ExitCode::Done)
+    output::rows(&checks::all(&kernel, &survey(&kernel)?, &args.runs.runs), args.format)
 }
 
 fn install(kernel: &Kernel) -> Outcome {

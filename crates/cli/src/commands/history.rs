@@ -1,9 +1,8 @@
 //! `fsarena history`: a metric over the runs of a study, and where it changed.
 
-use crate::commands::report;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
-use fsarena_core::exit::ExitCode;
+use crate::output;
 use fsarena_core::names::{Unknown, unknown};
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;
@@ -38,7 +37,7 @@ pub fn run(args: Args) -> Outcome {
     let mut listed = fsarena_store::list(&args.runs.runs)?;
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
-    let study = study.ok_or_else(|| nothing(&args.runs))?;
+    let Some(study) = study else { return nothing(&args.runs) };
     let studies: Vec<String> = listed.iter().map(|run| run.study.clone()).collect();
     known("study", &study, studies.iter().map(String::as_str))?;
     listed.retain(|run| run.study == study);
@@ -46,10 +45,8 @@ pub fn run(args: Args) -> Outcome {
     let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
     args.variant.iter().try_for_each(|name| known("variant", name, variants()))?;
     args.reference.iter().try_for_each(|name| known("variant", name, variants().chain(["none"])))?;
-    let variant = args
-        .variant
-        .or_else(|| listed.first()?.variants.first().cloned())
-        .ok_or_else(|| nothing(&args.runs))?;
+    let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
+    let Some(variant) = variant else { return nothing(&args.runs) };
     let chosen = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
     let reference = args.reference.or_else(chosen).filter(|name| name != "none");
     let asked = Asked { study, metric: args.metric, variant, reference };
@@ -57,8 +54,7 @@ pub fn run(args: Args) -> Outcome {
     for run in &listed {
         points.extend(point(&fsarena_store::read(&RunDir::open(&run.path)?)?, &asked)?);
     }
-    report::print_page(&history(&asked, points), &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&history(&asked, points), &args.format)
 }
 
 /// Checks a name that no run has.
@@ -73,7 +69,6 @@ fn known<'a>(
     }
 }
 
-fn nothing(runs: &Runs) -> Failure {
-    let message = format!("No runs of a study in {}. Run one: fsarena run", runs.runs.display());
-    Failure::new(ExitCode::Usage, message)
+fn nothing<T>(runs: &Runs) -> Result<T, Failure> {
+    usage(format!("No runs of a study in {}. Run one: fsarena run", runs.runs.display()))
 }

@@ -1,19 +1,21 @@
 //! `fsarena list`: the names that other commands accept.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
-use crate::listing::{self, Row};
+use crate::output::{self, Columns, Row};
 use clap::ValueEnum;
 use fsarena_core::app::{APPS, App};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::factor::FactorDef;
 use fsarena_core::metric::METRICS;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::study::STUDIES;
-use fsarena_fs::available::{survey, to_install};
-use fsarena_report::exporter::Exporter;
+use fsarena_core::setting::Value;
+use fsarena_core::study::{STUDIES, Study};
+use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;
-use fsarena_run::axes;
+use fsarena_run::{axes, vocabulary};
+use fsarena_store::RunSummary;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
 
@@ -53,16 +55,15 @@ enum What {
 /// Lists.
 pub fn run(args: Args) -> Outcome {
     match args.what {
-        What::Studies => listing::print(&studies()?, args.format)?,
-        What::Apps => listing::print(&apps()?, args.format)?,
-        What::Filesystems => listing::print(&filesystems()?, args.format)?,
-        What::Workloads => listing::print(&settings(), args.format)?,
-        What::Metrics => listing::print(&metrics(), args.format)?,
-        What::Factors => listing::print(&factors(), args.format)?,
-        What::Exporters => listing::print(&exporters(), args.format)?,
-        What::Runs => listing::print(&runs(&args.runs)?, args.format)?,
+        What::Studies => output::rows(&studies()?, args.format),
+        What::Apps => output::rows(&apps()?, args.format),
+        What::Filesystems => output::rows(&filesystems()?, args.format),
+        What::Workloads => output::rows(&settings(), args.format),
+        What::Metrics => output::rows(&metrics(), args.format),
+        What::Factors => output::rows(&factors(), args.format),
+        What::Exporters => output::rows(&exporters(), args.format),
+        What::Runs => output::rows(&runs(&args.runs)?, args.format),
     }
-    Ok(ExitCode::Done)
 }
 
 #[derive(Serialize)]
@@ -74,26 +75,25 @@ struct StudyRow {
 }
 
 impl Row for StudyRow {
-    const HEADS: &'static [&'static str] = &["STUDY", "QUESTION", "PUBLISHED FIGURES", "SOURCE"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![self.study.into(), self.question.clone(), self.published.join(" "), self.source.into()]
-    }
+    const COLUMNS: Columns = &[
+        ("STUDY", "study"),
+        ("QUESTION", "question"),
+        ("PUBLISHED FIGURES", "published"),
+        ("SOURCE", "source"),
+    ];
 }
 
-fn studies() -> Result<Vec<StudyRow>, crate::failure::Failure> {
-    let mut rows = Vec::new();
-    for study in STUDIES {
-        let plan = PlanFile::parse(study.name, study.plan.as_bytes())?.file;
+fn studies() -> Result<Vec<StudyRow>, Failure> {
+    let row = |study: &Study| {
         let published = study.published()?;
-        rows.push(StudyRow {
+        Ok(StudyRow {
             study: study.name,
-            question: plan.question,
+            question: PlanFile::parse(study.name, study.plan.as_bytes())?.file.question,
             published: published.iter().map(|set| format!("published:{}", set.name())).collect(),
             source: study.source,
-        });
-    }
-    Ok(rows)
+        })
+    };
+    STUDIES.iter().map(row).collect()
 }
 
 #[derive(Serialize)]
@@ -104,14 +104,10 @@ struct AppRow {
 }
 
 impl Row for AppRow {
-    const HEADS: &'static [&'static str] = &["APPLICATION", "TITLE", "QUESTION"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![self.app.into(), self.title.clone(), self.question.clone()]
-    }
+    const COLUMNS: Columns = &[("APPLICATION", "app"), ("TITLE", "title"), ("QUESTION", "question")];
 }
 
-fn apps() -> Result<Vec<AppRow>, crate::failure::Failure> {
+fn apps() -> Result<Vec<AppRow>, Failure> {
     let row = |app: &App| {
         let plan = PlanFile::parse(app.name, app.plan.as_bytes())?.file;
         Ok(AppRow { app: app.name, title: plan.title, question: plan.question })
@@ -139,40 +135,39 @@ struct OptionSetRow {
 }
 
 impl Row for FilesystemRow {
-    const HEADS: &'static [&'static str] = &["FILESYSTEM", "KERNEL", "MKFS", "OPTION SETS", "TITLE"];
+    const COLUMNS: Columns = &[
+        ("FILESYSTEM", "filesystem"),
+        ("KERNEL", "kernel"),
+        ("MKFS", "mkfs"),
+        ("OPTION SETS", "option_sets"),
+        ("TITLE", "title"),
+    ];
 
-    fn columns(&self) -> Vec<String> {
-        let sets: Vec<&str> = self.option_sets.iter().map(|set| set.id).collect();
-        vec![
-            self.filesystem.into(),
-            if self.kernel { "yes" } else { "no" }.into(),
-            self.mkfs.clone().unwrap_or_else(|| self.install.clone()),
-            sets.join(" "),
-            self.title.into(),
-        ]
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "mkfs" => self.mkfs.is_none().then(|| self.install.clone()),
+            "option_sets" => Some(self.option_sets.iter().map(|set| set.id).collect::<Vec<_>>().join(" ")),
+            _ => None,
+        }
     }
 }
 
-fn filesystems() -> Result<Vec<FilesystemRow>, crate::failure::Failure> {
-    let found = survey(&Kernel::host())?;
-    let rows = found
-        .into_iter()
-        .map(|found| FilesystemRow {
-            filesystem: found.def.id,
-            title: found.def.title,
-            kernel: found.kernel,
-            mkfs: found.mkfs.map(|path| path.display().to_string()),
-            packages: found.def.packages.to_vec(),
-            install: to_install([found.def]),
-            option_sets: found
-                .def
-                .options
-                .iter()
-                .map(|set| OptionSetRow { id: set.id, help: set.help })
-                .collect(),
-        })
-        .collect();
-    Ok(rows)
+fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
+    let row = |found: Availability| FilesystemRow {
+        filesystem: found.def.id,
+        title: found.def.title,
+        kernel: found.kernel,
+        mkfs: found.mkfs.map(|path| path.display().to_string()),
+        packages: found.def.packages.to_vec(),
+        install: to_install([found.def]),
+        option_sets: found
+            .def
+            .options
+            .iter()
+            .map(|set| OptionSetRow { id: set.id, help: set.help })
+            .collect(),
+    };
+    Ok(survey(&Kernel::host())?.into_iter().map(row).collect())
 }
 
 #[derive(Serialize)]
@@ -185,36 +180,31 @@ struct SettingRow {
 }
 
 impl Row for SettingRow {
-    const HEADS: &'static [&'static str] = &["WORKLOAD", "SETTING", "ACCEPTS", "DEFAULT", "HELP"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![
-            self.workload.into(),
-            self.setting.into(),
-            self.accepts.clone(),
-            self.default.clone(),
-            self.help.clone(),
-        ]
-    }
+    const COLUMNS: Columns = &[
+        ("WORKLOAD", "workload"),
+        ("SETTING", "setting"),
+        ("ACCEPTS", "accepts"),
+        ("DEFAULT", "default"),
+        ("HELP", "help"),
+    ];
 }
 
 fn settings() -> Vec<SettingRow> {
     let mut rows = Vec::new();
-    for workload in fsarena_load::workloads::WORKLOADS {
+    for workload in WORKLOADS {
         let (def, answers) = (workload.def(), workload.metrics().join(", "));
-        rows.push(SettingRow {
+        let row = |setting, accepts, default, help| SettingRow {
             workload: def.id,
-            setting: "",
-            accepts: String::new(),
-            default: String::new(),
-            help: format!("{}; answered for by {answers}", def.help),
-        });
-        rows.extend(def.settings.iter().map(|setting| SettingRow {
-            workload: def.id,
-            setting: setting.id,
-            accepts: setting.kind.to_string(),
-            default: fsarena_core::setting::Value::from(setting.default).to_string(),
-            help: setting.help.into(),
+            setting,
+            accepts,
+            default,
+            help,
+        };
+        let help = format!("{}; answered for by {answers}", def.help);
+        rows.push(row("", String::new(), String::new(), help));
+        rows.extend(def.settings.iter().map(|setting| {
+            let default = Value::from(setting.default).to_string();
+            row(setting.id, setting.kind.to_string(), default, setting.help.into())
         }));
     }
     rows
@@ -230,49 +220,23 @@ struct MetricRow {
 }
 
 impl Row for MetricRow {
-    const HEADS: &'static [&'static str] = &["METRIC", "KIND", "UNIT", "BETTER", "HELP"];
+    const COLUMNS: Columns =
+        &[("METRIC", "metric"), ("KIND", "kind"), ("UNIT", "unit"), ("BETTER", "better"), ("HELP", "help")];
 
-    fn columns(&self) -> Vec<String> {
-        let better = match self.better {
-            Direction::Lower => "lower",
-            Direction::Higher => "higher",
-            Direction::Neutral => "-",
-        };
-        vec![self.metric.into(), self.kind.into(), self.unit.suffix().into(), better.into(), self.help.into()]
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "unit" => Some(self.unit.suffix().into()),
+            "better" if self.better == Direction::Neutral => Some("-".into()),
+            _ => None,
+        }
     }
 }
 
 fn metrics() -> Vec<MetricRow> {
-    let derived = METRICS.iter().map(|metric| MetricRow {
-        metric: metric.id,
-        kind: "derived",
-        unit: metric.unit,
-        better: metric.direction,
-        help: metric.help,
-    });
-    let raw = fsarena_run::vocabulary::readings().map(|reading| MetricRow {
-        metric: reading.id,
-        kind: "reading",
-        unit: reading.unit,
-        better: reading.direction,
-        help: reading.help,
-    });
+    let row = |kind, metric, unit, better, help| MetricRow { metric, kind, unit, better, help };
+    let derived = METRICS.iter().map(|def| row("derived", def.id, def.unit, def.direction, def.help));
+    let raw = vocabulary::readings().map(|def| row("reading", def.id, def.unit, def.direction, def.help));
     derived.chain(raw).collect()
-}
-
-#[derive(Serialize)]
-struct NamedRow {
-    name: &'static str,
-    default: &'static str,
-    help: &'static str,
-}
-
-impl Row for NamedRow {
-    const HEADS: &'static [&'static str] = &["NAME", "DEFAULT", "HELP"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![self.name.into(), self.default.into(), self.help.into()]
-    }
 }
 
 #[derive(Serialize)]
@@ -284,26 +248,33 @@ struct FactorRow {
 }
 
 impl Row for FactorRow {
-    const HEADS: &'static [&'static str] = &["FACTOR", "DEFAULT", "LEVELS, FOR EXAMPLE", "HELP"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![self.name.into(), self.default.into(), self.levels.into(), self.help.into()]
-    }
+    const COLUMNS: Columns =
+        &[("FACTOR", "name"), ("DEFAULT", "default"), ("LEVELS, FOR EXAMPLE", "levels"), ("HELP", "help")];
 }
 
 fn factors() -> Vec<FactorRow> {
-    let row = |factor: fsarena_core::factor::FactorDef| FactorRow {
-        name: factor.id,
-        default: factor.default,
-        levels: factor.example,
-        help: factor.help,
+    let row = |def: FactorDef| FactorRow {
+        name: def.id,
+        default: def.default,
+        levels: def.example,
+        help: def.help,
     };
     axes::factors().into_iter().map(row).collect()
 }
 
-fn exporters() -> Vec<NamedRow> {
-    let row = |exporter: &&Exporter| NamedRow { name: exporter.id, default: "", help: exporter.help };
-    EXPORTERS.iter().map(row).collect()
+#[derive(Serialize)]
+struct ExporterRow {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+impl Row for ExporterRow {
+    const COLUMNS: Columns = &[("NAME", "name"), ("DEFAULT", "default"), ("HELP", "help")];
+}
+
+fn exporters() -> Vec<ExporterRow> {
+    EXPORTERS.iter().map(|def| ExporterRow { name: def.id, default: "", help: def.help }).collect()
 }
 
 #[derive(Serialize)]
@@ -316,27 +287,28 @@ struct RunRow {
 }
 
 impl Row for RunRow {
-    const HEADS: &'static [&'static str] = &["RUN", "STUDY", "STARTED", "STATUS", "VARIANTS"];
+    const COLUMNS: Columns = &[
+        ("RUN", "run"),
+        ("STUDY", "study"),
+        ("STARTED", "started"),
+        ("STATUS", "status"),
+        ("VARIANTS", "variants"),
+    ];
 
-    fn columns(&self) -> Vec<String> {
-        vec![
-            self.run.clone(),
-            self.study.clone(),
-            // For people to the second: `2026-11-21 20:15:04Z`.
-            self.started.split('.').next().unwrap_or_default().replace('T', " ") + "Z",
-            self.status.clone(),
-            self.variants.join(" "),
-        ]
+    /// To the second: `2026-11-21 20:15:04Z`.
+    fn for_people(&self, field: &str) -> Option<String> {
+        let seconds = self.started.split('.').next().filter(|_| field == "started")?;
+        Some(seconds.replace('T', " ") + "Z")
     }
 }
 
-fn runs(runs: &Runs) -> Result<Vec<RunRow>, crate::failure::Failure> {
-    let rows = fsarena_store::list(&runs.runs)?.into_iter().map(|run| RunRow {
+fn runs(runs: &Runs) -> Result<Vec<RunRow>, Failure> {
+    let row = |run: RunSummary| RunRow {
         run: run.id,
         study: run.study,
         started: run.started,
         status: run.status.why,
         variants: run.variants,
-    });
-    Ok(rows.collect())
+    };
+    Ok(fsarena_store::list(&runs.runs)?.into_iter().map(row).collect())
 }

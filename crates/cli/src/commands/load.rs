@@ -10,19 +10,18 @@ mod reached;
 
 pub use flags::Args;
 
-use crate::commands::report;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::output;
+use crate::running::handle_signals;
 use files::Place;
-use fsarena_core::exit::ExitCode;
 use fsarena_engine as engine;
-use fsarena_sys::cancel;
 use fsarena_sys::kernel::Kernel;
 use live::Live;
 use reached::Counters;
 
 /// Makes the files, runs the load on them, and prints what it came to.
 pub fn run(args: Args) -> Outcome {
-    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    handle_signals()?;
     if !args.meta.is_empty() {
         return meta::run(&args);
     }
@@ -38,6 +37,5 @@ pub fn run(args: Args) -> Outcome {
     let reached = counters.reached();
     let page = page::of_data(&job, &files, &outcome?, reached);
     place.leave()?;
-    report::print_page(&page, &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&page, &args.format)
 }

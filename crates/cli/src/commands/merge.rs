@@ -3,6 +3,7 @@
 use crate::commands::report::{self, Export, parse_export};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{Runs, View, metric};
+use crate::output;
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use std::path::Path;
@@ -37,7 +38,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let merged = fsarena_store::merge(root, &parts)?;
     let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added);
-    report::print(line.as_bytes())?;
+    output::text(line)?;
     if !merged.complete {
         return Ok(ExitCode::Done);
     }

@@ -7,14 +7,13 @@ pub use files::{Export, parse_export};
 use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
-use crate::terminal;
+use crate::{output, terminal};
 use fsarena_core::claim::Claim;
 use fsarena_core::record::RunRecord;
 use fsarena_report::commands::Commands;
 use fsarena_report::document::terminal::Screen;
 use fsarena_report::exporter::Exporter;
 use fsarena_report::exporters;
-use fsarena_report::page::Page;
 use fsarena_report::report::{Asked, Report};
 use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
@@ -119,20 +118,8 @@ pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &Ru
     if let Some(path) = main {
         writeln!(answer, "\nReport: {}", path.display()).map_err(printing)?;
     }
-    print(&answer)?;
+    output::text(answer)?;
     Ok(report.exit_code())
-}
-
-/// Prints a result that is not the report of one run.
-pub fn print_page(page: &Page, format: &str) -> Result<(), Failure> {
-    let mut out = Vec::new();
-    page.write(format, terminal::screen(), &mut out)?;
-    print(&out)
-}
-
-/// Puts finished bytes on standard output.
-pub fn print(bytes: &[u8]) -> Result<(), Failure> {
-    std::io::stdout().lock().write_all(bytes).map_err(printing)
 }
 
 /// The report of a run with default options: default metrics, no terminal.
@@ -145,7 +132,7 @@ fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
     if asked.metrics.is_empty() {
         asked.metrics = answering(&record);
     }
-    let resolution = selftest::stored_line(&fsarena_sys::undo::state_dir(), &record);
+    let resolution = selftest::quoted(&record);
     let mut report = fsarena_report::report::of(record, asked)?;
     report.resolution = resolution;
     report.screen = options.screen;

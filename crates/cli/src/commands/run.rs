@@ -11,7 +11,7 @@ mod stages;
 pub use flags::Args;
 pub use overrides::kernel_level;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, usage};
 use crate::running::{handle_signals, resolved};
 use fsarena_core::app;
 use fsarena_core::exit::ExitCode;
@@ -35,19 +35,16 @@ pub fn run(args: Args) -> Outcome {
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
         if args.shard.is_some() {
-            let message = "--shard: a later stage builds on what an earlier one found, so stages cannot be spread; write \
-                           one stage as a plan";
-            return Err(Failure::new(ExitCode::Usage, message));
+            return usage(
+                "--shard: a later stage builds on what an earlier one found, so stages cannot be spread; write \
+                 one stage as a plan",
+            );
         }
         handle_signals()?;
         args.check_outputs()?;
         return stages::run(&args, &written);
     }
-    for (flag, given) in [("--after", &args.after), ("--stage", &args.stage)] {
-        if given.is_some() {
-            return Err(Failure::new(ExitCode::Usage, format!("{flag}: {} has no stages", written.origin)));
-        }
-    }
+    args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
     run_plan(args, |args| resolved(&written, &mut args.overrides()?))
 }
 
@@ -72,7 +69,7 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
 
 /// The plan that the arguments name, as it was written.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
-    if let Some(plan) = args.own_plan()? {
+    if let Some(plan) = args.own.plan()? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);

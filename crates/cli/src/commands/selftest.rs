@@ -3,15 +3,15 @@
 mod exact;
 mod here;
 
-pub use here::stored_line;
+pub use here::quoted;
 
 use crate::failure::Outcome;
-use crate::flags::{ListFormat, time};
-use crate::listing::{self, Row};
+use crate::flags::ListFormat;
+use crate::output::{self, Columns, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};
+use here::Here;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
@@ -42,25 +42,8 @@ pub struct Args {
     /// Number of runs of each cell, with --exact
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact", conflicts_with = "here")]
     repeats: u32,
-    /// Time for the measurement, with --here [default: 5m, 2h with --idle]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "here", conflicts_with = "exact")]
-    budget: Option<Duration>,
-    /// Check the idle wait against that much idling after it, with --here [default: 60s]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = time, requires = "here", conflicts_with = "exact")]
-    idle: Option<Duration>,
-    /// Filesystems to check, with --idle
-    #[arg(
-        long,
-        value_name = "FS,…",
-        value_delimiter = ',',
-        default_value = "ext4,xfs,btrfs",
-        requires = "idle",
-        conflicts_with = "exact"
-    )]
-    fs: Vec<String>,
-    /// Number of files in the tree, with --here
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
-    files: u64,
+    #[command(flatten)]
+    measure: Here,
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
@@ -78,20 +61,20 @@ fn simulations(text: &str) -> Result<usize, String> {
 /// Proves, and fails where something is not as promised.
 pub fn run(args: Args) -> Outcome {
     if args.here {
-        return here::run(&args);
+        return here::run(&args.measure, args.seed, args.quiet, args.format);
     }
     if args.exact {
         return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);
     }
     let report = selftest(args.simulations, args.seed);
     match args.format {
-        ListFormat::Json => listing::text(&format!("{:#}\n", as_json(&report)))?,
+        ListFormat::Json => output::json(&as_json(&report))?,
         ListFormat::Term => {
             let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
-            listing::print(&checks, ListFormat::Term)?;
-            listing::text(&format!("\n{}\n", words(&report)))?;
+            output::rows(&checks, ListFormat::Term)?;
+            output::text(format!("\n{}\n", words(&report)))?
         }
-    }
+    };
     Ok(code(&report))
 }
 
@@ -174,18 +157,14 @@ impl Line {
 }
 
 impl Row for Line {
-    const HEADS: &'static [&'static str] = &["RULE", "NOISE", "ERRS", "95% LIMITS", "PROMISED", "STATE"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![
-            self.rule.clone(),
-            self.noise.into(),
-            self.error.clone(),
-            self.limits.clone(),
-            self.promise.clone(),
-            self.state.into(),
-        ]
-    }
+    const COLUMNS: Columns = &[
+        ("RULE", "rule"),
+        ("NOISE", "noise"),
+        ("ERRS", "error"),
+        ("95% LIMITS", "limits"),
+        ("PROMISED", "promise"),
+        ("STATE", "state"),
+    ];
 }
 
 fn words(report: &Report) -> String {

@@ -1,16 +1,18 @@
 //! `fsarena show`: a run, a study, an application, or published figures.
 
-use crate::commands::report;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, usage};
 use crate::flags::Runs;
+use crate::output;
 use fsarena_core::app;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::published::Published;
+use fsarena_core::record::LogLine;
 use fsarena_core::safe;
-use fsarena_core::study::{self, Study};
+use fsarena_core::study;
 use fsarena_store::RunDir;
+use serde_json::{Value, json};
 
 /// Show a run, a study, an application or published figures
 ///
@@ -30,23 +32,33 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        report::print_page(&fsarena_report::published::show(&published(name)?)?, &args.format)?;
+        output::page(&fsarena_report::published::show(&published(name)?)?, &args.format)
     } else if let Some(study) = study::find(&args.what) {
-        report::print(study_text(study, &args.format)?.as_bytes())?;
+        let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
+        print(&args.format, "a study", study.plan.into(), || {
+            let (name, source, plan) = (study.name, study.source, table(study.name, study.plan)?);
+            Ok(json!({ "study": name, "source": source, "published": published, "plan": plan }))
+        })
     } else if let Some((name, plan)) = app::plan(&args.what) {
-        let text = match args.format.as_str() {
-            "term" => plan.to_string(),
-            "json" => {
-                format!("{:#}\n", serde_json::json!({ "application": name, "plan": table(&name, plan)? }))
-            }
-            other => return Err(no_format("an application", other)),
-        };
-        report::print(text.as_bytes())?;
+        print(&args.format, "an application", plan.into(), || {
+            Ok(json!({ "application": name, "plan": table(&name, plan)? }))
+        })
     } else {
         let run = RunDir::find(&args.runs.runs, &args.what).map_err(|error| or_study(error, &args.what))?;
-        report::print(run_text(&run, &args.format)?.as_bytes())?;
+        let (plan, commands) = (run.plan()?, commands(&run)?);
+        print(&args.format, "a run", text_of(&run, &commands)?, || {
+            Ok(json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands }))
+        })
     }
-    Ok(ExitCode::Done)
+}
+
+/// Prints text for people, or JSON for programs.
+fn print(format: &str, what: &str, text: String, json: impl FnOnce() -> Result<Value, Failure>) -> Outcome {
+    match format {
+        "term" => output::text(text),
+        "json" => output::json(&json()?),
+        other => usage(format!("--format {other}: fsarena shows {what} as term or json")),
+    }
 }
 
 /// Proposes a study where the name is nearer to one than to a run.
@@ -71,52 +83,26 @@ pub fn published(name: &str) -> Result<Published, Failure> {
     Err(unknown("published figures", &format!("published:{name}"), known.iter().map(String::as_str)).into())
 }
 
-fn study_text(study: &Study, format: &str) -> Result<String, Failure> {
-    match format {
-        "term" => Ok(study.plan.to_string()),
-        "json" => {
-            let plan = table(study.name, study.plan)?;
-            let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
-            let value = serde_json::json!({
-                "study": study.name, "source": study.source, "published": published, "plan": plan,
-            });
-            Ok(format!("{value:#}\n"))
-        }
-        other => Err(no_format("a study", other)),
-    }
-}
-
 /// A plan that ships with fsarena, as a table.
 fn table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
     toml::from_str(plan).map_err(|error| Failure::new(ExitCode::Internal, format!("{name}: {error}")))
 }
 
-fn no_format(what: &str, format: &str) -> Failure {
-    let message = format!("--format {format}: fsarena shows {what} as term or json");
-    Failure::new(ExitCode::Usage, message)
-}
-
-fn run_text(run: &RunDir, format: &str) -> Result<String, Failure> {
-    let plan = run.plan()?;
+fn commands(run: &RunDir) -> Result<Vec<LogLine>, Failure> {
     let mut commands = vec![];
     fsarena_store::commands(run, &mut |line| commands.push(line.clone()))?;
-    match format {
-        "term" => {
-            let file = run.plan_file();
-            let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
-            let lines: Vec<String> = commands.iter().map(|line| command_line(&line.command)).collect();
-            let count = match lines.len() {
-                0 => "no commands: the run ended before its first one".into(),
-                count => format!("{count} commands"),
-            };
-            Ok(format!("# {}\n\n{plan}\n# {count}\n{}\n", run.path().display(), lines.join("\n")))
-        }
-        "json" => {
-            let value = serde_json::json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands });
-            Ok(format!("{value:#}\n"))
-        }
-        other => Err(no_format("a run", other)),
-    }
+    Ok(commands)
+}
+
+fn text_of(run: &RunDir, commands: &[LogLine]) -> Result<String, Failure> {
+    let file = run.plan_file();
+    let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
+    let lines: Vec<String> = commands.iter().map(|line| command_line(&line.command)).collect();
+    let count = match lines.len() {
+        0 => "no commands: the run ended before its first one".into(),
+        count => format!("{count} commands"),
+    };
+    Ok(format!("# {}\n\n{plan}\n# {count}\n{}\n", run.path().display(), lines.join("\n")))
 }
 
 /// A line of the command log, for people. Control characters in file names stay escaped.

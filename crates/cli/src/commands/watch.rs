@@ -6,6 +6,7 @@ mod show;
 pub use flags::Args;
 
 use crate::failure::{Failure, Outcome};
+use crate::running::handle_signals;
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use fsarena_sys::kernel::Kernel;
@@ -15,7 +16,7 @@ use show::Shown;
 
 /// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
 pub fn run(args: Args) -> Outcome {
-    cancel::install().map_err(|error| Failure::new(ExitCode::Internal, format!("signals: {error}")))?;
+    handle_signals()?;
     let kernel = Kernel::host();
     let host = host::collect(&kernel);
     let mut recorder = match &args.resume {

@@ -1,6 +1,5 @@
 //! The names that complete arguments.
 
-use super::Value;
 use crate::flags::Runs;
 use crate::{running, terminal};
 use fsarena_core::app::APPS;
@@ -17,6 +16,9 @@ use fsarena_report::exporters::EXPORTERS;
 use fsarena_run::{axes, vocabulary, work};
 use fsarena_store::{RunDir, RunSummary};
 use std::path::PathBuf;
+
+/// A value and a line of help.
+pub type Value = (String, String);
 
 /// Each name once, in order.
 fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N, H)>) -> Vec<Value> {

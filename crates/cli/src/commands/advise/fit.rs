@@ -1,6 +1,5 @@
 //! How many variants fit a budget, from one cell that is run beforehand.
 
-use super::RUNS;
 use crate::commands::run;
 use crate::failure::Failure;
 use fsarena_core::cell::Variant;
@@ -11,6 +10,9 @@ use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::table;
 use std::time::Duration;
+
+/// The runs that share the error.
+pub const RUNS: u32 = 2;
 
 /// What a cell takes.
 pub struct Fit {

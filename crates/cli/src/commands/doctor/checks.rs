@@ -1,13 +1,15 @@
 //! What `fsarena doctor` looks at.
 
-mod guests;
-
-use super::{Finding, State};
+use super::finding::{Finding, ids, installed, limited, missing, ok};
+use super::guests;
 use bytesize::ByteSize;
 use fsarena_core::app;
-use fsarena_fs::available::{Availability, find_program, to_install};
+use fsarena_core::setting::Settings;
+use fsarena_fs::available::{Availability, to_install};
 use fsarena_load::workload::Job;
+use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{argv, host, image, program, rights, undo};
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it.
@@ -15,52 +17,30 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
     let mut findings = vec![user(), loop_devices(kernel), confinement(), workloads()];
     findings.extend(filesystems(survey));
     findings.extend(guests::all(survey));
-    findings.push(commands());
-    findings.push(load_tools());
-    findings.push(services());
-    findings.push(applications());
-    findings.push(room(runs));
-    findings.push(memory(kernel));
+    findings.extend([commands(), load_tools(), services(), applications(), room(runs), memory(kernel)]);
     findings.push(cpu_accounting(kernel));
-    findings.push(readable(
-        kernel,
-        "stall information (PSI)",
-        "proc/pressure/io",
-        "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure",
-    ));
-    findings.push(readable(
-        kernel,
-        "I/O of a process",
-        "proc/self/io",
-        "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification",
-    ));
-    findings.push(governor(kernel));
-    findings.push(left_overs());
+    let psi = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
+    let io = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
+    findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
+    findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
+    findings.extend([governor(kernel), left_overs()]);
     findings
 }
 
-fn finding(what: &'static str, state: State, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, state, found: found.into(), fix: fix.into() }
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn user() -> Finding {
-    if rustix::process::geteuid().is_root() {
-        return finding("user", State::Ok, "root: filesystems can be made and mounted", "");
-    }
     let fix = "`sudo fsarena run` for filesystems in this kernel, on loop images only";
-    match guests::emulators().is_empty() {
-        false => finding(
-            "user",
-            State::Limited,
-            "not root: filesystems run in guest kernels, directories as they are",
-            fix,
-        ),
-        true => finding(
-            "user",
-            State::Limited,
-            "not root, and no emulator for guest kernels: only directories as they are (--on dir:PATH)",
-            format!("apt-get install qemu-system-x86; or {fix}"),
-        ),
+    if is_root() {
+        ok("user", "root: filesystems can be made and mounted")
+    } else if guests::emulators().is_empty() {
+        let found =
+            "not root, and no emulator for guest kernels: only directories as they are (--on dir:PATH)";
+        limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
+    } else {
+        limited("user", "not root: filesystems run in guest kernels, directories as they are", fix)
     }
 }
 
@@ -74,98 +54,76 @@ pub fn missing_packages(found: &[Availability]) -> Vec<&'static str> {
 }
 
 fn loop_devices(kernel: &Kernel) -> Finding {
-    if kernel.path("dev/loop-control").exists() {
-        return finding("loop devices", State::Ok, "/dev/loop-control", "");
+    match kernel.path("dev/loop-control").exists() {
+        true => ok("loop devices", "/dev/loop-control"),
+        false => {
+            let fix = "modprobe loop, or a kernel with CONFIG_BLK_DEV_LOOP";
+            missing("loop devices", "no /dev/loop-control", fix)
+        }
     }
-    finding(
-        "loop devices",
-        State::Missing,
-        "no /dev/loop-control",
-        "modprobe loop, or a kernel with CONFIG_BLK_DEV_LOOP",
-    )
 }
 
 fn confinement() -> Finding {
-    if fsarena_sys::argv::can_confine() {
-        return finding("confinement of mkfs", State::Ok, "Landlock: mkfs can write to its target only", "");
+    let what = "confinement of mkfs";
+    if argv::can_confine() {
+        return ok(what, "Landlock: mkfs can write to its target only");
     }
     let found = "no Landlock: only the checks of its arguments keep mkfs to its target";
-    finding(
-        "confinement of mkfs",
-        State::Limited,
-        found,
-        "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock",
-    )
+    limited(what, found, "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock")
 }
 
 /// The user of workloads, and the means that keep them from writing elsewhere.
 fn workloads() -> Finding {
     let what = "confinement of workloads";
-    let user = fsarena_sys::rights::User::invoking();
-    match (rustix::process::geteuid().is_root(), fsarena_sys::rights::can_confine()) {
-        (true, true) => {
-            let found = format!("user {}, read-only mounts around them, capabilities dropped", user.name);
-            finding(what, State::Ok, found, "")
-        }
+    let user = rights::User::invoking().name;
+    match (is_root(), rights::can_confine()) {
+        (true, true) => ok(what, format!("user {user}, read-only mounts around them, capabilities dropped")),
         (true, false) => {
-            let found = format!("user {}, capabilities dropped; no mount namespaces", user.name);
-            finding(
-                what,
-                State::Limited,
-                found,
-                "Linux 5.12, with CAP_SYS_ADMIN where root is in a container",
-            )
+            let found = format!("user {user}, capabilities dropped; no mount namespaces");
+            limited(what, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
         }
-        (false, _) => finding(what, State::Ok, format!("the rights of user {}", user.name), ""),
+        (false, _) => ok(what, format!("the rights of user {user}")),
     }
 }
 
 fn filesystems(found: &[Availability]) -> Vec<Finding> {
-    let names = |wanted: &dyn Fn(&Availability) -> bool| {
-        found.iter().filter(|have| wanted(have)).map(|have| have.def.id).collect::<Vec<_>>().join(" ")
-    };
-    let usable = names(&|have| have.kernel && have.mkfs.is_some());
-    let mut findings = vec![match usable.as_str() {
-        "" => finding("filesystems", State::Missing, "none can be made and mounted", "see the next lines"),
-        usable if rustix::process::geteuid().is_root() => finding("filesystems", State::Ok, usable, ""),
-        usable => {
-            finding("filesystems", State::Limited, usable, "root mounts them here; without it guests do")
+    let (mountable, foreign): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
+    let (usable, unmade): (Vec<&Availability>, Vec<_>) =
+        mountable.into_iter().partition(|have| have.mkfs.is_some());
+    let mut findings = vec![match ids(usable) {
+        usable if usable.is_empty() => {
+            missing("filesystems", "none can be made and mounted", "see the next lines")
         }
+        usable if is_root() => ok("filesystems", usable),
+        usable => limited("filesystems", usable, "root mounts them here; without it guests do"),
     }];
-    let packages = missing_packages(found);
-    if !packages.is_empty() {
-        let without = names(&|have| have.kernel && have.mkfs.is_none());
-        let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none()).map(|have| have.def);
-        let fix = to_install(unmade);
-        findings.push(finding("mkfs programs", State::Missing, format!("none for {without}"), fix));
+    if !missing_packages(found).is_empty() {
+        let fix = to_install(unmade.iter().map(|have| have.def));
+        findings.push(missing("mkfs programs", format!("none for {}", ids(unmade)), fix));
     }
-    let foreign = names(&|have| !have.kernel);
     if !foreign.is_empty() {
         let fix = "guests have some of them: see the next lines";
-        findings.push(finding("not in this kernel", State::Limited, foreign, fix));
+        findings.push(limited("not in this kernel", ids(foreign), fix));
     }
     findings
 }
 
 /// The programs of every workload with its default settings.
 fn commands() -> Finding {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let absent = |program: &&str| find_program(&path, program).is_none();
     let elsewhere = |program: &str| {
         LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
     };
-    let mut missing = Vec::new();
-    for workload in fsarena_load::workloads::WORKLOADS {
-        let settings = fsarena_core::setting::Settings::defaults(workload.def().settings);
-        let programs = workload.programs(&Job { settings, scale: Default::default(), seed: 0 });
-        missing.extend(programs.into_iter().filter(|program| !elsewhere(program)).filter(absent));
-    }
-    missing.extend(["mount", "umount", "losetup", "wipefs"].into_iter().filter(absent));
-    if missing.is_empty() {
-        return finding("commands", State::Ok, "all that the workloads run are here", "");
+    let programs = WORKLOADS.iter().flat_map(|workload| {
+        let settings = Settings::defaults(workload.def().settings);
+        workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
+    });
+    let needed = programs.filter(|program| !elsewhere(program));
+    let (_, absent) = installed(needed.chain(["mount", "umount", "losetup", "wipefs"]));
+    if absent.is_empty() {
+        return ok("commands", "all that the workloads run are here");
     }
     let fix = "apt-get install coreutils findutils tar util-linux mount, or run with `--set driver=native`";
-    finding("commands", State::Missing, missing.join(" "), fix)
+    missing("commands", absent.join(" "), fix)
 }
 
 /// What `--engine` can put in the place of fsarena's own load engine.
@@ -178,123 +136,99 @@ const SERVICES: [(&[&str], &str); 2] =
 /// The packages of those that are not here.
 pub fn missing_services() -> Vec<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let absent = |(programs, _): &&(&[&str], &str)| fsarena_sys::program::together(&path, programs).is_none();
+    let absent = |(programs, _): &&(&[&str], &str)| program::together(&path, programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
 fn services() -> Finding {
-    let missing = missing_services();
+    let packages = missing_services().join(" ");
     let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
-    if missing.is_empty() {
-        return finding("services", State::Ok, all, "");
+    match packages.is_empty() {
+        true => ok("services", all),
+        false => {
+            let fix = format!("apt-get install {packages}, for the workloads {all}");
+            limited("services", format!("no {packages}"), fix)
+        }
     }
-    let packages = missing.join(" ");
-    let fix = format!("apt-get install {packages}, for the workloads {all}");
-    finding("services", State::Limited, format!("no {packages}"), fix)
 }
 
 /// The programs of applications that are not here. Their packages bear their names.
 pub fn missing_for_apps() -> Vec<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    app::programs().into_iter().filter(|program| find_program(&path, program).is_none()).collect()
+    let programs = app::programs();
+    installed(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
 }
 
 fn applications() -> Finding {
     let missing = missing_for_apps().join(" ");
-    if missing.is_empty() {
-        let found = app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ");
-        return finding("applications", State::Ok, found, "");
+    match missing.is_empty() {
+        true => ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ")),
+        false => limited("applications", format!("no {missing}"), format!("apt-get install {missing}")),
     }
-    finding("applications", State::Limited, format!("no {missing}"), format!("apt-get install {missing}"))
 }
 
 fn load_tools() -> Finding {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let (here, missing): (Vec<&str>, Vec<&str>) =
-        LOAD_TOOLS.into_iter().partition(|program| find_program(&path, program).is_some());
+    let (here, absent) = installed(LOAD_TOOLS);
     let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
-    match missing.is_empty() {
-        true => finding("other load engines", State::Ok, found, ""),
-        false => {
-            let fix = format!("apt-get install {}, for `--engine {}`", missing.join(" "), missing.join("|"));
-            finding("other load engines", State::Limited, found, fix)
-        }
+    if absent.is_empty() {
+        return ok("other load engines", found);
     }
+    let fix = format!("apt-get install {}, for `--engine {}`", absent.join(" "), absent.join("|"));
+    limited("other load engines", found, fix)
 }
 
 fn room(runs: &Path) -> Finding {
+    let what = "room for images";
     let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    match fsarena_sys::image::free_bytes(dir) {
-        Ok(free) if free >= 4 << 30 => {
-            finding("room for images", State::Ok, format!("{} in {dir:?}", ByteSize(free)), "")
-        }
-        Ok(free) => finding(
-            "room for images",
-            State::Limited,
-            format!("{} in {dir:?}", ByteSize(free)),
-            "images elsewhere: `--on loop:DIR`, in memory: `--on ram`",
-        ),
-        Err(error) => finding(
-            "room for images",
-            State::Missing,
-            error.to_string(),
-            "--runs DIR with one that can be written",
-        ),
+    match image::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
+        Ok((free, found)) if free >= 4 << 30 => ok(what, found),
+        Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
+        Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),
     }
 }
 
 fn memory(kernel: &Kernel) -> Finding {
-    let free = fsarena_sys::host::available_memory(kernel).map(ByteSize);
-    let found = free.map_or("the kernel does not say".into(), |free| format!("{free} available"));
-    finding("memory", State::Ok, found, "")
+    let free = host::available_memory(kernel).map(ByteSize);
+    ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
 /// In the order in which the probe prefers its sources.
 fn cpu_accounting(kernel: &Kernel) -> Finding {
     let what = "CPU of the whole machine";
-    for path in ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"] {
-        if kernel.path(path).exists() {
-            return finding(what, State::Ok, format!("/{path}: exact"), "");
+    let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
+    match sources.iter().find(|path| kernel.path(path).exists()) {
+        Some(path) => ok(what, format!("/{path}: exact")),
+        None => {
+            let fix =
+                "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load";
+            limited(what, "only sampled by ticks", fix)
         }
     }
-    finding(
-        what,
-        State::Limited,
-        "only sampled by ticks",
-        "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load",
-    )
 }
 
 fn readable(kernel: &Kernel, what: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
-        Ok(_) => finding(what, State::Ok, format!("/{path}"), ""),
-        Err(error) => finding(what, State::Limited, format!("/{path}: {error}"), fix),
+        Ok(_) => ok(what, format!("/{path}")),
+        Err(error) => limited(what, format!("/{path}: {error}"), fix),
     }
 }
 
 fn governor(kernel: &Kernel) -> Finding {
+    let what = "CPU frequency";
     match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        None => finding("CPU frequency", State::Ok, "no governor is offered (a virtual machine, often)", ""),
-        Some(name) if name == "performance" => finding("CPU frequency", State::Ok, name, ""),
-        Some(name) => finding(
-            "CPU frequency",
-            State::Limited,
-            format!("governor {name}"),
-            "cpupower frequency-set -g performance",
-        ),
+        None => ok(what, "no governor is offered (a virtual machine, often)"),
+        Some(name) if name == "performance" => ok(what, name),
+        Some(name) => limited(what, format!("governor {name}"), "cpupower frequency-set -g performance"),
     }
 }
 
 fn left_overs() -> Finding {
-    let state = fsarena_sys::undo::state_dir();
+    let what = "left by killed runs";
+    let state = undo::state_dir();
     let journals = std::fs::read_dir(state.join("undo")).map_or(0, |entries| entries.flatten().count());
-    match journals {
-        0 => finding("left by killed runs", State::Ok, "nothing", ""),
-        n => finding(
-            "left by killed runs",
-            State::Limited,
-            format!("{n} undo {} in {state:?}", if n == 1 { "journal" } else { "journals" }),
-            "fsarena recover, if no run is going on",
-        ),
-    }
+    let found = match journals {
+        0 => return ok(what, "nothing"),
+        1 => format!("1 undo journal in {state:?}"),
+        n => format!("{n} undo journals in {state:?}"),
+    };
+    limited(what, found, "fsarena recover, if no run is going on")
 }

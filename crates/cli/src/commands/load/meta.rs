@@ -4,9 +4,8 @@ use super::files::Place;
 use super::flags::Args;
 use super::live::Live;
 use super::page;
-use crate::commands::report;
 use crate::failure::Outcome;
-use fsarena_core::exit::ExitCode;
+use crate::output;
 use fsarena_engine::meta::{self, Job, Sharing};
 
 /// Runs the phases in a directory of our own, and prints what each came to.
@@ -33,6 +32,5 @@ pub fn run(args: &Args) -> Outcome {
     live.clear();
     let page = page::of_metadata(&job, place.dir(), &outcomes?);
     place.leave()?;
-    report::print_page(&page, &args.format)?;
-    Ok(ExitCode::Done)
+    output::page(&page, &args.format)
 }

@@ -2,10 +2,10 @@
 
 use super::own::Own;
 use crate::commands::report::{Export, parse_export};
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::flags::{Runs, View, byte_size, metric, parse_percent, time};
+use crate::given::Given;
 use bytesize::ByteSize;
-use fsarena_core::exit::ExitCode;
 use fsarena_core::factor;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::Emulator;
@@ -15,50 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: [&str; 42] = [
-    "cmd",
-    "setup",
-    "prepare",
-    "check",
-    "cache",
-    "metric_regex",
-    "timeout",
-    "command",
-    "workload",
-    "after",
-    "stage",
-    "factor",
-    "plan",
-    "on",
-    "fs",
-    "options",
-    "mkfs",
-    "mount",
-    "scale",
-    "tree",
-    "set",
-    "engine",
-    "modes",
-    "bs",
-    "threads",
-    "rounds",
-    "warmup",
-    "shard",
-    "budget",
-    "max_rounds",
-    "find",
-    "claim",
-    "seed",
-    "size",
-    "erase",
-    "precondition",
-    "other",
-    "kernel",
-    "modules",
-    "guest_memory",
-    "guest_timeout",
-    "fresh_guests",
-];
+const FIXED: &str = "plan on fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
+    scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find seed claim \
+    size erase precondition other after stage \
+    cmd setup prepare check cache metric_regex timeout command";
 
 /// Run a study or a plan and answer its question
 ///
@@ -67,6 +27,9 @@ const FIXED: [&str; 42] = [
 /// are the unit of replication: from 8 on, differences have exact 95% confidence intervals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    // First: reading a flag takes it away.
+    #[command(flatten)]
+    pub given: Given,
     /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
@@ -209,7 +172,7 @@ pub struct Args {
     pub other_signature: Option<String>,
 
     /// Resume an interrupted run
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, group = "erased", help_heading = "Run")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED.split_whitespace(), group = "erased", help_heading = "Run")]
     pub resume: Option<String>,
     /// Run the stages of the study that follow this run's stage
     #[arg(long, value_name = "RUN", help_heading = "Run")]
@@ -308,11 +271,10 @@ impl Args {
             let charts = exporter.needs_folder();
             let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
             if in_the_way || !(charts || dir.is_dir()) {
-                let message = format!(
+                return usage(format!(
                     "--export: cannot write {}: name a file in an existing directory, or a directory for charts",
                     path.display()
-                );
-                return Err(Failure::new(ExitCode::Usage, message));
+                ));
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::flags::Args;
 use crate::commands::report;
 use crate::failure::Failure;
 use crate::flags::known_metric;
+use crate::output;
 use crate::progress::Progress;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -56,7 +57,7 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     let answered = if let Some(shard) = shard.filter(|_| measured) {
         // Only all shards together answer.
         let line = format!("shard {shard}: {} in {}\n", record.status.why, run.path().display());
-        report::print(line.as_bytes()).map(|()| ExitCode::Done)
+        output::text(line)
     } else if measured {
         let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
         report::answer(record, &options, &args.export, &run)

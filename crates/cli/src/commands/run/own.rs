@@ -1,9 +1,7 @@
 //! Commands of the user on the command line: they become the plan of a run.
 
-use super::Args;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::flags::time;
-use fsarena_core::exit::ExitCode;
 use std::time::Duration;
 use toml::{Table, Value};
 
@@ -36,38 +34,36 @@ pub struct Own {
     pub command: Vec<String>,
 }
 
-impl Args {
+impl Own {
     /// The plan of the commands on the command line, where there are any.
-    pub(super) fn own_plan(&self) -> Result<Option<String>, Failure> {
-        let own = &self.own;
-        let texts =
-            [("setup", &own.setup), ("prepare", &own.prepare), ("check", &own.check), ("cache", &own.cache)];
+    pub fn plan(&self) -> Result<Option<String>, Failure> {
+        let texts = [
+            ("setup", &self.setup),
+            ("prepare", &self.prepare),
+            ("check", &self.check),
+            ("cache", &self.cache),
+        ];
         let mut workload = Table::new();
         workload.extend(texts.into_iter().filter_map(|(id, text)| Some((id.into(), text.clone()?.into()))));
-        workload.extend(own.timeout.map(|limit| ("timeout".into(), limit.as_secs_f64().into())));
-        if !own.metric_regex.is_empty() {
-            workload.insert("metric_regex".into(), own.metric_regex.clone().into());
+        workload.extend(self.timeout.map(|limit| ("timeout".into(), limit.as_secs_f64().into())));
+        if !self.metric_regex.is_empty() {
+            workload.insert("metric_regex".into(), self.metric_regex.clone().into());
         }
-        let mut tasks: Vec<Value> = own.cmd.iter().map(|text| Value::Table(task(text))).collect();
-        if !own.command.is_empty() {
-            tasks.push(Value::Table(Table::from_iter([("run".into(), own.command.clone().into())])));
+        let mut tasks: Vec<Value> = self.cmd.iter().map(|text| Value::Table(task(text))).collect();
+        if !self.command.is_empty() {
+            tasks.push(Value::Table(Table::from_iter([("run".into(), self.command.clone().into())])));
         }
         if tasks.is_empty() {
-            return match workload.keys().next() {
-                Some(flag) => {
-                    let message = format!(
-                        "--{flag}: add --cmd COMMAND, or a command after `--`; in a plan: --set {flag}=VALUE"
-                    );
-                    Err(Failure::new(ExitCode::Usage, message))
-                }
-                None => Ok(None),
-            };
+            return workload.keys().next().map_or(Ok(None), |flag| {
+                let instead = format!("in a plan: --set {flag}=VALUE");
+                usage(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"))
+            });
         }
         workload.insert("use".into(), "command".into());
         workload.insert("task".into(), tasks.into());
-        let words = match own.command.is_empty() {
-            true => own.cmd.join("; "),
-            false => own.command.join(" "),
+        let words = match self.command.is_empty() {
+            true => self.cmd.join("; "),
+            false => self.command.join(" "),
         };
         let plan = Table::from_iter([
             ("name".into(), "command".into()),

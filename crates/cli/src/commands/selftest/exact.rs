@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::ListFormat;
-use crate::listing::{self, Row};
+use crate::output::{self, Columns, Row};
 use crate::running::{handle_signals, resolved, unstored};
 use fsarena_core::cell::Variant;
 use fsarena_core::exit::ExitCode;
@@ -36,13 +36,13 @@ pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcom
             let report = json!({
                 "repeats": repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
             });
-            listing::text(&format!("{report:#}\n"))?;
+            output::json(&report)?
         }
         ListFormat::Term => {
-            listing::print(&by_filesystem(&spreads), ListFormat::Term)?;
-            listing::text(&words(&spreads, repeats, all))?;
+            output::rows(&by_filesystem(&spreads), ListFormat::Term)?;
+            output::text(words(&spreads, repeats, all))?
         }
-    }
+    };
     Ok(if all.is_some_and(|all| all <= PROMISED) { ExitCode::Done } else { ExitCode::Refuted })
 }
 
@@ -138,17 +138,13 @@ fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
 }
 
 impl Row for Line {
-    const HEADS: &'static [&'static str] = &["FILESYSTEM", "TASKS", "MEDIAN SPREAD", "WORST", "WORST TASK"];
-
-    fn columns(&self) -> Vec<String> {
-        vec![
-            self.filesystem.clone(),
-            self.tasks.to_string(),
-            self.median.clone(),
-            self.worst.clone(),
-            self.worst_task.clone(),
-        ]
-    }
+    const COLUMNS: Columns = &[
+        ("FILESYSTEM", "filesystem"),
+        ("TASKS", "tasks"),
+        ("MEDIAN SPREAD", "median"),
+        ("WORST", "worst"),
+        ("WORST TASK", "worst_task"),
+    ];
 }
 
 #[cfg(test)]

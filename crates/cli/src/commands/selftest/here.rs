@@ -1,92 +1,236 @@
-//! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine.
+//! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine; with `--idle`, each
+//! filesystem right after the idle wait, and after it has idled longer.
 
-mod idle;
-mod measured;
-mod result;
-
-pub use result::stored_line;
-
-use super::Args;
 use crate::failure::{Failure, Outcome};
-use crate::flags::ListFormat;
-use crate::listing;
+use crate::flags::{ListFormat, time};
+use crate::output::{self, Columns, Row};
 use crate::running::{handle_signals, resolved, unstored};
+use fsarena_core::cell::Variant;
+use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::factor::SETTING;
-use fsarena_core::plan::file::PlanFile;
+use fsarena_core::number::{percent, signed};
+use fsarena_core::plan::file::{PlanFile, Written};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::record::RunRecord;
+use fsarena_core::{factor, matrix};
 use fsarena_load::source::{TREE_FILES, TWINS};
+use fsarena_report::resolution::{MORE, Noise, Power, Resolution};
 use fsarena_run::preflight::RAM;
 use fsarena_run::{Keep, Request};
+use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
-use measured::{MORE, Measured};
-use result::Resolution;
+use serde_json::json;
 use std::time::Duration;
 
-const PLAN: &str = include_str!("plan.toml");
+/// The file in the state directory that keeps the result.
+const FILE: &str = "selftest.json";
+/// By how much the time over all tasks may differ after further idling, in per cent.
+const WITHIN: f64 = 5.0;
+
+/// The flags of the measurement.
+#[derive(Debug, clap::Args)]
+pub struct Here {
+    /// Time for the measurement, with --here [default: 5m, 2h with --idle]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "here", conflicts_with = "exact")]
+    budget: Option<Duration>,
+    /// Check the idle wait against that much idling after it, with --here [default: 60s]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = time, requires = "here", conflicts_with = "exact")]
+    idle: Option<Duration>,
+    /// Filesystems to check, with --idle
+    #[arg(
+        long,
+        value_name = "FS,…",
+        value_delimiter = ',',
+        default_value = "ext4,xfs,btrfs",
+        requires = "idle",
+        conflicts_with = "exact"
+    )]
+    fs: Vec<String>,
+    /// Number of files in the tree, with --here
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
+    files: u64,
+}
 
 /// Measures, stores what came out, and prints it.
-pub fn run(args: &Args) -> Outcome {
-    if let Some(further) = args.idle {
-        return idle::run(args, further);
-    }
+pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
-    needs_root()?;
-    let request = Request::new(plan(args.seed, budget_of(args), args.files)?, Keep::Nothing(RAM.into()));
-    let record = unstored(request, args.quiet, |_| ())?;
-    let resolution = Resolution::of(&Measured::of(&record), args.seed);
-    resolution.store(&state_dir())?;
-    match args.format {
-        ListFormat::Json => listing::text(&format!("{:#}\n", resolution.json()))?,
-        ListFormat::Term => resolution.print()?,
+    if !rustix::process::geteuid().is_root() {
+        let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
+        return Err(Failure::new(ExitCode::Missing, message));
     }
+    let plan = match args.idle {
+        Some(further) => idle_plan(args, seed, further)?,
+        None => plan(args, seed)?,
+    };
+    let record = unstored(Request::new(plan, Keep::Nothing(RAM.into())), quiet, |_| ())?;
+    if let Some(further) = args.idle {
+        return judge_idle(&record, further, format);
+    }
+    let resolution = Resolution::of(&record, seed);
+    keep(&resolution)?;
+    match format {
+        ListFormat::Json => output::json(&json!(resolution))?,
+        ListFormat::Term => {
+            output::rows(&resolution.noise, ListFormat::Term)?;
+            output::text("\n")?;
+            output::rows(&resolution.power, ListFormat::Term)?;
+            output::text(format!("\n{}\n", resolution.words()))?
+        }
+    };
     Ok(resolution.exit_code())
 }
 
-fn needs_root() -> Result<(), Failure> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
+/// What flags say over the plans of this test: idling takes most of its time.
+fn overrides(args: &Here, seed: u64) -> Overrides {
+    let minutes = if args.idle.is_some() { 120 } else { 5 };
+    Overrides {
+        seed: Some(seed),
+        budget_s: Some(args.budget.unwrap_or(Duration::from_secs(60 * minutes)).as_secs_f64()),
+        backing: Some(Backing::Ram),
+        settings: vec![(TREE_FILES.id.into(), args.files.to_string())],
+        ..Overrides::default()
     }
-    let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
-    Err(Failure::new(ExitCode::Missing, message))
 }
 
-/// The time for the measurement: idling takes most of it.
-fn budget_of(args: &Args) -> Duration {
-    let minutes = if args.idle.is_some() { 120 } else { 5 };
-    args.budget.unwrap_or(Duration::from_secs(60 * minutes))
+fn written(plan: &str) -> Result<Written, Failure> {
+    Ok(PlanFile::parse("the self-test's plan", plan.as_bytes())?)
 }
 
 /// The plan, each of its variants with its own amount of work: more files, in 10000ths.
-fn plan(seed: u64, budget: Duration, files: u64) -> Result<Plan, Failure> {
-    let mut over = Overrides {
-        seed: Some(seed),
-        budget_s: Some(budget.as_secs_f64()),
-        backing: Some(Backing::Ram),
-        settings: vec![(TREE_FILES.id.into(), files.to_string())],
-        ..Overrides::default()
-    };
-    let mut plan = resolved(&PlanFile::parse("the self-test's plan", PLAN.as_bytes())?, &mut over)?;
-    for (variant, (_, percent)) in plan.variants.iter_mut().zip(MORE) {
-        variant.levels.insert(format!("{SETTING}{}", TWINS.id), (100 * percent).to_string());
+fn plan(args: &Here, seed: u64) -> Result<Plan, Failure> {
+    let mut plan = resolved(&written(include_str!("plan.toml"))?, &mut overrides(args, seed))?;
+    for (variant, percent) in plan.variants.iter_mut().zip(MORE) {
+        variant.levels.insert(format!("{}{}", factor::SETTING, TWINS.id), (100 * percent).to_string());
     }
     Ok(plan)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Keeps the result for reports. Renamed into place: a reader finds all of it or none.
+fn keep(resolution: &Resolution) -> Result<(), Failure> {
+    let (file, new) = (state_dir().join(FILE), state_dir().join(format!("{FILE}.new")));
+    std::fs::write(&new, format!("{:#}\n", json!(resolution))).map_err(Failure::file(&new))?;
+    std::fs::rename(&new, &file).map_err(Failure::file(&file))
+}
 
-    #[test]
-    fn every_variant_of_the_plan_has_a_tree() {
-        let file = PlanFile::parse("plan", PLAN.as_bytes()).unwrap().file;
-        let name =
-            |variant: &std::collections::BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>| {
-                let (_, name) = variant.iter().find(|(key, _)| key.get_ref() == "name").unwrap();
-                name.get_ref().as_str().unwrap().to_string()
-            };
-        let names: Vec<String> = file.variants.iter().map(name).collect();
-        assert_eq!(names, MORE.map(|(name, _)| name));
+/// What a report of a run on this machine quotes of the kept result.
+pub fn quoted(record: &RunRecord) -> Option<String> {
+    let stored = std::fs::read(state_dir().join(FILE)).ok()?;
+    serde_json::from_slice::<Resolution>(&stored).ok()?.quoted(record)
+}
+
+/// Each filesystem twice, and the claim that it makes no difference.
+fn idle_plan(args: &Here, seed: u64, further: Duration) -> Result<Plan, Failure> {
+    let further = humantime::format_duration(further).to_string();
+    let factors = vec![
+        (factor::FS.into(), args.fs.clone()),
+        (factor::FURTHER_IDLE.into(), vec![String::new(), further]),
+    ];
+    let mut over = Overrides { factors, ..overrides(args, seed) };
+    let written = written(include_str!("idle.toml"))?;
+    let variants = matrix::expand(&resolved(&written, &mut over)?);
+    over.claims = variants.chunks(2).map(claim).collect();
+    resolved(&written, &mut over)
+}
+
+/// Right after the idle wait and later are equivalent.
+fn claim(pair: &[Variant]) -> String {
+    let names: Vec<&str> = pair.iter().map(|variant| variant.name.as_str()).collect();
+    Claim::same(Quantity::of_all("elapsed"), names[0], names[names.len() - 1], Some(WITHIN)).text
+}
+
+fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
+    let judged = judge_all(record, &record.plan.claims);
+    let lines: Vec<Line> = judged.iter().map(|one| Line::of(record, one)).collect();
+    output::rows(&lines, format)?;
+    if format == ListFormat::Term {
+        let further = humantime::format_duration(further);
+        output::text(format!(
+            "\nTime over all tasks right after the idle wait, against {further} of idling after it: equivalent within \
+             {WITHIN}%?\n"
+        ))?;
+    }
+    Ok(verdict::exit_code(&judged.iter().map(Judged::outcome).collect::<Vec<_>>()))
+}
+
+#[derive(serde::Serialize)]
+struct Line {
+    filesystem: String,
+    difference: Option<String>,
+    rounds: usize,
+    outcome: &'static str,
+}
+
+impl Line {
+    fn of(record: &RunRecord, judged: &Judged) -> Line {
+        let names = judged.claim.variants();
+        let variant = record.variants.iter().find(|variant| names.first() == Some(&variant.name.as_str()));
+        let difference = judged.verdict.map(|v| {
+            let [effect, low, high] =
+                [v.effect, v.interval.0, v.interval.1].map(|x| signed(x, &[v.interval.0, v.interval.1]));
+            format!("{effect} [{low} to {high}]")
+        });
+        Line {
+            filesystem: variant.map_or(String::new(), |variant| variant.level(factor::FS).to_string()),
+            difference,
+            rounds: judged.verdict.map_or(0, |verdict| verdict.rounds),
+            outcome: judged.outcome().name(),
+        }
+    }
+}
+
+impl Row for Line {
+    const COLUMNS: Columns = &[
+        ("FILESYSTEM", "filesystem"),
+        ("DIFFERENCE", "difference"),
+        ("ROUNDS", "rounds"),
+        ("EQUIVALENT", "outcome"),
+    ];
+}
+
+impl Row for Noise {
+    const COLUMNS: Columns = &[
+        ("TASK", "task"),
+        ("METRIC", "metric"),
+        ("σ OF IDENTICAL VARIANTS", "sigma_percent"),
+        ("8 ROUNDS RESOLVE", "resolves_8_percent"),
+        ("ROUNDS FOR 1%", "rounds_for_1_percent"),
+    ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "sigma_percent" => Some(percent(self.sigma_percent / 100.0)),
+            "resolves_8_percent" => {
+                Some(self.resolves_8_percent.map_or("–".into(), |effect| percent(effect / 100.0)))
+            }
+            "rounds_for_1_percent" => self.rounds_for_1_percent.is_none().then(|| "over 400".into()),
+            _ => None,
+        }
+    }
+}
+
+impl Row for Power {
+    const COLUMNS: Columns = &[
+        ("MORE FILES", "more_percent"),
+        ("TASK", "task"),
+        ("METRIC", "metric"),
+        ("EFFECT", "effect_percent"),
+        ("95% INTERVAL", "low_percent"),
+        ("FOUND", "found_at_rounds"),
+    ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let [effect, low, high] =
+            [self.effect_percent, self.low_percent, self.high_percent].map(|value| percent(value / 100.0));
+        match field {
+            "more_percent" => Some(format!("{}%", self.more_percent)),
+            "effect_percent" => Some(effect),
+            "low_percent" => Some(format!("{low} to {high}")),
+            "found_at_rounds" => {
+                Some(self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds")))
+            }
+            _ => None,
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Guests: what emulates them, what they boot, and which filesystems they can have.
 
-use super::{Finding, State, finding};
+use super::finding::{Finding, ids, installed, limited, missing, ok};
 use fsarena_core::plan::Emulator;
-use fsarena_fs::available::{Availability, find_program, to_install};
+use fsarena_fs::available::{Availability, to_install};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::counter::Counter;
 use fsarena_guest::emulator::QEMU;
@@ -24,55 +24,47 @@ pub fn all(survey: &[Availability]) -> Vec<Finding> {
     let mut findings = vec![emulated(&here)];
     let mut unmade = vec![];
     if here.contains(&QEMU) {
+        let what = "filesystems in guests";
         findings.extend([kernels(&places), kvm(&places)]);
         match places.usual_kernel() {
             Ok(Some((release, modules))) => {
                 findings.push(counts(&modules));
                 let able = |def: &FsDef| in_modules(&modules, def);
-                findings.push(filesystems("filesystems in guests", &release, survey, able, &mut unmade));
+                findings.push(filesystems(what, &release, survey, able, &mut unmade));
                 findings.extend(lacked(&places, survey, able));
             }
             Ok(None) => {}
-            Err(error) => {
-                findings.push(finding("filesystems in guests", State::Missing, error.to_string(), ""));
-            }
+            Err(error) => findings.push(missing(what, error.to_string(), "")),
         }
     }
     if here.contains(&UML) {
         let what = "filesystems in UML";
-        match kernel::find(Emulator::Uml, "", &places, &mut |_| {}) {
-            Ok(kernel) => {
-                let able = |def: &FsDef| has(&kernel, def);
-                findings.push(filesystems(what, &kernel.name(), survey, able, &mut unmade));
-            }
-            Err(error) => findings.push(finding(what, State::Missing, error.to_string(), "")),
-        }
+        findings.push(match kernel::find(Emulator::Uml, "", &places, &mut |_| {}) {
+            Ok(kernel) => filesystems(what, &kernel.name(), survey, |def| has(&kernel, def), &mut unmade),
+            Err(error) => missing(what, error.to_string(), ""),
+        });
     }
-    findings.extend(no_mkfs(&unmade));
+    if !unmade.is_empty() {
+        let fix = to_install(unmade.iter().map(|have| have.def));
+        findings.push(limited("mkfs for guests", format!("none for {}", ids(unmade)), fix));
+    }
     findings
 }
 
 /// The emulators that are installed.
 pub fn emulators() -> Vec<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let here = |program: &&str| find_program(&path, program).is_some();
-    EMULATORS.into_iter().map(|(program, ..)| program).filter(here).collect()
+    installed(EMULATORS.map(|(program, ..)| program)).0
 }
 
 fn emulated(here: &[&str]) -> Finding {
-    let (found, missing): (Vec<_>, Vec<_>) =
-        EMULATORS.into_iter().partition(|(name, ..)| here.contains(name));
-    let found = found.iter().map(|(program, on, _)| format!("{program} ({on})")).collect::<Vec<_>>();
-    let fix = match missing.is_empty() {
-        true => String::new(),
-        false => {
-            let packages = missing.iter().map(|(.., package)| *package).collect::<Vec<_>>();
-            format!("apt-get install {}", packages.join(" "))
-        }
-    };
+    let (found, absent): (Vec<_>, Vec<_>) = EMULATORS.into_iter().partition(|(name, ..)| here.contains(name));
+    let found: Vec<String> = found.iter().map(|(program, on, _)| format!("{program} ({on})")).collect();
+    let packages: Vec<&str> = absent.iter().map(|(.., package)| *package).collect();
+    let fix = format!("apt-get install {}", packages.join(" "));
     match found.is_empty() {
-        true => finding("guests", State::Missing, "no emulator", fix),
-        false => finding("guests", State::Ok, found.join(", "), fix),
+        true => missing("guests", "no emulator", fix),
+        false if packages.is_empty() => ok("guests", found.join(", ")),
+        false => Finding { fix, ..ok("guests", found.join(", ")) },
     }
 }
 
@@ -80,9 +72,9 @@ fn kernels(places: &Places) -> Finding {
     let releases = places.releases();
     if releases.is_empty() {
         let fix = "nothing to do where apt is: the first run in a guest fetches one; or --kernel PATH";
-        return finding("guest kernels", State::Limited, "none in /boot or the cache that may be read", fix);
+        return limited("guest kernels", "none in /boot or the cache that may be read", fix);
     }
-    finding("guest kernels", State::Ok, releases.join(" "), "")
+    ok("guest kernels", releases.join(" "))
 }
 
 /// What the trial boots of this machine have shown.
@@ -95,16 +87,16 @@ fn kvm(places: &Places) -> Finding {
             }
             false => "nothing to do: guests are translated where a machine offers no KVM",
         };
-        return finding(what, State::Limited, error, fix);
+        return limited(what, error, fix);
     }
     let caches = [&places.cache, &places.shared];
     let known: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::known(cache)).collect();
     match known.iter().flatten().next() {
-        Some(why) => finding(what, State::Limited, why.as_str(), "nothing to do: guests are translated"),
+        Some(why) => limited(what, why.as_str(), "nothing to do: guests are translated"),
         None if known.is_empty() => {
-            finding(what, State::Ok, "may be opened; the first run in a guest tries whether it works", "")
+            ok(what, "may be opened; the first run in a guest tries whether it works")
         }
-        None => finding(what, State::Ok, "a trial boot has succeeded", ""),
+        None => ok(what, "a trial boot has succeeded"),
     }
 }
 
@@ -116,23 +108,13 @@ fn counts(modules: &Modules) -> Finding {
     if !Counter::fits(&version) {
         let found =
             format!("separates the instructions of programs and the kernel at clock ticks only: {qemu}");
-        return finding(
-            what,
-            State::Limited,
-            found,
-            "QEMU 6 to 8, whose plugins can count; sums are exact anyway",
-        );
+        return limited(what, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
     }
     if !has_memory_disks(modules) {
         let found = "the usual kernel has no disks that are memory, so interrupts of disks are counted too";
-        return finding(
-            what,
-            State::Limited,
-            found,
-            "a kernel with the modules nfit and nd_pmem, as Debian's",
-        );
+        return limited(what, found, "a kernel with the modules nfit and nd_pmem, as Debian's");
     }
-    finding(what, State::Ok, format!("by a plugin of {qemu}"), "")
+    ok(what, format!("by a plugin of {qemu}"))
 }
 
 /// The filesystems of a guest kernel; those of them that nothing here can make are handed on.
@@ -150,15 +132,14 @@ fn filesystems<'a>(
             unmade.push(have);
         }
     }
-    let names = made.iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ");
-    finding(what, State::Ok, format!("{release}: {names}"), "")
+    ok(what, format!("{release}: {}", ids(made)))
 }
 
 /// The filesystems that the usual kernel has not, with a kernel that has them.
 fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> bool) -> Option<Finding> {
-    let lacked: Vec<&FsDef> = survey.iter().map(|have| have.def).filter(|def| !able(def)).collect();
-    let names: Vec<&str> = lacked.iter().map(|def| def.id).collect();
-    let fix = |def: &&FsDef| {
+    let lacked: Vec<&Availability> = survey.iter().filter(|have| !able(have.def)).collect();
+    let fix = |have: &&Availability| {
+        let def = have.def;
         let here = places.releases_with(|modules| in_modules(modules, def)).pop();
         let own = "--kernel PATH --modules DIR";
         let elsewhere = if def.kernels.is_empty() { own } else { def.kernels };
@@ -167,13 +148,5 @@ fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> boo
         })
     };
     let fixes = lacked.iter().map(fix).collect::<Vec<_>>().join("; ");
-    (!lacked.is_empty()).then(|| finding("not in the guest kernel", State::Limited, names.join(" "), fixes))
-}
-
-fn no_mkfs(unmade: &[&Availability]) -> Option<Finding> {
-    let names: Vec<&str> = unmade.iter().map(|have| have.def.id).collect();
-    (!unmade.is_empty()).then(|| {
-        let fix = to_install(unmade.iter().map(|have| have.def));
-        finding("mkfs for guests", State::Limited, format!("none for {}", names.join(" ")), fix)
-    })
+    (!lacked.is_empty()).then(|| limited("not in the guest kernel", ids(lacked), fixes))
 }

@@ -1,24 +1,29 @@
-//! What the measurement says: false verdicts of identical variants, and what can be resolved.
+//! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
 
-use super::measured::MORE;
-use super::measured::{METRICS, Measured};
-use crate::failure::Failure;
-use crate::flags::ListFormat;
-use crate::listing::{self, Row};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::number;
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
+use fsarena_stats::grid::Grid;
 use fsarena_stats::identical::{chance, found_at, verdicts};
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{resolvable, rounds_for, spread};
 use fsarena_stats::sequential::Centre;
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_sys::kernel::Kernel;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What this machine can resolve. It is kept in the state directory.
+/// How many files more, in per cent, the variants have; in the order of the plan. The first two are identical.
+pub const MORE: [u64; 5] = [0, 0, 1, 2, 5];
+/// The metrics to analyse.
+const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
+/// Those that reports quote.
+const QUOTED: [&str; 2] = ["elapsed", "system"];
+/// Below this, identical variants were called different more often than chance explains.
+const SUSPICIOUS: f64 = 0.01;
+
+/// What this machine can resolve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
     /// When it was measured: seconds since 1970, UTC.
@@ -34,65 +39,72 @@ pub struct Resolution {
     /// How often chance alone gives as many: see [`chance`].
     chance: f64,
     /// For each task and metric, what identical variants leave of noise.
-    noise: Vec<Noise>,
+    pub noise: Vec<Noise>,
     /// For each variant with more work, whether it was found.
-    power: Vec<Power>,
+    pub power: Vec<Power>,
 }
 
 /// The noise of one metric of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Noise {
+pub struct Noise {
     task: String,
     metric: String,
     /// The spread of d between identical variants, in per cent.
-    sigma_percent: f64,
+    pub sigma_percent: f64,
     /// The effect that 8 rounds find in four of five runs, in per cent.
-    resolves_8_percent: Option<f64>,
+    pub resolves_8_percent: Option<f64>,
     /// The rounds needed to find 1% so; none where 400 do not do.
-    rounds_for_1_percent: Option<usize>,
+    pub rounds_for_1_percent: Option<usize>,
 }
 
 /// A variant with more files against the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Power {
-    more_percent: u64,
+pub struct Power {
+    /// How many files more it has.
+    pub more_percent: u64,
     task: String,
     metric: String,
-    effect_percent: f64,
-    low_percent: f64,
-    high_percent: f64,
+    /// The difference, and its 95% interval.
+    pub effect_percent: f64,
+    /// Its lower limit.
+    pub low_percent: f64,
+    /// Its upper limit.
+    pub high_percent: f64,
     /// The first look at which the 95% interval excluded 0.
-    found_at_rounds: Option<usize>,
+    pub found_at_rounds: Option<usize>,
 }
 
-const FILE: &str = "selftest.json";
-/// Below this, identical variants were called different more often than chance explains.
-const SUSPICIOUS: f64 = 0.01;
-
 impl Resolution {
-    /// Judges what was measured.
-    pub fn of(measured: &Measured, seed: u64) -> Resolution {
-        let host = fsarena_sys::host::collect(&Kernel::host());
-        let identical: Vec<Vec<f64>> =
-            measured.values.values().map(|variants| d(&variants[0], &variants[1])).collect();
-        let (verdicts, false_verdicts) = verdicts(&identical, measured.rounds);
-        let mut noise = Vec::new();
-        let mut power = Vec::new();
-        for ((task, metric), variants) in &measured.values {
-            noise.extend(noise_of(task, metric, &d(&variants[0], &variants[1])));
-            let more = MORE.iter().zip(variants).filter(|((_, percent), _)| *percent > 0);
-            power.extend(more.filter_map(|((_, percent), variant)| {
-                power_of(task, metric, *percent, &d(&variants[0], variant))
-            }));
+    /// Judges what was measured of variants with [`MORE`] files.
+    pub fn of(record: &RunRecord, seed: u64) -> Resolution {
+        let mut rounds = 0;
+        // By task and metric: for each variant the value of each round, NaN where there is none.
+        let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
+        for metric in METRICS {
+            let Some((_, grid)) = Grid::of(record, metric) else { continue };
+            rounds = grid.rounds.len();
+            let values =
+                grid.tasks(record).map(|(task, values)| ((task.id.to_string(), metric), values.clone()));
+            measured.extend(values);
         }
+        let d = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
+        let identical: Vec<Vec<f64>> = measured.values().map(|variants| d(variants, 1)).collect();
+        let (verdicts, false_verdicts) = verdicts(&identical, rounds);
+        let (mut noise, mut power) = (vec![], vec![]);
+        for ((task, metric), variants) in &measured {
+            noise.extend(noise_of(task, metric, &d(variants, 1)));
+            let more = (2..variants.len().min(MORE.len())).map(|at| (MORE[at], d(variants, at)));
+            power.extend(more.filter_map(|(percent, d)| power_of(task, metric, percent, &d)));
+        }
+        let host = record.hosts.first();
         Resolution {
             measured_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-            hostname: host.hostname,
-            kernel: host.kernel,
-            rounds: measured.rounds,
+            hostname: host.map_or(String::new(), |host| host.hostname.clone()),
+            kernel: host.map_or(String::new(), |host| host.kernel.clone()),
+            rounds,
             verdicts,
             false_verdicts,
-            chance: chance(&identical, measured.rounds, false_verdicts, seed),
+            chance: chance(&identical, rounds, false_verdicts, seed),
             noise,
             power,
         }
@@ -107,27 +119,8 @@ impl Resolution {
         }
     }
 
-    /// Keeps it for reports. Renamed into place: a reader finds all of it or none.
-    pub fn store(&self, state: &Path) -> Result<(), Failure> {
-        let (file, new) = (state.join(FILE), state.join(format!("{FILE}.new")));
-        std::fs::write(&new, format!("{:#}\n", self.json())).map_err(Failure::file(&new))?;
-        std::fs::rename(&new, &file).map_err(Failure::file(&file))
-    }
-
-    /// For programs.
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::to_value(self).expect("plain data")
-    }
-
-    /// For people.
-    pub fn print(&self) -> Result<(), Failure> {
-        listing::print(&self.noise, ListFormat::Term)?;
-        listing::text("\n")?;
-        listing::print(&self.power, ListFormat::Term)?;
-        listing::text(&format!("\n{}\n", self.words()))
-    }
-
-    fn words(&self) -> String {
+    /// The result in a sentence.
+    pub fn words(&self) -> String {
         let batches = self.rounds / FIRST_LOOK;
         if self.verdicts == 0 {
             return format!(
@@ -155,11 +148,14 @@ impl Resolution {
     fn line(&self) -> Option<String> {
         let of = |noise: &Noise| {
             let resolves = noise.resolves_8_percent?;
-            Some(format!("{} of {} {}", percent(resolves), noise.task, noise.metric))
+            Some(format!("{} of {} {}", number::percent(resolves / 100.0), noise.task, noise.metric))
         };
-        let told = [METRICS[0], "system"];
-        let items: Vec<String> =
-            self.noise.iter().filter(|noise| told.contains(&noise.metric.as_str())).filter_map(of).collect();
+        let items: Vec<String> = self
+            .noise
+            .iter()
+            .filter(|noise| QUOTED.contains(&noise.metric.as_str()))
+            .filter_map(of)
+            .collect();
         (!items.is_empty()).then(|| {
             format!(
                 "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
@@ -170,20 +166,15 @@ impl Resolution {
             )
         })
     }
-}
 
-/// What a report of a run on this machine quotes: nothing where the self-test was made elsewhere, under
-/// another kernel, or never, and of a run in guests, of which it says nothing.
-pub fn stored_line(state: &Path, record: &RunRecord) -> Option<String> {
-    let stored: Resolution = serde_json::from_slice(&std::fs::read(state.join(FILE)).ok()?).ok()?;
-    let [host] = record.hosts.as_slice() else { return None };
-    let same = host.hostname == stored.hostname && host.kernel == stored.kernel;
-    let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
-    stored.line().filter(|_| same && !in_guest && stored.verdicts > 0)
-}
-
-fn d(base: &[f64], variant: &[f64]) -> Vec<f64> {
-    log_ratios(base, variant).d
+    /// What a report of a run on this machine quotes: nothing where the self-test was made elsewhere, under another kernel,
+    /// or never, and of a run in guests, of which it says nothing.
+    pub fn quoted(&self, record: &RunRecord) -> Option<String> {
+        let [host] = record.hosts.as_slice() else { return None };
+        let same = host.hostname == self.hostname && host.kernel == self.kernel;
+        let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
+        self.line().filter(|_| same && !in_guest && self.verdicts > 0)
+    }
 }
 
 fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
@@ -211,43 +202,6 @@ fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
     })
 }
 
-fn percent(value: f64) -> String {
-    fsarena_core::number::percent(value / 100.0)
-}
-
-impl Row for Noise {
-    const HEADS: &'static [&'static str] =
-        &["TASK", "METRIC", "σ OF IDENTICAL VARIANTS", "8 ROUNDS RESOLVE", "ROUNDS FOR 1%"];
-
-    fn columns(&self) -> Vec<String> {
-        let rounds = self.rounds_for_1_percent.map_or("over 400".to_string(), |rounds| rounds.to_string());
-        vec![
-            self.task.clone(),
-            self.metric.clone(),
-            percent(self.sigma_percent),
-            self.resolves_8_percent.map_or("–".into(), percent),
-            rounds,
-        ]
-    }
-}
-
-impl Row for Power {
-    const HEADS: &'static [&'static str] =
-        &["MORE FILES", "TASK", "METRIC", "EFFECT", "95% INTERVAL", "FOUND"];
-
-    fn columns(&self) -> Vec<String> {
-        let found = self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds"));
-        vec![
-            format!("{}%", self.more_percent),
-            self.task.clone(),
-            self.metric.clone(),
-            percent(self.effect_percent),
-            format!("{} to {}", percent(self.low_percent), percent(self.high_percent)),
-            found,
-        ]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,7 +226,7 @@ mod tests {
             line.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
             "{line}"
         );
-        let back: Resolution = serde_json::from_value(stored.json()).unwrap();
+        let back: Resolution = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
         assert_eq!(back.hostname, stored.hostname);
     }
 }
