@@ -1,7 +1,6 @@
 //! A run beside another run, or beside published figures; samples of other tools beside each other; what
 //! requests cost on several services.
 
-mod all;
 mod answer;
 mod compared;
 mod cost;
@@ -17,7 +16,6 @@ mod watches;
 use crate::error::Error;
 use fsarena_core::record::RunRecord;
 
-pub use all::compare_all;
 pub use compared::Compared;
 pub use proxies::compare_services;
 pub use published::compare_published;
@@ -26,15 +24,15 @@ pub use samples::compare_samples;
 pub use sets::compare_sets;
 pub use watches::{compare_watches, is_watch};
 
-/// Refuses a run of which nothing can be said to be better.
-fn ranks(record: &RunRecord) -> Result<(), Error> {
-    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::RanksNothing(record.id.clone())) }
-}
-
-/// The first five names, and an ellipsis where there are more.
-fn first_of(names: &[impl std::borrow::Borrow<str>], between: &str) -> String {
-    const MOST: usize = 5;
-    let shown: Vec<&str> = names.iter().take(MOST).map(|name| name.borrow()).collect();
-    let more = if names.len() > MOST { format!("{between}…") } else { String::new() };
-    format!("{}{more}", shown.join(between))
+/// Compares runs: of watches what a request costs on each, of others each with the first. One run is compared with
+/// nothing.
+///
+/// # Errors
+/// Where a run does not know the metric, or has no variant or no task in common with the first; where the first is a watch
+/// and another is none.
+pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<Compared, Error> {
+    if records.first().is_some_and(is_watch) {
+        return compare_watches(records);
+    }
+    runs::compare_several(&records.iter().collect::<Vec<_>>(), metric)
 }

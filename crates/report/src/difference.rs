@@ -25,8 +25,18 @@ impl Finding {
     pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Finding {
         let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Finding::Provisional };
         let edge = margin.ln_1p();
-        let within = -edge < low && high < edge;
-        match (ratio.provisional, ratio.separated(), within) {
+        Finding::judged(ratio.provisional, ratio.separated(), -edge < low && high < edge)
+    }
+
+    /// Judges a ratio of two independent samples, where the 95% interval stands in for the 90% one: stricter, never
+    /// laxer.
+    pub fn of_independent(ratio: Option<Ratio>, margin: f64) -> Finding {
+        Finding::of(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
+    }
+
+    /// Judges by whether the interval leaves out 1, and whether it lies within the margin.
+    pub fn judged(provisional: bool, separated: bool, within: bool) -> Finding {
+        match (provisional, separated, within) {
             (true, ..) => Finding::Provisional,
             (_, true, true) => Finding::Negligible,
             (_, true, false) => Finding::Different,

@@ -172,6 +172,11 @@ impl Document {
         }
     }
 
+    /// Adds a warning.
+    pub fn loud(&mut self, text: impl Into<String>) {
+        self.parts.push(Part::Loud(text.into()));
+    }
+
     /// Adds a list, where there is something in it.
     pub fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {

@@ -20,9 +20,6 @@ mod svg;
 mod sysbench;
 mod term;
 
-pub(crate) use self::csv::column_name;
-pub(crate) use self::json::ratio as ratio_json;
-
 /// The default format of what a command prints.
 pub const DEFAULT: &str = "term";
 

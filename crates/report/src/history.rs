@@ -178,7 +178,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
         json!({
             "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
             "median": point.median,
-            "ratio": point.ratio.map(|ratio| crate::exporters::ratio_json(&ratio)),
+            "ratio": point.ratio,
         })
     };
     let change = |change: &Change| {

@@ -11,6 +11,7 @@ pub mod document;
 pub mod error;
 pub mod exporter;
 pub mod exporters;
+mod facts;
 pub mod findings;
 pub mod functions;
 pub mod history;

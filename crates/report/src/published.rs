@@ -4,11 +4,11 @@ pub(crate) mod samples;
 
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;
-use crate::exporters::column_name;
 use crate::matrix;
 use crate::page::Page;
+use crate::sampled::column_name;
 use crate::sections::conclusions;
-use fsarena_core::conclusion::{self, Conclusion, Machine};
+use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::factor;
 use fsarena_core::metric;
 use fsarena_core::published::{Figure, Kind, Published};
@@ -56,6 +56,11 @@ pub fn consistency(published: &Published) -> Page {
     Page { document, json: json!({ "name": published.name(), "recomputed": samples::json(&recomputed) }) }
 }
 
+/// All that the author of the study concluded; none of a set without a study.
+pub(crate) fn conclusions_of(published: &Published) -> Result<Option<Conclusions>, Error> {
+    Ok(study::find(&published.study).map(conclusion::of).transpose()?)
+}
+
 /// The author's conclusions from this set, and what its figures say of them.
 pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
@@ -67,8 +72,8 @@ pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer
 
 /// The author's machine; empty where he says nothing of it.
 pub(crate) fn machine(published: &Published) -> Result<Machine, Error> {
-    let Some(study) = study::find(&published.study) else { return Ok(Machine::new()) };
-    Ok(conclusion::of(study)?.machine.remove(&published.set).unwrap_or_default())
+    let machine = |mut of: Conclusions| of.machine.remove(&published.set);
+    Ok(conclusions_of(published)?.and_then(machine).unwrap_or_default())
 }
 
 fn tasks(document: &mut Document, published: &Published) {

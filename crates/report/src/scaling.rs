@@ -75,10 +75,9 @@ fn json(source: &str, all: &[Scaling]) -> Value {
 
 fn series(one: &Scaling) -> Value {
     let finite = |x: &f64| x.is_finite().then_some(*x);
-    let ratio = crate::exporters::ratio_json;
     let saturation = one.saturation.as_ref().map(|saturation| {
         let doubling = |d: &fsarena_stats::scaling::saturation::Doubling| {
-            json!({ "clients": d.n, "gain_of_double": ratio(&d.gain) })
+            json!({ "clients": d.n, "gain_of_double": d.gain })
         };
         let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
         json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
@@ -87,7 +86,7 @@ fn series(one: &Scaling) -> Value {
         "clients": one.peak.at,
         "interval": one.peak.interval.map(|(low, high)| [low, high]),
         "throughput": one.peak.throughput,
-        "share_at_end": one.peak.at_end.as_ref().map(ratio),
+        "share_at_end": one.peak.at_end,
         "modelled": one.modelled_peak.map(|p| json!({
             "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
         })),

@@ -15,6 +15,8 @@ pub mod load;
 pub mod per_request;
 pub mod serial;
 
+use crate::ratio::Ratio;
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The windows of one service: loads and spendings, in order of time. Both are rates, so that windows need not
@@ -28,7 +30,7 @@ pub struct Windows<'a> {
 }
 
 /// A number and the ends of its 95% interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
@@ -36,6 +38,12 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl From<Ratio> for Estimate {
+    fn from(Ratio { value, low, high, .. }: Ratio) -> Estimate {
+        Estimate { value, low, high }
+    }
 }
 
 impl Estimate {

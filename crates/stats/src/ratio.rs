@@ -2,9 +2,10 @@
 
 use crate::table;
 use crate::walsh::Walsh;
+use serde::Serialize;
 
 /// How many times as much, with the 95% interval of that.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
     /// The estimate.
     pub value: f64,

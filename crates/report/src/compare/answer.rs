@@ -1,11 +1,11 @@
 //! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
 
 use crate::difference::Finding;
-use crate::number;
-use crate::number::percent;
+use crate::document::Cell;
+use crate::number::{self, percent};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
-use fsarena_stats::ratio::Ratio;
+use std::borrow::Borrow;
 
 /// The most differences that are named each way.
 const NAMED: usize = 3;
@@ -51,6 +51,12 @@ pub enum Class {
 }
 
 impl Figure {
+    /// A figure of the first side, on no particular variant.
+    pub fn new(what: &str, ratio: Option<Estimate>, finding: Finding, direction: Direction) -> Figure {
+        let (what, variant) = (what.into(), String::new());
+        Figure { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
+    }
+
     /// What it counts as.
     pub fn class(&self) -> Class {
         let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
@@ -71,9 +77,29 @@ impl Figure {
     }
 }
 
-/// The interval of a ratio, with the ratio.
-pub fn estimate(ratio: &Ratio) -> Estimate {
-    Estimate { value: ratio.value, low: ratio.low, high: ratio.high }
+/// A ratio over its interval, with a mark behind it.
+pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
+    let Estimate { value, low, high } = ratio.into();
+    Cell::two(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
+}
+
+/// The first five names, and an ellipsis where there are more.
+pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
+    const MOST: usize = 5;
+    let shown: Vec<&str> = names.iter().take(MOST).map(Borrow::borrow).collect();
+    let more = if names.len() > MOST { format!("{between}…") } else { String::new() };
+    format!("{}{more}", shown.join(between))
+}
+
+/// Each item once, where it comes first.
+pub fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut unique = vec![];
+    for item in items {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    unique
 }
 
 /// Figures and what they are called.
@@ -138,40 +164,29 @@ impl Answer<'_> {
 
     /// The totals, a sentence each.
     fn over_all(&self) -> Vec<String> {
-        let mut titles: Vec<&str> = vec![];
-        for figure in self.figures.iter().filter(|figure| figure.over_all && figure.ratio.is_some()) {
-            if !titles.contains(&figure.what.as_str()) {
-                titles.push(&figure.what);
-            }
-        }
+        let totals = || self.figures.iter().filter(|figure| figure.over_all && figure.ratio.is_some());
         let sentence = |title: &str| {
-            let of = self.figures.iter().filter(|figure| figure.over_all && figure.what == title);
-            let each: Vec<String> = of
-                .filter_map(|figure| {
-                    let name = [figure.variant.as_str(), &self.in_side(figure)].concat();
-                    Some(format!("{name} {}, {}", times(figure.ratio?), self.verdict(figure)))
-                })
-                .collect();
+            let one = |figure: &Figure| {
+                let (name, times) = (self.in_side(figure), times(figure.ratio?));
+                Some(format!("{}{name} {times}, {}", figure.variant, self.verdict(figure)))
+            };
+            let each: Vec<String> = totals().filter(|f| f.what == title).filter_map(one).collect();
             format!("{title}: {}.", each.join("; "))
         };
-        titles.into_iter().map(sentence).collect()
+        unique(totals().map(|figure| figure.what.as_str())).into_iter().map(sentence).collect()
     }
 
     /// What differs most, each way.
     fn largest(&self) -> Vec<String> {
         let [better, worse] = self.terms;
         let ways = [(Class::Worse, worse), (Class::Better, better), (Class::Other, "different")];
-        let mut items: Vec<String> = ways
-            .into_iter()
-            .filter_map(|(class, word)| self.most(class, &format!("Largest differences, {word}")))
-            .collect();
+        let most = |(class, word)| self.most(class, &format!("Largest differences, {word}"));
+        let mut items: Vec<String> = ways.into_iter().filter_map(most).collect();
         if items.is_empty() {
-            let open = [Class::Inconclusive, Class::Few];
-            items.extend(open.into_iter().find_map(|class| {
-                let words =
-                    "No significant difference larger than the margin. Largest ratio, which may be chance";
-                self.most(class, words)
-            }));
+            let words =
+                "No significant difference larger than the margin. Largest ratio, which may be chance";
+            let open = self.most(Class::Inconclusive, words).or_else(|| self.most(Class::Few, words));
+            items.extend(open);
         }
         items
     }
@@ -181,9 +196,9 @@ impl Answer<'_> {
         of.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
         let open = matches!(class, Class::Inconclusive | Class::Few);
         let named = of.iter().take(if open { 1 } else { NAMED }).filter_map(|figure| {
-            let variant =
-                if figure.variant.is_empty() { String::new() } else { format!(", {}", figure.variant) };
-            Some(format!("{}{variant}{}: {}", figure.what, self.in_side(figure), times(figure.ratio?)))
+            let comma = if figure.variant.is_empty() { "" } else { ", " };
+            let (variant, side) = (&figure.variant, self.in_side(figure));
+            Some(format!("{}{comma}{variant}{side}: {}", figure.what, times(figure.ratio?)))
         });
         let named: Vec<String> = named.collect();
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
@@ -193,16 +208,15 @@ impl Answer<'_> {
         if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
     }
 
-    fn verdict(&self, figure: &Figure) -> String {
-        let [better, worse] = self.terms;
+    fn verdict(&self, figure: &Figure) -> &str {
         match figure.class() {
-            Class::Better => better.into(),
-            Class::Worse => worse.into(),
-            Class::Other => "different".into(),
-            Class::Negligible => "different, but within the margin".into(),
-            Class::Equivalent => "equivalent".into(),
-            Class::Inconclusive => "inconclusive".into(),
-            Class::Few => "of too few values".into(),
+            Class::Better => self.terms[0],
+            Class::Worse => self.terms[1],
+            Class::Other => "different",
+            Class::Negligible => "different, but within the margin",
+            Class::Equivalent => "equivalent",
+            Class::Inconclusive => "inconclusive",
+            Class::Few => "of too few values",
         }
     }
 }
@@ -223,7 +237,7 @@ mod tests {
     fn figure(what: &str, finding: Finding, value: f64) -> Figure {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
         let (variant, direction) = ("xfs".into(), Direction::Lower);
-        Figure { what: what.into(), variant, side: 0, ratio, finding, direction, over_all: false, then: None }
+        Figure { variant, ..Figure::new(what, ratio, finding, direction) }
     }
 
     fn words(figures: &[Figure], sides: &[&str]) -> Vec<String> {

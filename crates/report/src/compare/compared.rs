@@ -32,17 +32,16 @@ impl Compared {
         if !self.facts.is_empty() {
             document.parts.push(Part::Facts(self.facts.clone()));
         }
-        let chart =
-            Document { parts: self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect() };
+        let chart: Vec<Part> = self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect();
         let chapters = [
-            (Chapter::Answer, &self.answer),
+            (Chapter::Answer, &self.answer.parts),
             (Chapter::Charts, &chart),
-            (Chapter::Data, &self.data),
-            (Chapter::Method, &self.method),
+            (Chapter::Data, &self.data.parts),
+            (Chapter::Method, &self.method.parts),
         ];
-        for (chapter, made) in chapters.into_iter().filter(|(_, made)| !made.parts.is_empty()) {
+        for (chapter, made) in chapters.into_iter().filter(|(_, made)| !made.is_empty()) {
             document.chapter(chapter);
-            document.parts.extend(made.parts.iter().cloned());
+            document.parts.extend(made.iter().cloned());
         }
         Page { document, json: self.json.clone() }
     }

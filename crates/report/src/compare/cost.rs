@@ -1,8 +1,7 @@
 //! What a request costs, service by service: the tables that watches and published proxies share.
 
-use super::answer::{self, Figure};
-use super::picture::Picture;
-use super::{Compared, first_of};
+use super::Compared;
+use super::answer::{self, Figure, first_of, ratio_cell, unique};
 use crate::difference::Finding;
 use crate::document::{Cell, Document, Table, row};
 use crate::number::{self, plural, three};
@@ -38,11 +37,23 @@ pub struct Service {
 impl Service {
     /// The windows that have both; none where there are fewer than two.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-        let both = self.load.iter().zip(&self.spent[resource]);
+        let both = self.load.iter().copied().zip(self.spent[resource].iter().copied());
         let both = both.filter(|(load, spent)| load.is_finite() && spent.is_finite());
-        let (load, spent): (Vec<f64>, Vec<f64>) = both.map(|(load, spent)| (*load, *spent)).unzip();
-        (load.len() >= 2).then_some((load, spent))
+        Some(both.unzip()).filter(|(load, _): &(Vec<f64>, _)| load.len() >= 2)
     }
+
+    /// What these windows say of a resource.
+    fn of<T>(&self, resource: usize, say: impl Fn(Windows) -> Option<T>) -> Option<T> {
+        say(windows(&self.windows(resource)?))
+    }
+}
+
+fn windows((load, spent): &(Vec<f64>, Vec<f64>)) -> Windows<'_> {
+    Windows { load, spent }
+}
+
+fn overhead(windows: Windows) -> Option<Estimate> {
+    Line::of(windows)?.overhead()
 }
 
 /// One comparison of two services on one resource.
@@ -57,22 +68,26 @@ pub struct Pair<'a> {
     pub answer: Answer,
 }
 
+impl Pair<'_> {
+    fn name(&self) -> String {
+        format!("{} over {}", self.b, self.a)
+    }
+}
+
+/// Every two of some things.
+pub fn couples<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    all.iter().enumerate().flat_map(|(at, a)| all[at + 1..].iter().map(move |b| (a, b)))
+}
+
 /// Every pair of services on every resource that both have.
 pub fn pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<Pair<'a>> {
-    let mut pairs = vec![];
-    for (at, resource) in resources.iter().enumerate() {
-        for (i, a) in services.iter().enumerate() {
-            for b in &services[i + 1..] {
-                let (Some(first), Some(second)) = (a.windows(at), b.windows(at)) else { continue };
-                let answer = compare(
-                    Windows { load: &first.0, spent: &first.1 },
-                    Windows { load: &second.0, spent: &second.1 },
-                );
-                pairs.push(Pair { resource, a: &a.name, b: &b.name, answer });
-            }
-        }
-    }
-    pairs
+    let of = |(at, resource): (usize, &'a Resource)| {
+        couples(services).filter_map(move |(a, b)| {
+            let answer = compare(windows(&a.windows(at)?), windows(&b.windows(at)?));
+            Some(Pair { resource, a: &a.name, b: &b.name, answer })
+        })
+    };
+    resources.iter().enumerate().flat_map(of).collect()
 }
 
 /// Loads, costs, overheads and comparisons, as tables.
@@ -81,31 +96,38 @@ pub fn tables(document: &mut Document, services: &[Service], resources: &[Resour
     let mut table = Table::figures(["service", "windows", "requests/s", "from–to"]);
     for service in services {
         let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
-        let (least, most) =
-            (load.iter().copied().fold(f64::NAN, f64::min), load.iter().copied().fold(f64::NAN, f64::max));
+        let end = |end: fn(f64, f64) -> f64| load.iter().copied().fold(f64::NAN, end);
         let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
-        let range = format!("{}–{}", three(least), three(most));
+        let range = format!("{}–{}", three(end(f64::min)), three(end(f64::max)));
         table.rows.push(row![service.name.as_str(), load.len().to_string(), three(mean), range]);
     }
     document.table(table);
 
     document.heading(3, "Cost of a request");
-    let heads = || std::iter::once("resource".to_string()).chain(services.iter().map(|s| s.name.clone()));
-    let mut costs = Table::figures(heads());
-    let mut overheads = Table::figures(heads());
-    for (at, resource) in resources.iter().enumerate() {
-        let cost = |service: &Service| of_service(service, at, resource);
-        costs.rows.push(std::iter::once(title(resource)).chain(services.iter().map(cost)).collect());
-        let overhead = |service: &Service| overhead(service, at, resource);
-        overheads.rows.push(std::iter::once(title(resource)).chain(services.iter().map(overhead)).collect());
-    }
-    document.table(costs);
+    let table = |cell: &dyn Fn(&Service, usize, &Resource) -> Cell| {
+        let heads = services.iter().map(|service| service.name.as_str());
+        let mut table = Table::figures(std::iter::once("resource").chain(heads));
+        for (at, resource) in resources.iter().enumerate() {
+            let cells = services.iter().map(|service| cell(service, at, resource));
+            table.rows.push(std::iter::once(title(resource)).chain(cells).collect());
+        }
+        table
+    };
+    document.table(table(&|service, at, resource| {
+        let cost = service.of(at, PerRequest::of);
+        cost.map_or("–".into(), |cost| resource.cell(cost.value, cost.estimate(), ""))
+    }));
     document.text(
         "All that was spent over all that was served (R = ΣC/ΣQ), and its 95% interval with as many windows as \
          are independent (n·(1−ρ₁)/(1+ρ₁)). ~ marks what the kernel samples at clock ticks.",
     );
     document.heading(3, "Fixed overhead a second");
-    document.table(overheads);
+    document.table(table(&|service, at, resource| {
+        service.of(at, overhead).map_or("–".into(), |overhead| {
+            let mark = if overhead.excludes(0.0) { " *" } else { "" };
+            resource.cell(overhead.value, Some(overhead), mark)
+        })
+    }));
     document.text(
         "The intercept of spending over load with its 95% interval (least squares, HC3 errors). Where an interval \
          excludes 0 (marked *) the cost of a request depends on the load, and pairs are compared at a load that \
@@ -117,32 +139,11 @@ fn title(resource: &Resource) -> Cell {
     format!("{}{}", if resource.tick_sampled { "~" } else { "" }, resource.title).into()
 }
 
-fn of_service(service: &Service, at: usize, resource: &Resource) -> Cell {
-    let found = service.windows(at).and_then(|(load, spent)| {
-        let cost = PerRequest::of(Windows { load: &load, spent: &spent })?;
-        Some((cost.value, cost.estimate()))
-    });
-    match found {
-        None => "–".into(),
-        Some((value, None)) => (resource.shown)(value).into(),
-        Some((value, Some(estimate))) => {
-            let ends = format!("{}–{}", (resource.shown)(estimate.low), (resource.shown)(estimate.high));
-            Cell::two((resource.shown)(value), ends)
-        }
-    }
-}
-
-fn overhead(service: &Service, at: usize, resource: &Resource) -> Cell {
-    let found = service
-        .windows(at)
-        .and_then(|(load, spent)| Line::of(Windows { load: &load, spent: &spent })?.overhead());
-    match found {
-        None => "–".into(),
-        Some(estimate) => {
-            let mark = if estimate.excludes(0.0) { " *" } else { "" };
-            let ends = format!("{}–{}", (resource.shown)(estimate.low), (resource.shown)(estimate.high));
-            Cell::two(format!("{}{mark}", (resource.shown)(estimate.value)), ends)
-        }
+impl Resource {
+    /// A value over its interval, with a mark behind it.
+    fn cell(&self, value: f64, interval: Option<Estimate>, mark: &str) -> Cell {
+        let ends = |end: Estimate| format!("{}–{}", (self.shown)(end.low), (self.shown)(end.high));
+        Cell::two(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
     }
 }
 
@@ -152,19 +153,10 @@ pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
     let mut table = Table::figures(["resource", "B over A", "ratio", "by", "verdict"]);
     for pair in pairs {
         let (ratio, by) = match pair.answer {
-            Answer::Ratio { ratio, method, .. } => (
-                Cell::two(number::beside(ratio.value, &[1.0]), number::interval(ratio.low, ratio.high)),
-                words(method),
-            ),
+            Answer::Ratio { ratio, method, .. } => (ratio_cell(ratio, ""), words(method)),
             Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
         };
-        table.rows.push(row![
-            title(pair.resource),
-            format!("{} over {}", pair.b, pair.a),
-            ratio,
-            by,
-            verdict(pair),
-        ]);
+        table.rows.push(row![title(pair.resource), pair.name(), ratio, by, verdict(pair)]);
     }
     document.table(table);
     document.text(
@@ -190,69 +182,53 @@ pub fn verdict(pair: &Pair) -> String {
         Answer::Ratio { provisional: true, .. } => {
             format!("provisional: fewer than {}", plural(FEWEST, "window"))
         }
-        Answer::Ratio { ratio, .. } if ratio.low > 1.0 => format!("{} costs more", pair.b),
-        Answer::Ratio { ratio, .. } if ratio.high < 1.0 => format!("{} costs less", pair.b),
-        Answer::Ratio { .. } => "no significant difference".into(),
+        Answer::Ratio { ratio, .. } => costs(pair.b, ratio, ratio.excludes(1.0)),
+    }
+}
+
+/// Whether a service costs more, by its ratio to another.
+pub fn costs(service: &str, ratio: Estimate, separated: bool) -> String {
+    match separated {
+        false => "no significant difference".into(),
+        true if ratio.low > 1.0 => format!("{service} costs more"),
+        true => format!("{service} costs less"),
     }
 }
 
 /// The answer over all pairs of services below its first sentences, and its picture.
 pub fn answer(compared: &mut Compared, pairs: &[Pair], lead: Vec<String>) {
-    let mut sides: Vec<String> = vec![];
-    let mut figures = vec![];
-    for pair in pairs {
-        let name = format!("{} over {}", pair.b, pair.a);
-        let side = sides.iter().position(|known| *known == name).unwrap_or_else(|| {
-            sides.push(name);
-            sides.len() - 1
-        });
-        figures.extend(figure(pair, side));
-    }
-    let (sides, terms) = (&sides[..], ["cheaper", "dearer"]);
-    let mut words = answer::Answer { figures: &figures, sides, margin: None, terms }.words();
-    let refused = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Refused(_)));
-    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Unknown));
-    let name = |pair: &Pair| format!("{} of {} over {}", pair.resource.title, pair.b, pair.a);
-    let reasons = [
-        (refused.map(name).collect::<Vec<_>>(), "the loads have too little in common"),
-        (unknown.map(name).collect::<Vec<_>>(), "the cost does not differ significantly from zero"),
-    ];
-    words.extend(reasons.into_iter().filter(|(names, _)| !names.is_empty()).map(|(names, why)| {
-        format!("Not compared because {why}: {} ({}).", names.len(), first_of(&names, "; "))
-    }));
+    let sides = unique(pairs.iter().map(Pair::name));
+    let side = |pair: &Pair| sides.iter().position(|name| *name == pair.name()).unwrap_or(0);
+    let figure = |pair: &Pair| Some(Figure { side: side(pair), ..figure(pair)? });
+    let figures: Vec<Figure> = pairs.iter().filter_map(figure).collect();
+    let terms = ["cheaper", "dearer"];
+    let answer = answer::Answer { figures: &figures, sides: &sides, margin: None, terms };
+    let mut words = answer.words();
+    let mut not_compared = |why: &str, is: fn(&Answer) -> bool| {
+        let name = |pair: &Pair| format!("{} of {}", pair.resource.title, pair.name());
+        let names: Vec<String> = pairs.iter().filter(|pair| is(&pair.answer)).map(name).collect();
+        let (count, named) = (names.len(), first_of(&names, "; "));
+        words.extend((count > 0).then(|| format!("Not compared because {why}: {count} ({named}).")));
+    };
+    not_compared("the loads have too little in common", |answer| matches!(answer, Answer::Refused(_)));
+    not_compared("the cost does not differ significantly from zero", |answer| {
+        matches!(answer, Answer::Unknown)
+    });
     compared.say(lead.into_iter().chain(words).collect());
-    let (title, axis) = ("Cost of a request, ratios with 95% intervals".into(), "cost of a request".into());
-    compared.chart = Picture { figures: &figures, sides, title, axis, terms }.chart();
+    let title = "Cost of a request, ratios with 95% intervals";
+    compared.chart = answer.chart(title.into(), "cost of a request".into());
 }
 
-fn figure(pair: &Pair, side: usize) -> Option<Figure> {
+fn figure(pair: &Pair) -> Option<Figure> {
     let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
-    let finding = match (provisional, ratio.excludes(1.0)) {
-        (true, _) => Finding::Provisional,
-        (_, true) => Finding::Different,
-        _ => Finding::Inconclusive,
-    };
-    let (what, direction) = (pair.resource.title.clone(), Direction::Lower);
-    Some(Figure {
-        what,
-        variant: String::new(),
-        side,
-        ratio: Some(ratio),
-        finding,
-        direction,
-        over_all: false,
-        then: None,
-    })
+    let finding = Finding::judged(provisional, ratio.excludes(1.0), false);
+    Some(Figure::new(&pair.resource.title, Some(ratio), finding, Direction::Lower))
 }
 
 /// All of it for programs.
 pub fn json(services: &[Service], resources: &[Resource], pairs: &[Pair]) -> Value {
-    let interval =
-        |estimate: Estimate| json!({"value": estimate.value, "low": estimate.low, "high": estimate.high});
     let cost = |service: &Service, at: usize, resource: &Resource| {
-        let (load, spent) = service.windows(at)?;
-        let windows = Windows { load: &load, spent: &spent };
-        let found = PerRequest::of(windows)?;
+        let found = service.of(at, PerRequest::of)?;
         let mut value = json!({
             "resource": resource.id,
             "per_request": found.value,
@@ -263,8 +239,8 @@ pub fn json(services: &[Service], resources: &[Resource], pairs: &[Pair]) -> Val
         if let Some(estimate) = found.estimate() {
             value["interval"] = json!([estimate.low, estimate.high]);
         }
-        if let Some(overhead) = Line::of(windows).and_then(|line| line.overhead()) {
-            value["overhead_per_s"] = interval(overhead);
+        if let Some(overhead) = service.of(at, overhead) {
+            value["overhead_per_s"] = json!(overhead);
         }
         Some(value)
     };
@@ -276,7 +252,7 @@ pub fn json(services: &[Service], resources: &[Resource], pairs: &[Pair]) -> Val
         let mut value = json!({ "resource": pair.resource.id, "a": pair.a, "b": pair.b });
         match pair.answer {
             Answer::Ratio { ratio, method, provisional } => {
-                value["ratio_b_to_a"] = interval(ratio);
+                value["ratio_b_to_a"] = json!(ratio);
                 value["provisional"] = json!(provisional);
                 value["significantly_different"] = json!(pair.answer.separated());
                 match method {

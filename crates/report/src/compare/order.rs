@@ -1,10 +1,28 @@
 //! Where two orders of the same variants differ.
 
 use crate::document::{Cell, Table, row};
+use crate::error::Error;
 use crate::number::three;
+use fsarena_core::names::unknown;
+use fsarena_core::published::Published;
+use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
+
+/// Refuses a run of which nothing can be said to be better.
+pub fn ranks(record: &RunRecord) -> Result<(), Error> {
+    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::RanksNothing(record.id.clone())) }
+}
+
+/// Refuses published figures without a metric.
+pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {
+    if published.metrics().contains(&metric) {
+        return Ok(());
+    }
+    let unknown = unknown("metric", metric, published.metrics());
+    Err(unknown.at(format!("in published:{}", published.name())).into())
+}
 
 /// Two orders of the same variants on one task.
 pub struct Orders<'a> {
@@ -54,16 +72,19 @@ impl Order {
 
     /// Whether the first differs significantly from every other.
     fn decided(&self) -> bool {
-        let first = self.first();
-        first.len() == 1
-            && (0..self.values.len()).all(|variant| variant == first[0] || self.differs(first[0], variant))
+        let [first] = self.first()[..] else { return false };
+        (0..self.values.len()).all(|variant| variant == first || self.differs(first, variant))
     }
 }
 
 impl Orders<'_> {
+    fn first_names(&self, order: &Order) -> Vec<&str> {
+        order.first().into_iter().map(|variant| self.names[variant]).collect()
+    }
+
     /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is inconclusive.
     fn first(&self, order: &Order) -> String {
-        let names: Vec<&str> = order.first().into_iter().map(|variant| self.names[variant]).collect();
+        let names = self.first_names(order);
         let open = names.len() == 1 && !order.decided();
         format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
     }
@@ -94,19 +115,28 @@ impl Orders<'_> {
         if all.is_empty() { "none".into() } else { all.join(", ") }
     }
 
+    fn tau(&self) -> Option<f64> {
+        kendall_tau_b(&self.then.values, &self.here.values)
+    }
+
     /// All of it for programs.
     pub fn json(&self) -> Value {
-        let names =
-            |order: &Order| order.first().into_iter().map(|variant| self.names[variant]).collect::<Vec<_>>();
         let change = |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": sure});
         json!({
             "variants": self.names,
-            "first_then": names(&self.then),
-            "first_here": names(&self.here),
+            "first_then": self.first_names(&self.then),
+            "first_here": self.first_names(&self.here),
             "first_here_decided": self.here.decided(),
-            "kendall_tau_b": kendall_tau_b(&self.then.values, &self.here.values),
+            "kendall_tau_b": self.tau(),
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
         })
+    }
+
+    /// The same, with what was ordered.
+    pub fn json_of(&self, task: &str) -> Value {
+        let mut value = self.json();
+        value["task"] = json!(task);
+        value
     }
 }
 
@@ -116,7 +146,7 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
     let mut table = Table::words(["task", &then, &here, "τ", "changes of place"]);
     for (title, orders) in rows {
         let (first, second) = orders.firsts();
-        let tau = kendall_tau_b(&orders.then.values, &orders.here.values).map_or("–".to_string(), three);
+        let tau = orders.tau().map_or("–".to_string(), three);
         table.rows.push(row![title, first, second, tau, orders.changes_in_words()]);
     }
     table

@@ -1,6 +1,6 @@
 //! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
-use super::answer::{Class, Figure};
+use super::answer::{Answer, Class, Figure, unique};
 use crate::number::plural;
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
@@ -13,23 +13,9 @@ const REACH: f64 = 1.6;
 /// Half a factor that an axis shows at least.
 const LEAST: f64 = 0.02;
 
-/// The ratios to draw.
-pub struct Picture<'a> {
-    /// The ratios.
-    pub figures: &'a [Figure],
-    /// What the figures of each side compare.
-    pub sides: &'a [String],
-    /// What stands above.
-    pub title: String,
-    /// What the axis measures: `elapsed, B over A`.
-    pub axis: String,
-    /// What better and worse are called.
-    pub terms: [&'a str; 2],
-}
-
-impl Picture<'_> {
-    /// The chart. None without a ratio.
-    pub fn chart(&self) -> Option<Chart> {
+impl Answer<'_> {
+    /// The chart of the ratios, where there are some; `axis` is what its axis measures: `elapsed, B over A`.
+    pub fn chart(&self, title: String, axis: String) -> Option<Chart> {
         let figures: Vec<&Figure> = self.figures.iter().filter(|figure| drawn(figure).is_some()).collect();
         if figures.is_empty() {
             return None;
@@ -40,34 +26,33 @@ impl Picture<'_> {
         let panels: Vec<Panel> = groups
             .iter()
             .map(|group| {
-                let of: Vec<&Figure> =
-                    figures.iter().copied().filter(|figure| self.group(figure) == *group).collect();
+                let in_group = |figure: &&&Figure| self.group(figure) == *group;
+                let of: Vec<&Figure> = figures.iter().filter(in_group).copied().collect();
                 let (rows, more) = rows(&of);
                 left_out += more;
-                self.panel(if groups.len() > 1 { group } else { "" }, &of, &rows, range)
+                let title = if groups.len() > 1 { group } else { "" };
+                self.panel(title, &of, &rows, range, ratios(&axis, range))
             })
             .collect();
         Some(Chart {
             columns: if panels.len() > 1 { 2 } else { 1 },
             panels,
             legend: self.legend(&figures),
-            ..Chart::new("ratios", &self.title, self.about(left_out, &figures))
+            ..Chart::new("ratios", title, self.about(left_out, &figures))
         })
     }
 
     fn about(&self, left_out: usize, figures: &[&Figure]) -> String {
-        let mut about =
+        let mut about = String::from(
             "Every point is a ratio with its 95% interval (under 8 values the extremes seen). The upright \
-                         line is 1, no difference: an interval that crosses it tells nothing apart."
-                .to_string();
+             line is 1, no difference: an interval that crosses it tells nothing apart.",
+        );
         if figures.iter().any(|figure| figure.then.is_some()) {
             about.push_str(" Rings are the same ratios in the published figures, which have no interval. What is best here has no row.");
         }
         if left_out > 0 {
-            about.push_str(&format!(
-                " {} that differ less are left out here and stand in the table.",
-                plural(left_out, "row")
-            ));
+            let rows = plural(left_out, "row");
+            about.push_str(&format!(" {rows} that differ less are left out here and stand in the table."));
         }
         about
     }
@@ -86,12 +71,12 @@ impl Picture<'_> {
         self.sides.len() > 1 && figures.iter().any(|figure| !figure.variant.is_empty())
     }
 
-    fn panel(&self, title: &str, figures: &[&Figure], rows: &[String], range: (f64, f64)) -> Panel {
+    fn panel(&self, title: &str, figures: &[&Figure], rows: &[&str], range: (f64, f64), x: Axis) -> Panel {
         let series = if self.beside(figures) { self.sides.len() } else { 1 };
         let colours = side_colours(self.sides);
         let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
         for figure in figures {
-            let Some(at) = rows.iter().position(|row| *row == figure.what) else { continue };
+            let Some(at) = rows.iter().position(|row| *row == figure.what.as_str()) else { continue };
             let (offset, sign) = if series > 1 {
                 let task = 0.72 / series as f64;
                 let offset = 0.36 - task * (figure.side as f64 + 0.5);
@@ -103,8 +88,8 @@ impl Picture<'_> {
         }
         Panel {
             title: title.into(),
-            x: axis(&self.axis, range),
-            y: Axis::names(rows),
+            x,
+            y: Axis::names(&rows.iter().map(|row| row.to_string()).collect::<Vec<_>>()),
             marks,
             height: 66 + (rows.len() * (12 * series).max(19)) as u32,
         }
@@ -146,32 +131,19 @@ fn drawn(figure: &Figure) -> Option<f64> {
     figure.ratio.map(|ratio| ratio.value).filter(|value| value.is_finite() && *value > 0.0)
 }
 
-fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut unique: Vec<String> = vec![];
-    for name in names {
-        if !unique.iter().any(|known| known == name) {
-            unique.push(name.into());
-        }
-    }
-    unique
-}
-
 /// The rows of a panel, and how many are left out.
-fn rows(figures: &[&Figure]) -> (Vec<String>, usize) {
-    let rows = unique(figures.iter().map(|figure| figure.what.as_str()));
-    if rows.len() <= MOST {
-        return (rows, 0);
-    }
-    let far = |row: &String| {
-        let of = figures.iter().filter(|figure| figure.what == *row).filter_map(|figure| drawn(figure));
+fn rows<'f>(figures: &[&'f Figure]) -> (Vec<&'f str>, usize) {
+    let mut rows = unique(figures.iter().map(|figure| figure.what.as_str()));
+    let far = |row: &str| {
+        let of = figures.iter().filter(|figure| figure.what == row).filter_map(|figure| drawn(figure));
         of.map(|value| value.ln().abs()).fold(0.0, f64::max)
     };
-    let mut by_distance: Vec<&String> = rows.iter().collect();
+    let mut by_distance = rows.clone();
     by_distance.sort_by(|a, b| far(b).total_cmp(&far(a)));
     by_distance.truncate(MOST);
-    let kept: Vec<String> = rows.iter().filter(|row| by_distance.contains(row)).cloned().collect();
-    let left_out = rows.len() - kept.len();
-    (kept, left_out)
+    let all = rows.len();
+    rows.retain(|row| by_distance.contains(row));
+    (rows, all - by_distance.len())
 }
 
 /// From and to, by logarithm.
@@ -187,7 +159,7 @@ fn range(figures: &[&Figure]) -> (f64, f64) {
 }
 
 /// Changes as ratios: 1 means equal.
-fn axis(label: &str, (low, high): (f64, f64)) -> Axis {
+fn ratios(label: &str, (low, high): (f64, f64)) -> Axis {
     let mut axis = Axis::changes(label, low, high);
     for (at, words) in &mut axis.ticks {
         *words = ratio_words(at.exp());
@@ -248,13 +220,13 @@ mod tests {
     fn figure(what: String, variant: &str, side: usize, value: f64) -> Figure {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
         let (finding, direction) = (Finding::Inconclusive, Direction::Lower);
-        Figure { what, variant: variant.into(), side, ratio, finding, direction, over_all: false, then: None }
+        Figure { variant: variant.into(), side, ..Figure::new(&what, ratio, finding, direction) }
     }
 
     fn chart(figures: &[Figure], sides: &[&str]) -> Option<Chart> {
         let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
-        let (title, axis, terms) = ("t".into(), "B over A".into(), ["better", "worse"]);
-        Picture { figures, sides: &sides, title, axis, terms }.chart()
+        let answer = Answer { figures, sides: &sides, margin: None, terms: ["better", "worse"] };
+        answer.chart("t".into(), "B over A".into())
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Published samples of services: what a request cost on each, and what its author concluded from that.
 
 use super::Compared;
-use super::cost::{self, Resource, Service};
-use crate::document::{Cell, Document, Table, row};
+use super::answer::ratio_cell;
+use super::cost::{self, Resource, Service, couples};
+use crate::document::{Document, Table, row};
 use crate::error::Error;
 use crate::number::{self, three};
 use crate::published::{concluded, samples};
@@ -61,19 +62,11 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 /// One of the author's tables: sample by service.
 fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
-    let mut table = Table::figures(["sample"]);
-    table.header.extend(published.variants().iter().map(|variant| variant.to_string()));
-    for sample in published.samples() {
-        let cells = published.variants().into_iter().map(|variant| {
-            let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
-            match (value(&made.above), value(&made.below)) {
-                (Some(above), Some(below)) if below > 0.0 => Cell::from(format!("{:.2}", above / below)),
-                _ => "–".into(),
-            }
-        });
-        table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
-    }
-    document.table(table);
+    document.table(samples::table(published, |sample, variant| {
+        let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
+        let (above, below) = (value(&made.above)?, value(&made.below).filter(|below| *below > 0.0)?);
+        Some(format!("{:.2}", above / below).into())
+    }));
 }
 
 fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
@@ -111,13 +104,11 @@ fn lead(published: &Published, paired: &[Paired]) -> Vec<String> {
             same.push(words.clone());
         }
         for name in published.variants() {
+            let times = |(other, Ratio { value, low, high, .. }): (&str, Ratio)| {
+                (high < 1.0).then(|| format!("{} times {other}", number::ratio(value, low, high)))
+            };
             let own = of_metric.iter().filter_map(|pair| pair.of(name));
-            let over: Option<Vec<String>> = own
-                .map(|(other, ratio)| {
-                    let shown = number::ratio(ratio.value, ratio.low, ratio.high);
-                    (ratio.high < 1.0).then(|| format!("{shown} times {other}"))
-                })
-                .collect();
+            let over: Option<Vec<String>> = own.map(times).collect();
             let all = |over: &Vec<String>| !over.is_empty() && over.len() + 1 == published.variants().len();
             lowest.extend(over.filter(all).map(|over| {
                 let count = over.len();
@@ -143,18 +134,13 @@ fn paired(published: &Published) -> Vec<Paired<'_>> {
     let mut all = vec![];
     for made in &published.derived {
         let per_request = |variant: &str| -> Vec<f64> {
-            let (above, below) =
-                (series(published, variant, &made.above), series(published, variant, &made.below));
-            above.iter().zip(&below).map(|(above, below)| above / below).collect()
+            let of = |metric: &str| series(published, variant, metric).into_iter();
+            of(&made.above).zip(of(&made.below)).map(|(above, below)| above / below).collect()
         };
-        let variants = published.variants();
-        for (i, a) in variants.iter().enumerate() {
-            for b in &variants[i + 1..] {
-                if let Some(ratio) = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d) {
-                    all.push(Paired { metric: &made.metric, a, b, ratio });
-                }
-            }
-        }
+        all.extend(couples(&published.variants()).filter_map(|(a, b)| {
+            let ratio = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d)?;
+            Some(Paired { metric: &made.metric, a, b, ratio })
+        }));
     }
     all
 }
@@ -163,18 +149,9 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
     document.heading(3, "Sample by sample");
     let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"]);
     for one in paired {
-        let Ratio { value, low, high, .. } = one.ratio;
-        let verdict = match one.ratio.separated() {
-            false => "no significant difference".to_string(),
-            true if value > 1.0 => format!("{} costs more", one.b),
-            true => format!("{} costs less", one.b),
-        };
-        table.rows.push(row![
-            one.metric,
-            format!("{} over {}", one.b, one.a),
-            Cell::two(number::beside(value, &[1.0]), number::interval(low, high)),
-            verdict,
-        ]);
+        let verdict = cost::costs(one.b, one.ratio.into(), one.ratio.separated());
+        let name = format!("{} over {}", one.b, one.a);
+        table.rows.push(row![one.metric, name, ratio_cell(one.ratio, ""), verdict]);
     }
     document.table(table);
     document.text(
@@ -184,13 +161,10 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
 
 impl<'a> Paired<'a> {
     /// The other service, and the ratio of this one over it; none where the pair is of others.
-    fn of(&self, name: &str) -> Option<(&'a str, Estimate)> {
-        let Ratio { value, low, high, .. } = self.ratio;
+    fn of(&self, name: &str) -> Option<(&'a str, Ratio)> {
         match name {
-            name if name == self.b => Some((self.a, Estimate { value, low, high })),
-            name if name == self.a => {
-                Some((self.b, Estimate { value: 1.0 / value, low: 1.0 / high, high: 1.0 / low }))
-            }
+            name if name == self.b => Some((self.a, self.ratio)),
+            name if name == self.a => Some((self.b, self.ratio.inverse())),
             _ => None,
         }
     }
@@ -200,7 +174,7 @@ impl<'a> Paired<'a> {
             "metric": self.metric,
             "a": self.a,
             "b": self.b,
-            "ratio_b_to_a": {"value": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high},
+            "ratio_b_to_a": Estimate::from(self.ratio),
             "samples": self.ratio.rounds,
             "significantly_different": self.ratio.separated(),
         })

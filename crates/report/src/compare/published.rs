@@ -1,21 +1,19 @@
 //! A run beside published figures: who won then, who wins here.
 
-use super::answer::{Figure, estimate};
+use super::Compared;
+use super::answer::{Answer, Figure, first_of};
 use super::order::{self, Order, Orders};
-use super::picture::Picture;
-use super::{Compared, first_of};
 use crate::difference::Finding;
-use crate::document::{Part, Table};
+use crate::document::Table;
 use crate::error::Error;
+use crate::facts::machines;
 use crate::number::plural;
-use crate::published::machine;
+use crate::published::{conclusions_of, machine};
 use crate::sections::{head, label};
-use fsarena_core::conclusion::{self, Machine};
+use fsarena_core::conclusion::Machine;
 use fsarena_core::factor;
-use fsarena_core::names::unknown;
 use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
-use fsarena_core::study;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::{Value, json};
@@ -26,18 +24,15 @@ use serde_json::{Value, json};
 /// # Errors
 /// Where the metric is unknown on either side, or fewer than two filesystems or no task are in both.
 pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Compared, Error> {
-    super::ranks(record)?;
-    if !published.metrics().contains(&metric) {
-        let unknown = unknown("metric", metric, published.metrics());
-        return Err(unknown.at(format!("in published:{}", published.name())).into());
-    }
+    order::ranks(record)?;
+    order::knows(published, metric)?;
     let nothing = |what| Error::NothingInCommon {
         a: record.id.clone(),
         b: format!("published:{}", published.name()),
         what,
     };
     let analysis = analyse(record, metric)?;
-    let roles = study::find(&published.study).map(conclusion::of).transpose()?.map_or(vec![], |of| of.roles);
+    let roles = conclusions_of(published)?.map_or(vec![], |of| of.roles);
     let role = |name: &str| {
         let part = roles.iter().position(|role| role == name);
         part.filter(|_| roles.len() == record.variants.len())
@@ -71,15 +66,13 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
 
 /// The variant that is this filesystem: the one of this name, or else the only one made with it.
 fn variant_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
-    if let Some(variant) = record.variants.iter().position(|variant| variant.name == filesystem) {
-        return Some(variant);
-    }
-    let made_with = |variant: &fsarena_core::cell::Variant| {
+    let named = record.variants.iter().position(|variant| variant.name == filesystem);
+    let made_with = |at: &usize| {
+        let variant = &record.variants[*at];
         variant.level(factor::FS) == filesystem && variant.level(factor::DIR).is_empty()
     };
-    let mut variants =
-        record.variants.iter().enumerate().filter(|(_, variant)| made_with(variant)).map(|(at, _)| at);
-    variants.next().filter(|_| variants.next().is_none())
+    let mut made = (0..record.variants.len()).filter(made_with);
+    named.or_else(|| made.next().filter(|_| made.next().is_none()))
 }
 
 /// The two orders of the filesystems that have a figure then and data here; at least two of them.
@@ -88,20 +81,12 @@ fn orders<'a>(
     comparison: &'a Comparison,
     then: impl Fn(&str) -> Option<f64>,
 ) -> Option<Orders<'a>> {
-    let known: Vec<(&str, usize, f64)> = pairs
-        .iter()
-        .filter(|(_, variant)| comparison.order.contains(variant))
-        .filter_map(|(name, variant)| Some((*name, *variant, then(name)?)))
-        .collect();
-    if known.len() < 2 {
-        return None;
-    }
-    let variants: Vec<usize> = known.iter().map(|(_, variant, _)| *variant).collect();
-    Some(Orders {
-        names: known.iter().map(|(name, ..)| *name).collect(),
-        then: Order::of_figures(known.iter().map(|(.., value)| *value).collect()),
-        here: Order::of_variants(comparison, &variants)?,
-    })
+    let measured = pairs.iter().filter(|(_, variant)| comparison.order.contains(variant));
+    let known = measured.filter_map(|(name, variant)| Some(((*name, then(name)?), *variant)));
+    let (figures, variants): (Vec<(&str, f64)>, Vec<usize>) = known.unzip();
+    (variants.len() > 1).then_some(())?;
+    let (names, values) = figures.into_iter().unzip();
+    Some(Orders { names, then: Order::of_figures(values), here: Order::of_variants(comparison, &variants)? })
 }
 
 /// The ratios to the best here, with what they were then. None where the best here has no figure.
@@ -116,21 +101,9 @@ fn drawn(
     let Some((best, least)) = best.and_then(|pair| Some((pair, then(pair.0)?))) else { return vec![] };
     let figure = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
-        let finding = match (ratio.provisional, ratio.separated()) {
-            (true, _) => Finding::Provisional,
-            (_, true) => Finding::Different,
-            _ => Finding::Inconclusive,
-        };
-        Some(Figure {
-            what: what.into(),
-            variant: name.to_string(),
-            side: 0,
-            ratio: Some(estimate(&ratio)),
-            finding,
-            direction: analysis.metric.direction,
-            over_all: false,
-            then: Some(then(name)? / least),
-        })
+        let finding = Finding::judged(ratio.provisional, ratio.separated(), false);
+        let figure = Figure::new(what, Some(ratio.into()), finding, analysis.metric.direction);
+        Some(Figure { variant: name.to_string(), then: Some(then(name)? / least), ..figure })
     };
     pairs.iter().filter(|pair| *pair != best).filter_map(figure).collect()
 }
@@ -156,22 +129,17 @@ impl Known<'_> {
     ) -> Compared {
         let Known { record, published, metric, analysis, noun, .. } = self;
         let sides = [format!("{} beside the best here", record.id)];
-        let terms = ["better", "behind"];
-        let (title, axis) = (
-            format!("{metric}, ratios to the {noun} that is best here"),
-            format!("{metric} over the best here"),
-        );
-        let chart = Picture { figures, sides: &sides, title, axis, terms }.chart();
+        let answer = Answer { figures, sides: &sides, margin: None, terms: ["better", "behind"] };
+        let title = format!("{metric}, ratios to the {noun} that is best here");
         let mut compared = Compared {
             title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
             facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), noun)],
-            chart,
+            chart: answer.chart(title, format!("{metric} over the best here")),
             json: self.json(rows, total),
             ..Compared::default()
         };
         if analysis.provisional() {
-            let words = "PROVISIONAL: this run has too few rounds for a verdict.";
-            compared.answer.parts.push(Part::Loud(words.into()));
+            compared.answer.loud("PROVISIONAL: this run has too few rounds for a verdict.");
         }
         let mut words = conclusions(rows, total, noun);
         words.extend(self.cast());
@@ -214,14 +182,12 @@ impl Known<'_> {
     /// The run, beside what is known of the figures.
     fn circumstances(&self) -> Table {
         let record = self.record;
-        let hosts: Vec<String> =
-            record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
         let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
         let machine: Vec<String> = self.machine.iter().map(|(part, what)| format!("{part} {what}")).collect();
         let rows = [
             ("run", record.id.clone()),
             ("figures", format!("published:{}", self.published.name())),
-            ("machine", hosts.join("; ")),
+            ("machine", machines(record)),
             ("machine then", if machine.is_empty() { "not stated".into() } else { machine.join("; ") }),
             ("filesystems on", head::place(record)),
             ("scale", record.plan.scale.name().to_string()),
@@ -232,11 +198,7 @@ impl Known<'_> {
     }
 
     fn json(&self, rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Value {
-        let task = |(title, orders): &(String, Orders)| -> Value {
-            let mut value = orders.json();
-            value["task"] = json!(title);
-            value
-        };
+        let task = |(title, orders): &(String, Orders)| orders.json_of(title);
         json!({
             "run": self.record.id,
             "published": self.published.name(),
@@ -257,10 +219,8 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>, noun
     }
     let all =
         || rows.iter().flat_map(|(title, orders)| orders.changes().into_iter().map(move |c| (title, c)));
-    let sure: Vec<String> = all()
-        .filter(|(_, (.., sure))| *sure)
-        .map(|(title, (former, later, _))| format!("{later} passed {former} ({title})"))
-        .collect();
+    let passed = |(title, (former, later, _))| format!("{later} passed {former} ({title})");
+    let sure: Vec<String> = all().filter(|(_, (.., sure))| *sure).map(passed).collect();
     let open = all().count() - sure.len();
     let named = first_of(&sure, "; ");
     items.push(match sure.len() {
@@ -269,9 +229,9 @@ fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>, noun
         some => format!("{some} changes of place are significant here: {named}."),
     });
     if open > 0 {
+        let open = if open == 1 { "One".into() } else { open.to_string() };
         items.push(format!(
-            "{} more between {noun}s that do not differ significantly here: they may be chance.",
-            if open == 1 { "One".into() } else { open.to_string() }
+            "{open} more between {noun}s that do not differ significantly here: they may be chance."
         ));
     }
     items

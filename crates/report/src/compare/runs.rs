@@ -1,43 +1,21 @@
-//! Runs beside a first one.
+//! Runs beside a first one: the answer, its picture, its tables.
 
 mod circumstances;
-mod shown;
+mod pair;
 
 use super::Compared;
-use super::order::{Order, Orders};
+use super::answer::{Answer, Figure, ratio_cell, unique};
+use super::order::{self, Orders};
+use crate::difference::Finding;
+use crate::document::{Cell, Document, Table};
 use crate::error::Error;
-use crate::sections::label;
-use fsarena_core::record::RunRecord;
-use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::comparison::Comparison;
-use fsarena_stats::composite;
-use fsarena_stats::grid::has_data;
+use crate::number::plural;
+use circumstances::differences;
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::sample::Direction;
 use fsarena_stats::ratio::Ratio;
-use fsarena_stats::shift;
-
-/// The comparison of one task: b over a for each common variant, and the two orders.
-struct Task<'a> {
-    title: String,
-    ratios: Vec<Option<Ratio>>,
-    orders: Option<Orders<'a>>,
-    /// Whether it sums up others.
-    over_all: bool,
-}
-
-/// One run with its analysis and its values.
-struct Side<'a> {
-    record: &'a RunRecord,
-    analysis: Analysis,
-}
-
-/// A run beside the first.
-struct Pair<'a> {
-    a: &'a Side<'a>,
-    b: &'a Side<'a>,
-    /// The variants that are in both.
-    variants: Vec<(usize, usize)>,
-    tasks: Vec<Task<'a>>,
-}
+use pair::{Pair, Side, Task};
+use serde_json::{Map, Value, json};
 
 /// Compares run `b` with run `a`.
 ///
@@ -55,15 +33,15 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compar
 /// Where the first does not know the metric, or every other does not either, or has no variant or no task in common with it.
 pub(super) fn compare_several<'r>(records: &[&'r RunRecord], metric: &str) -> Result<Compared, Error> {
     let [first, others @ ..] = records else { return Ok(Compared::default()) };
-    let a = side(first, metric)?;
+    let a = Side::of(first, metric)?;
     let mut refused = vec![];
-    let beside = |other: &&'r RunRecord| comparable(first, other).and_then(|()| side(other, metric));
+    let beside = |other: &&'r RunRecord| a.comparable(other).and_then(|()| Side::of(other, metric));
     let sides = kept(others.iter().map(beside), &mut refused);
-    let pairs = kept(sides.iter().map(|other| pair(&a, other)), &mut refused);
+    let pairs = kept(sides.iter().map(|other| Pair::of(&a, other)), &mut refused);
     if pairs.is_empty() {
         return refused.into_iter().next().map_or(Ok(Compared::default()), Err);
     }
-    Ok(shown::compared(&pairs, &refused))
+    Ok(compared(&pairs, &refused))
 }
 
 /// What went well; what did not is added to a list.
@@ -71,102 +49,186 @@ fn kept<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Er
     results.filter_map(|result| result.map_err(|error| refused.push(error)).ok()).collect()
 }
 
-fn pair<'a>(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
-    let nothing = |what| Error::NothingInCommon { a: a.record.id.clone(), b: b.record.id.clone(), what };
-    let variants: Vec<(usize, usize)> =
-        common(&a.record.variants, &b.record.variants, |variant| &variant.name);
-    if variants.is_empty() {
-        return Err(nothing("variant"));
-    }
-    let shared: Vec<(usize, usize)> = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
-    let mut tasks: Vec<Task> = shared.iter().filter_map(|(i, j)| task(a, b, &variants, *i, *j)).collect();
-    if tasks.is_empty() {
-        return Err(nothing("task"));
-    }
-    tasks.extend(total(a, b, &variants, &shared));
-    Ok(Pair { a, b, variants, tasks })
-}
-
-/// Figures of one executor only, and of one that can rank.
-fn comparable(a: &RunRecord, b: &RunRecord) -> Result<(), Error> {
-    let [in_a, in_b] = [a, b].map(|record| record.plan.device.backing.executor());
-    if in_a != in_b {
-        return Err(Error::Executors { a: a.id.clone(), in_a, b: b.id.clone(), in_b });
-    }
-    super::ranks(a)
-}
-
-fn side<'a>(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
-    Ok(Side { record, analysis: analyse(record, metric)? })
-}
-
-/// Where the same key is in both lists.
-fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
-    a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
-}
-
-fn task<'a>(a: &'a Side, b: &'a Side, variants: &[(usize, usize)], i: usize, j: usize) -> Option<Task<'a>> {
-    let ratios = ratios(&a.analysis.grid.values[i], &b.analysis.grid.values[j], variants);
-    let info = &a.record.tasks[i];
-    let of = |side: &'a Side| {
-        side.analysis.tasks.iter().find(|task| task.task.id == info.id).map(|task| &task.comparison)
+/// Runs beside the first of them, and why others are not.
+fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
+    let a = pairs[0].a;
+    let sides: Vec<&Side> = std::iter::once(a).chain(pairs.iter().map(|pair| pair.b)).collect();
+    let metric = &a.analysis.metric;
+    let letters: Vec<String> = (0..sides.len()).map(letter).collect();
+    let only = pairs.len() == 1;
+    let name = |letter: &String| if only { format!("{letter} beside A") } else { letter.clone() };
+    let names: Vec<String> = letters[1..].iter().map(name).collect();
+    let (figures, margin) = (figures(pairs), Some(margin(a.record)));
+    let answer = Answer { figures: &figures, sides: &names, margin, terms: ["better", "worse"] };
+    let axis = if only { " in B over A" } else { " over that of A" };
+    let others = if only { format!("run {}", sides[1].record.id) } else { plural(pairs.len(), "run") };
+    let rounds = |side: &Side| plural(side.analysis.grid.rounds.len(), "round");
+    let lettered = || sides.iter().zip(&letters);
+    let mut compared = Compared {
+        title: format!("{others} beside run {}, by {}", a.record.id, metric.id),
+        facts: lettered().map(|(side, at)| format!("{at}: {}, {}", side.record.id, rounds(side))).collect(),
+        chart: answer
+            .chart(format!("{}, ratios to A with 95% intervals", metric.id), format!("{}{axis}", metric.id)),
+        json: as_json(pairs, metric),
+        ..Compared::default()
     };
-    let orders = orders(a.record, of(a)?, of(b)?, variants);
-    ratios.iter().any(Option::is_some).then(|| Task { title: label(info), ratios, orders, over_all: false })
-}
-
-/// The sum over the composite's tasks that are in both.
-fn total<'a>(
-    a: &'a Side,
-    b: &'a Side,
-    variants: &[(usize, usize)],
-    tasks: &[(usize, usize)],
-) -> Option<Task<'a>> {
-    let tasks: Vec<_> = tasks
-        .iter()
-        .filter(|(i, j)| {
-            a.record.tasks[*i].in_composite
-                && has_data(&a.analysis.grid.values[*i])
-                && has_data(&b.analysis.grid.values[*j])
-        })
-        .collect();
-    let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
-    overall_a.total.as_ref()?;
-    let sum = |values: Vec<&Vec<Vec<f64>>>| composite::sums(&values);
-    let first = sum(tasks.iter().map(|(i, _)| &a.analysis.grid.values[*i]).collect());
-    let second = sum(tasks.iter().map(|(_, j)| &b.analysis.grid.values[*j]).collect());
-    if first.is_empty() {
-        return None;
+    if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
+        compared.answer.loud("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
-    // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
-    let same = overall_a.tasks == tasks.len() && overall_b.tasks == tasks.len();
-    let orders = orders(a.record, &overall_a.main().comparison, &overall_b.main().comparison, variants)
-        .filter(|_| same);
-    Some(Task {
-        title: format!("TOTAL of {} tasks", tasks.len()),
-        ratios: ratios(&first, &second, variants),
-        orders,
-        over_all: true,
-    })
+    let mut words = answer.words();
+    for (pair, letter) in pairs.iter().zip(&letters[1..]) {
+        words.extend(circumstances::left_out(pair, ["A", letter]));
+    }
+    // Of several each has its own below.
+    if only {
+        words.extend(differences(a.record, sides[1].record));
+    }
+    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
+    compared.say(words);
+    let better = match metric.direction {
+        Direction::Lower => "lower is better",
+        Direction::Higher => "higher is better",
+        Direction::Neutral => "neither more nor less of it is better",
+    };
+    let named: Vec<String> = lettered().map(|(side, at)| format!("{at} is run {}", side.record.id)).collect();
+    compared.answer.text(format!(
+        "{}. For {}, {better}. A figure is one task on one variant.",
+        named.join(", "),
+        metric.id
+    ));
+    tables(&mut compared.data, pairs, &letters);
+    circumstances::add(&mut compared.method, &sides, pairs, &letters);
+    compared.method.text(
+        "These are different runs without common rounds: whatever else changed between them (load, temperature, free \
+         space) is in these ratios, and the intervals contain only the spread inside each run. To compare two settings \
+         with certainty, make them variants of one run.",
+    );
+    compared
 }
 
-fn ratios(a: &[Vec<f64>], b: &[Vec<f64>], variants: &[(usize, usize)]) -> Vec<Option<Ratio>> {
-    variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
+/// What the `at`-th run is called: A, B, … and from the 27th on by its number.
+fn letter(at: usize) -> String {
+    match u8::try_from(at) {
+        Ok(at @ 0..=25) => char::from(b'A' + at).to_string(),
+        _ => format!("run {}", at + 1),
+    }
 }
 
-fn orders<'a>(
-    record: &'a RunRecord,
-    a: &'a Comparison,
-    b: &'a Comparison,
-    variants: &[(usize, usize)],
-) -> Option<Orders<'a>> {
-    let variants: Vec<(usize, usize)> =
-        variants.iter().copied().filter(|(i, j)| a.order.contains(i) && b.order.contains(j)).collect();
-    let (first, second): (Vec<usize>, Vec<usize>) = variants.iter().copied().unzip();
-    (variants.len() > 1).then_some(())?;
-    Some(Orders {
-        names: first.iter().map(|variant| record.variants[*variant].name.as_str()).collect(),
-        then: Order::of_variants(a, &first)?,
-        here: Order::of_variants(b, &second)?,
+/// The difference that matters, as the first run's plan has it.
+fn margin(record: &RunRecord) -> f64 {
+    record.plan.stop.margin()
+}
+
+/// Every ratio of every pair.
+fn figures(pairs: &[Pair]) -> Vec<Figure> {
+    let mut figures = vec![];
+    for (side, pair) in pairs.iter().enumerate() {
+        let direction = pair.a.analysis.metric.direction;
+        for task in &pair.tasks {
+            for (variant, ratio) in names(pair).zip(&task.ratios) {
+                let finding = Finding::of_independent(*ratio, margin(pair.a.record));
+                let figure = Figure::new(&task.title, ratio.map(Into::into), finding, direction);
+                figures.push(Figure { variant: variant.into(), side, over_all: task.over_all, ..figure });
+            }
+        }
+    }
+    figures
+}
+
+/// The names of the variants of a pair.
+fn names<'p>(pair: &'p Pair) -> impl Iterator<Item = &'p str> {
+    pair.variants.iter().map(|(variant, _)| pair.a.record.variants[*variant].name.as_str())
+}
+
+fn tables(document: &mut Document, pairs: &[Pair], letters: &[String]) {
+    let metric = &pairs[0].a.analysis.metric.id;
+    if let [pair] = pairs {
+        let (a, b) = (&pair.a.record.id, &pair.b.record.id);
+        document.heading(3, format!("{metric} in {b} over {metric} in {a}"));
+        document.table(ratio_table(pair));
+    } else {
+        document.heading(3, format!("{metric} of each run over {metric} in A"));
+        document.table(side_by_side(pairs, letters));
+    }
+    document.text(
+        "Ratio (Hodges–Lehmann, two samples) over its 95% Mann–Whitney interval, for each variant and task, not \
+         corrected for their number. * marks those that exclude 1.",
+    );
+    document.heading(3, "Order of the variants");
+    let orders: Vec<_> = pairs.iter().map(orders).collect();
+    if let Some(table) = order::merged(&orders, letters) {
+        document.table(table);
+    } else {
+        for (pair, orders) in pairs.iter().zip(&orders) {
+            let ids = [pair.a, pair.b].map(|side| format!("first in {}", side.record.id));
+            document.table(order::table(ids, orders.iter().copied()));
+        }
+    }
+    let some = orders.iter().any(|orders| !orders.is_empty());
+    document.text(if some { order::LEGEND } else { "There are not two variants in common." });
+}
+
+fn orders<'p>(pair: &'p Pair) -> Vec<(&'p str, &'p Orders<'p>)> {
+    pair.tasks.iter().filter_map(|task| Some((task.title.as_str(), task.orders.as_ref()?))).collect()
+}
+
+/// Task by variant.
+fn ratio_table(pair: &Pair) -> Table {
+    let mut table = Table::figures(std::iter::once("task").chain(names(pair)));
+    let row = |task: &Task| {
+        std::iter::once(task.title.as_str().into()).chain(task.ratios.iter().map(marked)).collect()
+    };
+    table.rows = pair.tasks.iter().map(row).collect();
+    table
+}
+
+/// Task and variant by run: all that any pair has.
+fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
+    let mut table = Table::figures(["task, variant"]);
+    table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
+    for title in unique(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
+        for variant in pairs[0].a.record.variants.iter().map(|variant| variant.name.as_str()) {
+            let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| of(pair, title, variant)).collect();
+            if ratios.iter().any(Option::is_some) {
+                let head = format!("{title}, {variant}").into();
+                table.rows.push(std::iter::once(head).chain(ratios.iter().map(marked)).collect());
+            }
+        }
+    }
+    table
+}
+
+/// The ratio of a pair on a task and a variant.
+fn of(pair: &Pair, task: &str, variant: &str) -> Option<Ratio> {
+    let task = pair.tasks.iter().find(|other| other.title == task)?;
+    task.ratios[names(pair).position(|other| other == variant)?]
+}
+
+/// A ratio, marked where it is provisional or excludes 1.
+fn marked(ratio: &Option<Ratio>) -> Cell {
+    let Some(ratio) = *ratio else { return "–".into() };
+    let mark = if ratio.separated() { " *" } else { "" };
+    ratio_cell(ratio, if ratio.provisional { " ?" } else { mark })
+}
+
+fn as_json(pairs: &[Pair], metric: &MetricInfo) -> Value {
+    let mut all: Vec<Value> = pairs.iter().map(|pair| pair_json(pair, metric)).collect();
+    if all.len() == 1 { all.remove(0) } else { json!({ "comparisons": all }) }
+}
+
+fn pair_json(pair: &Pair, metric: &MetricInfo) -> Value {
+    let (a, b) = (pair.a.record, pair.b.record);
+    let task = |task: &Task| {
+        let named = names(pair).zip(&task.ratios);
+        let ratios: Map<String, Value> = named.map(|(name, ratio)| (name.into(), json!(ratio))).collect();
+        json!({"task": task.title, "ratio_b_to_a": ratios, "order": task.orders.as_ref().map(Orders::json)})
+    };
+    json!({
+        "a": a.id,
+        "b": b.id,
+        "metric": metric,
+        "paired": false,
+        "differences": differences(a, b),
+        "tasks": pair.tasks.iter().map(task).collect::<Vec<_>>(),
     })
 }

@@ -1,15 +1,12 @@
 //! Samples of any tool beside other samples of it.
 
-use super::answer::{Answer, Figure, estimate};
-use super::picture::Picture;
-use super::{Compared, first_of};
+use super::Compared;
+use super::answer::{Answer, Figure, first_of, ratio_cell};
 use crate::difference::Finding;
-use crate::document::{Cell, Part, Table, row};
+use crate::document::{Cell, Table, row};
 use crate::error::Error;
-use crate::exporters::ratio_json;
 use crate::import::{Samples, Series};
-use crate::number::percent;
-use crate::number::{self, plural, three};
+use crate::number::{percent, plural, three};
 use fsarena_stats::comparison::median;
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
@@ -20,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One quantity that both files have.
 struct Row<'a> {
-    name: &'a str,
     a: &'a Series,
     b: &'a Series,
     paired: bool,
@@ -76,49 +72,38 @@ fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> 
 }
 
 fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
-    let (ratio, narrow) = match (&a.rounds, &b.rounds) {
+    let paired = a.rounds.is_some() && b.rounds.is_some();
+    let (ratio, finding) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
             let both: (Vec<f64>, Vec<f64>) =
                 first.iter().filter_map(|(round, x)| Some((*x, *second.get(round)?))).unzip();
             let d = log_ratios(&both.0, &both.1).d;
             let narrow = Centre::of(&d).map(|centre| centre.narrow);
-            (Ratio::of(d), narrow)
+            let ratio = Ratio::of(d);
+            (ratio, Finding::of(ratio, narrow, margin))
         }
-        // For two independent samples the 95% interval stands in for the 90% one: stricter, never laxer.
         _ => {
             let ratio = shift::ratio(&a.values, &b.values);
-            (ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())))
+            (ratio, Finding::of_independent(ratio, margin))
         }
     };
-    Row {
-        name: &a.name,
-        a,
-        b,
-        paired: a.rounds.is_some() && b.rounds.is_some(),
-        finding: Finding::of(ratio, narrow, margin),
-        ratio,
-    }
+    Row { a, b, paired, ratio, finding }
 }
 
 impl Row<'_> {
-    fn words(&self, margin: f64) -> String {
-        self.finding.words(self.ratio, self.a.direction, margin)
-    }
-
+    /// `cp elapsed`, `cp on ext4 → cp on xfs elapsed`.
     fn label(&self) -> String {
-        let words =
-            [self.name, if self.name == self.b.name { "" } else { "→" }, self.other(), &self.a.metric];
-        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-    }
-
-    fn other(&self) -> &str {
-        if self.name == self.b.name { "" } else { &self.b.name }
+        let (a, b) = (self.a.name.as_str(), self.b.name.as_str());
+        let [arrow, b] = if a == b { [""; 2] } else { ["→", b] };
+        let words = [a, arrow, b, &self.a.metric].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(" ")
     }
 }
 
 fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
-    let (figures, sides, terms) = (figures(rows), ["B beside A".to_string()], ["better", "worse"]);
-    let (title, axis) = ("B over A, ratios with 95% intervals".to_string(), "B over A".to_string());
+    let (figures, sides) = (figures(rows), ["B beside A".to_string()]);
+    let answer =
+        Answer { figures: &figures, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
     let mut compared = Compared {
         title: format!("{} (B) beside {} (A)", b.origin, a.origin),
         facts: vec![
@@ -126,15 +111,15 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
             format!("B: {} ({})", b.origin, b.format),
             format!("equivalent within {}", percent(margin)),
         ],
-        chart: Picture { figures: &figures, sides: &sides, title, axis, terms }.chart(),
+        chart: answer.chart("B over A, ratios with 95% intervals".into(), "B over A".into()),
         json: as_json(a, b, rows, margin),
         ..Compared::default()
     };
     let unpaired = rows.iter().filter(|row| !row.paired).count();
     if unpaired > 0 {
-        compared.answer.parts.push(Part::Loud(unpaired_costs(unpaired, rows.len())));
+        compared.answer.loud(unpaired_costs(unpaired, rows.len()));
     }
-    let mut words = Answer { figures: &figures, sides: &sides, margin: Some(margin), terms }.words();
+    let mut words = answer.words();
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
     compared.say(words);
@@ -145,74 +130,52 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
          rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
-    let of = |samples: &Samples| {
-        let values: usize = samples.series.iter().map(|series| series.values.len()).sum();
-        format!(
-            "{}, read as {}: {} series, {}",
-            samples.origin,
-            samples.format,
-            samples.series.len(),
-            plural(values, "value")
-        )
+    let of = |Samples { origin, format, series }: &Samples| {
+        let values = plural(series.iter().map(|series| series.values.len()).sum(), "value");
+        format!("{origin}, read as {format}: {} series, {values}", series.len())
     };
-    let paired = rows.len() - unpaired;
-    compared.method.table(Table::pairs(
-        ["", "what"],
-        [
-            ("A".to_string(), of(a)),
-            ("B".to_string(), of(b)),
-            ("paired by round".to_string(), format!("{paired} of {}", plural(rows.len(), "row"))),
-            ("machine, kernel".to_string(), "files of samples do not say".to_string()),
-        ],
-    ));
+    let paired = format!("{} of {}", rows.len() - unpaired, plural(rows.len(), "row"));
+    let facts = [
+        ("A", of(a)),
+        ("B", of(b)),
+        ("paired by round", paired),
+        ("machine, kernel", "files of samples do not say".to_string()),
+    ];
+    compared.method.table(Table::pairs(["", "what"], facts.map(|(key, value)| (key.to_string(), value))));
     compared
 }
 
 fn figures(rows: &[Row]) -> Vec<Figure> {
     let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
-    let figure = |row: &Row| Figure {
-        what: row.label(),
+    let figure = |row: &Row| {
+        let ratio = row.ratio.map(Into::into);
         // Each metric has its own panel.
-        variant: if several { row.a.metric.clone() } else { String::new() },
-        side: 0,
-        ratio: row.ratio.as_ref().map(estimate),
-        finding: row.finding,
-        direction: row.a.direction,
-        over_all: false,
-        then: None,
+        let variant = if several { row.a.metric.clone() } else { String::new() };
+        Figure { variant, ..Figure::new(&row.label(), ratio, row.finding, row.a.direction) }
     };
     rows.iter().map(figure).collect()
 }
 
 /// Series of one file that are not compared: the other file lacks them, or the user asked for other metrics.
 fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
-    let (mut compared, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    for series in used {
-        compared.insert(series.metric.as_str());
-        keys.insert((series.name.as_str(), series.metric.as_str()));
-    }
-    let (mut lacking, mut metrics): (Vec<&str>, Vec<&str>) = (vec![], vec![]);
+    let key = |series: &'a Series| (series.name.as_str(), series.metric.as_str());
+    let keys: BTreeSet<_> = used.map(key).collect();
+    let compared: BTreeSet<&str> = keys.iter().map(|(_, metric)| *metric).collect();
+    let others = all.series.iter().map(key).filter(|key| !keys.contains(key));
+    let (lacking, others): (Vec<_>, Vec<_>) = others.partition(|(_, metric)| compared.contains(metric));
+    let lacking: Vec<&str> = lacking.into_iter().map(|(name, _)| name).collect();
     let mut seen = BTreeSet::new();
-    for series in all.series.iter().filter(|s| !keys.contains(&(s.name.as_str(), s.metric.as_str()))) {
-        if compared.contains(series.metric.as_str()) {
-            lacking.push(&series.name);
-        } else if seen.insert(&series.metric) {
-            metrics.push(&series.metric);
-        }
-    }
+    let metrics: Vec<&str> =
+        others.into_iter().map(|(_, metric)| metric).filter(|metric| seen.insert(*metric)).collect();
     let mut items = vec![];
     if !lacking.is_empty() {
-        items.push(format!(
-            "Not compared, only {letter} has values: {} ({}).",
-            plural(lacking.len(), "row"),
-            first_of(&lacking, ", ")
-        ));
+        let (rows, named) = (plural(lacking.len(), "row"), first_of(&lacking, ", "));
+        items.push(format!("Not compared, only {letter} has values: {rows} ({named})."));
     }
     if !metrics.is_empty() {
+        let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));
         items.push(format!(
-            "Not compared: {} of {letter} ({}); --metric asks for one that both have.",
-            plural(metrics.len(), "other metric"),
-            first_of(&metrics, ", ")
+            "Not compared: {count} of {letter} ({named}); --metric asks for one that both have."
         ));
     }
     items
@@ -238,16 +201,16 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
         Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
-    let ratio = row.ratio.map_or("–".to_string(), |ratio| number::beside(ratio.value, &[1.0]));
-    let interval = row.ratio.map_or("–".to_string(), |ratio| number::interval(ratio.low, ratio.high));
-    row![row.label(), value(row.a), value(row.b), Cell::two(ratio, interval), n, row.words(margin)]
+    let ratio = row.ratio.map_or(Cell::two("–", "–"), |ratio| ratio_cell(ratio, ""));
+    let words = row.finding.words(row.ratio, row.a.direction, margin);
+    row![row.label(), value(row.a), value(row.b), ratio, n, words]
 }
 
 fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
     let file = |samples: &Samples| json!({"file": samples.origin, "format": samples.format});
     let row = |row: &Row| {
         json!({
-            "name": row.name,
+            "name": row.a.name,
             "name_b": row.b.name,
             "metric": row.a.metric,
             "unit": row.a.unit,
@@ -257,7 +220,7 @@ fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
             "values_b": row.b.values.len(),
             "median_a": median(&row.a.values),
             "median_b": median(&row.b.values),
-            "ratio_b_to_a": row.ratio.as_ref().map(ratio_json),
+            "ratio_b_to_a": row.ratio,
             "verdict": row.finding.id(),
         })
     };

@@ -1,17 +1,16 @@
 //! Published figures beside later ones of the same study: whether the filesystems and their order changed.
 
+use super::Compared;
+use super::answer::first_of;
 use super::order::{self, Order, Orders};
-use super::{Compared, first_of};
-use crate::document::Table;
+use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, three};
-use crate::published::machine;
-use fsarena_core::conclusion::{self, Trust};
+use crate::published::{conclusions_of, machine};
+use fsarena_core::conclusion::Trust;
 use fsarena_core::metric;
-use fsarena_core::names::unknown;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::Direction;
-use fsarena_core::study;
 use serde_json::json;
 
 /// Compares two sets of published figures, task by task, on the filesystems that both have.
@@ -20,11 +19,8 @@ use serde_json::json;
 /// Where a set lacks the metric, or they have no two filesystems or no task in common.
 pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<Compared, Error> {
     let name = |set: &Published| format!("published:{}", set.name());
-    for set in [a, b] {
-        if !set.metrics().contains(&metric) {
-            return Err(unknown("metric", metric, set.metrics()).at(format!("in {}", name(set))).into());
-        }
-    }
+    order::knows(a, metric)?;
+    order::knows(b, metric)?;
     let nothing = |what| Error::NothingInCommon { a: name(a), b: name(b), what };
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));
@@ -39,8 +35,7 @@ pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<Compar
     if tasks.is_empty() {
         return Err(nothing("task"));
     }
-    let trust =
-        study::find(&b.study).map(conclusion::of).transpose()?.map_or(Trust::default(), |of| of.trust);
+    let trust = conclusions_of(b)?.map_or(Trust::default(), |of| of.trust);
     Sets { sets: [a, b], names, tasks, metric, trust }.compared()
 }
 
@@ -71,8 +66,8 @@ impl Sets<'_> {
             json: json!({
                 "published": [a, b],
                 "metric": self.metric,
-                "tasks": rows.iter().map(|(title, orders)| task_json(title, orders)).collect::<Vec<_>>(),
-                "total": task_json(&total.0, &total.1),
+                "tasks": rows.iter().map(|(title, orders)| orders.json_of(title)).collect::<Vec<_>>(),
+                "total": total.1.json_of(&total.0),
             }),
             ..Compared::default()
         };
@@ -145,16 +140,8 @@ impl Sets<'_> {
         let [a, b] = [machine(self.sets[0])?, machine(self.sets[1])?];
         let mut table = Table::words(vec!["machine".into(), self.sets[0].name(), self.sets[1].name()]);
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);
-        let row = |part: &String| {
-            vec![part.as_str().into(), stated(a.get(part)).into(), stated(b.get(part)).into()]
-        };
+        let row = |part: &String| row![part.as_str(), stated(a.get(part)), stated(b.get(part))];
         table.rows.extend(a.keys().map(row));
         Ok(table)
     }
-}
-
-fn task_json(title: &str, orders: &Orders) -> serde_json::Value {
-    let mut value = orders.json();
-    value["task"] = json!(title);
-    value
 }

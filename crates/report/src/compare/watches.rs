@@ -4,6 +4,7 @@ use super::Compared;
 use super::cost::{self, Resource, Service};
 use crate::document::{Part, Table, row};
 use crate::error::Error;
+use crate::facts::{begun, machines};
 use crate::number::{plural, with_unit};
 use fsarena_core::metric::reading;
 use fsarena_core::record::RunRecord;
@@ -53,32 +54,26 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
     let pairs = cost::pairs(&services, &resources);
     compared.json = cost::json(&services, &resources, &pairs);
     compared.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
-    compared.facts = records
-        .iter()
-        .zip(&services)
-        .map(|(record, service)| format!("{}: {}", service.name, record.id))
-        .collect();
+    let facts = records.iter().zip(&services);
+    compared.facts = facts.map(|(record, service)| format!("{}: {}", service.name, record.id)).collect();
     if services.len() > 1 {
         cost::answer(&mut compared, &pairs, vec![]);
         cost::pair_table(&mut compared.data, &pairs);
     }
     cost::tables(&mut compared.data, &services, &resources);
-    compared.method.table(machines(records, &services));
+    compared.method.table(circumstances(records, &services));
     Ok(compared)
 }
 
 /// What each watch ran on.
-fn machines(records: &[RunRecord], services: &[Service]) -> Table {
+fn circumstances(records: &[RunRecord], services: &[Service]) -> Table {
     let mut table = Table::words(["service", "run", "begun", "machine", "windows", "left out"]);
     for (record, service) in records.iter().zip(services) {
-        let begun = record.started.chars().take(16).collect::<String>().replace('T', " ");
-        let hosts: Vec<String> =
-            record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel)).collect();
         table.rows.push(row![
             service.name.as_str(),
             record.id.as_str(),
-            begun,
-            hosts.join("; "),
+            begun(&record.started),
+            machines(record),
             service.load.len().to_string(),
             dropped(record).len().to_string(),
         ]);

@@ -3,10 +3,10 @@
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
+use crate::sampled::column_name;
 use fsarena_core::factor;
 use fsarena_core::metric::METRICS;
 use fsarena_core::record::{CellRecord, RunRecord};
-use fsarena_core::sample::Unit;
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -86,27 +86,4 @@ pub(super) fn varying(record: &RunRecord) -> Vec<&str> {
     let ids: BTreeSet<&str> =
         record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     factor::in_order(ids.into_iter().filter(differs).collect(), |id| id)
-}
-
-/// The name of a column: the metric's, and its unit where the name does not end with it.
-pub fn column_name(id: &str, unit: Unit) -> String {
-    let suffix = unit.suffix();
-    if id.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('_')) {
-        id.into()
-    } else {
-        format!("{id}_{suffix}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_are_named_once() {
-        assert_eq!(column_name("elapsed", Unit::Seconds), "elapsed_s");
-        assert_eq!(column_name("device_write_bytes", Unit::Bytes), "device_write_bytes");
-        assert_eq!(column_name("bytes", Unit::Bytes), "bytes_bytes");
-        assert_eq!(column_name("cpu_utilization", Unit::Percent), "cpu_utilization_percent");
-    }
 }

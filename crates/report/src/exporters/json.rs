@@ -1,9 +1,9 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
-use super::csv::column_name;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
+use crate::sampled::column_name;
 use crate::sections::decision::Decision;
 use crate::sections::{answer, conclusions, modes, pair, ranking, reached, tails};
 use crate::time_series::{self, TimeSeries};
@@ -12,7 +12,6 @@ use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::ratio::Ratio;
 use fsarena_stats::trust::reason;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -108,7 +107,7 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         fields.insert("variant".into(), json!(names[variant]));
         fields.insert("rounds".into(), json!(result.rounds));
         fields.insert(median.into(), json!(result.median));
-        fields.insert("ratio_to_best".into(), result.ratio.as_ref().map_or(Value::Null, ratio));
+        fields.insert("ratio_to_best".into(), json!(result.ratio));
         fields.insert("groups".into(), json!(result.letters));
         fields.insert("excluded_pairs".into(), json!(result.excluded));
         Value::Object(fields)
@@ -167,15 +166,4 @@ fn claims(claims: &[Judged]) -> Value {
 fn conclusion(checked: &Checked) -> Value {
     let (then, here) = (conclusions::json(&checked.then), conclusions::json(&checked.here));
     conclusions::json_with(&checked.conclusion, json!({"then": then, "here": here}))
-}
-
-/// A ratio with its interval.
-pub fn ratio(ratio: &Ratio) -> Value {
-    json!({
-        "value": ratio.value,
-        "low": ratio.low,
-        "high": ratio.high,
-        "rounds": ratio.rounds,
-        "provisional": ratio.provisional,
-    })
 }

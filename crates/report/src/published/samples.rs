@@ -11,18 +11,21 @@ use serde_json::{Value, json};
 pub fn tables(document: &mut Document, published: &Published, recomputed: &Recomputed) {
     for metric in published.metrics() {
         document.heading(2, title(published, metric));
-        let variants = published.variants();
-        let mut table = Table::figures(["sample"]);
-        table.header.extend(variants.iter().map(|variant| variant.to_string()));
-        for sample in published.samples() {
-            let cells = variants.iter().map(|variant| match published.sampled(sample, variant, metric) {
-                Some(figure) => cell(figure, recomputed),
-                None => "–".into(),
-            });
-            table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
-        }
-        document.table(table);
+        document.table(table(published, |sample, variant| {
+            Some(cell(published.sampled(sample, variant, metric)?, recomputed))
+        }));
     }
+}
+
+/// A table of samples by variants.
+pub fn table(published: &Published, cell: impl Fn(&str, &str) -> Option<Cell>) -> Table {
+    let variants = published.variants();
+    let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
+    for sample in published.samples() {
+        let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
+        table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
+    }
+    table
 }
 
 /// `iowait, percent`, `iowait_per_request = iowait / requests`.

@@ -5,7 +5,6 @@ use super::{Detail, Section};
 use crate::difference::Finding;
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table, row};
-use crate::exporters::ratio_json;
 use crate::number::percent;
 use crate::number::plural;
 use crate::report::Report;
@@ -171,7 +170,7 @@ pub fn json(report: &Report) -> Value {
         json!({
             "task": row.task,
             "metric": row.metric.id,
-            "ratio_b_to_a": ratio_json(&row.ratio),
+            "ratio_b_to_a": row.ratio,
             "verdict": row.finding.id(),
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,

@@ -3,7 +3,6 @@
 use super::{Detail, Section};
 use crate::document::source::{self, Source};
 use crate::document::{Cell, Chapter, Document, Table, row};
-use crate::exporters::ratio_json;
 use crate::number::{percent, plural, three};
 use crate::ranking::{Ranked, Ranking};
 use crate::report::Report;
@@ -87,7 +86,7 @@ pub fn json(report: &Report) -> Value {
         let result = &ranking.comparison.variants[ranked.variant];
         json!({
             "variant": report.record.variants[ranked.variant].name,
-            "ratio_to_best": result.ratio.as_ref().map(ratio_json),
+            "ratio_to_best": result.ratio,
             "groups": result.letters,
             "ranks": ranked.ranks.map(|(first, last)| json!({"first": first, "last": last})),
             "without_one_task": ranked.without_one.map(|(low, high)| json!({"low": low, "high": high})),

@@ -1,10 +1,11 @@
 //! What the runs of a comparison are, what differs between them, and what their readers should know.
 
-use super::{Pair, Side};
-use crate::compare::first_of;
+use super::pair::{Pair, Side};
+use crate::compare::answer::first_of;
 use crate::document::{Cell, Document, Table, row};
+use crate::facts::{begun, each_host};
 use crate::number::plural;
-use crate::sections::{head, notes};
+use crate::sections::{head, label, notes};
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 
@@ -42,17 +43,13 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
     let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
     for (side, letter) in sides.iter().zip(letters) {
         let record = side.record;
-        let begun = record.started.chars().take(16).collect::<String>().replace('T', " ");
-        let hosts = |fact: fn(&fsarena_core::host::Host) -> &String| {
-            record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
-        };
         let ended = if record.status.complete { "complete".to_string() } else { record.status.why.clone() };
         rows.push(row![
             format!("{letter}: {}", record.id),
             record.plan.name.as_str(),
-            begun,
-            hosts(|host| &host.hostname),
-            hosts(|host| &host.kernel),
+            begun(&record.started),
+            hostnames(record),
+            kernels(record),
             head::place(record),
             record.plan.scale.name(),
             side.analysis.grid.rounds.len().to_string(),
@@ -66,6 +63,14 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
     }
     let heads = rows.remove(0);
     Table { rows, ..Table::words(heads.iter().map(|cell| cell.lines.concat())) }
+}
+
+fn hostnames(record: &RunRecord) -> String {
+    each_host(record, ", ", |host| host.hostname.clone())
+}
+
+fn kernels(record: &RunRecord) -> String {
+    each_host(record, ", ", |host| host.kernel.clone())
 }
 
 /// What a reader of a run should know.
@@ -84,11 +89,8 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 
 /// Tasks and variants of only one of two runs, which cannot be compared.
 pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants =
-        |record: &RunRecord| record.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>();
-    let tasks = |side: &Side| {
-        side.analysis.tasks.iter().map(|task| crate::sections::label(&task.task)).collect::<Vec<_>>()
-    };
+    let variants = |side: &Side| side.record.variants.iter().map(|variant| variant.name.clone()).collect();
+    let tasks = |side: &Side| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
     let mut items = vec![];
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
@@ -98,7 +100,7 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
-        only("variant", variants(these.record), variants(others.record), letter);
+        only("variant", variants(these), variants(others), letter);
         only("task", tasks(these), tasks(others), letter);
     }
     items
@@ -112,12 +114,9 @@ pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
             items.push(format!("{what} differs: {x} in {}, {y} in {}", a.id, b.id));
         }
     };
-    let of = |record: &RunRecord, fact: fn(&fsarena_core::host::Host) -> &String| {
-        record.hosts.iter().map(fact).cloned().collect::<Vec<_>>().join(", ")
-    };
     differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
-    differ("The machine", of(a, |host| &host.hostname), of(b, |host| &host.hostname));
-    differ("The kernel", of(a, |host| &host.kernel), of(b, |host| &host.kernel));
+    differ("The machine", hostnames(a), hostnames(b));
+    differ("The kernel", kernels(a), kernels(b));
     differ("What carries the filesystems", head::place(a), head::place(b));
     if a.plan.workloads != b.plan.workloads {
         items.push("The settings of the workload differ: the work is not the same.".into());

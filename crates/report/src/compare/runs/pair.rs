@@ -1,0 +1,137 @@
+//! Two runs: their ratios and their orders, task by task and variant by variant.
+
+use crate::compare::order::{self, Order, Orders};
+use crate::error::Error;
+use crate::sections::label;
+use fsarena_core::record::RunRecord;
+use fsarena_stats::analyse::{Analysis, analyse};
+use fsarena_stats::comparison::Comparison;
+use fsarena_stats::composite;
+use fsarena_stats::grid::has_data;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::shift;
+
+/// The comparison of one task: b over a for each common variant, and the two orders.
+pub struct Task<'a> {
+    /// What it is called.
+    pub title: String,
+    /// In the order of the variants of the pair.
+    pub ratios: Vec<Option<Ratio>>,
+    /// None where fewer than two variants are in both.
+    pub orders: Option<Orders<'a>>,
+    /// Whether it sums up others.
+    pub over_all: bool,
+}
+
+/// One run with its analysis and its values.
+pub struct Side<'a> {
+    /// The run.
+    pub record: &'a RunRecord,
+    /// By the metric that is compared.
+    pub analysis: Analysis,
+}
+
+/// A run beside the first.
+pub struct Pair<'a> {
+    /// The first run.
+    pub a: &'a Side<'a>,
+    /// The other run.
+    pub b: &'a Side<'a>,
+    /// The variants that are in both.
+    pub variants: Variants,
+    /// The tasks that are in both, and their total.
+    pub tasks: Vec<Task<'a>>,
+}
+
+/// Indices of the same variants in both runs.
+type Variants = Vec<(usize, usize)>;
+
+impl<'a> Side<'a> {
+    /// A run, analysed by a metric.
+    pub fn of(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
+        Ok(Side { record, analysis: analyse(record, metric)? })
+    }
+
+    /// The values of a task, by variant and round.
+    fn values(&self, task: usize) -> &Vec<Vec<f64>> {
+        &self.analysis.grid.values[task]
+    }
+
+    /// Refuses another run if it is of another executor, or of one that cannot rank.
+    pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
+        let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
+        if in_a != in_b {
+            return Err(Error::Executors { a: self.record.id.clone(), in_a, b: other.id.clone(), in_b });
+        }
+        order::ranks(self.record)
+    }
+}
+
+impl<'a> Pair<'a> {
+    /// What both runs have.
+    pub fn of(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
+        let nothing = |what| Error::NothingInCommon { a: a.record.id.clone(), b: b.record.id.clone(), what };
+        let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
+        if variants.is_empty() {
+            return Err(nothing("variant"));
+        }
+        let shared = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
+        let mut pair = Pair { a, b, variants, tasks: vec![] };
+        pair.tasks = shared.iter().filter_map(|(i, j)| pair.task(*i, *j)).collect();
+        if pair.tasks.is_empty() {
+            return Err(nothing("task"));
+        }
+        pair.tasks.extend(pair.total(&shared));
+        Ok(pair)
+    }
+
+    fn task(&self, i: usize, j: usize) -> Option<Task<'a>> {
+        let info = &self.a.record.tasks[i];
+        let of = |side: &'a Side| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
+        let orders = self.orders(&of(self.a)?.comparison, &of(self.b)?.comparison);
+        let ratios = self.ratios(self.a.values(i), self.b.values(j));
+        let known = ratios.iter().any(Option::is_some);
+        known.then(|| Task { title: label(info), ratios, orders, over_all: false })
+    }
+
+    /// The sum over the composite's tasks that are in both.
+    fn total(&self, tasks: &[(usize, usize)]) -> Option<Task<'a>> {
+        let (a, b) = (self.a, self.b);
+        let counts = |i: usize| a.record.tasks[i].in_composite && has_data(a.values(i));
+        let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
+        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (a.values(*i), b.values(*j))).unzip();
+        let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
+        if overall_a.total.is_none() || first.is_empty() {
+            return None;
+        }
+        // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
+        let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
+        let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
+        Some(Task {
+            title: format!("TOTAL of {} tasks", first.len()),
+            ratios: self.ratios(&composite::sums(&first), &composite::sums(&second)),
+            orders: orders.filter(|_| same),
+            over_all: true,
+        })
+    }
+
+    fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
+        self.variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
+    }
+
+    fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<Orders<'a>> {
+        let there = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
+        let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(there).copied().unzip();
+        (first.len() > 1).then_some(())?;
+        Some(Orders {
+            names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
+            then: Order::of_variants(a, &first)?,
+            here: Order::of_variants(b, &second)?,
+        })
+    }
+}
+
+/// Where the same key is in both lists.
+fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
+    a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
+}
