@@ -32,6 +32,7 @@ mod import;
 mod interrupted;
 mod kill;
 mod large;
+mod layers;
 mod load;
 mod order;
 mod other;
