@@ -99,7 +99,7 @@ impl Run {
         self.timeout
     }
 
-    /// The run that is asked for.
+    /// The run that these arguments ask for.
     pub fn request(&self, ranks: &Ranks) -> Result<Request, Fatal> {
         let mut request = match &self.resume {
             Some(name) => resumed(&self.runs, name, ranks)?,

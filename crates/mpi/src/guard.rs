@@ -1,7 +1,7 @@
 //! A process on each machine that cleans up where mpirun kills the ranks.
 //!
 //! Open MPI 4.1 sends SIGKILL 50 ms after SIGTERM: too early to end all work and to remove its files. The guard is in a
-//! process group of its own, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
+//! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
 //! what the journals of dead processes name.
 
 use fsarena_sys::kernel::Kernel;

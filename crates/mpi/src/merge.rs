@@ -100,7 +100,7 @@ impl Window {
         Window { start, end: all.iter().map(|one| one.end).fold(f64::NEG_INFINITY, f64::max) }
     }
 
-    /// From the last start to the first end; empty where there was no such time.
+    /// From the last start to the first end; empty if some client ended before another began.
     fn common(all: &[Window]) -> Window {
         let start = all.iter().map(|one| one.start).fold(f64::NEG_INFINITY, f64::max);
         let end = all.iter().map(|one| one.end).fold(f64::INFINITY, f64::min);
@@ -273,7 +273,7 @@ pub mod tests {
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::series::Point;
 
-    /// A sample of a task that began so many seconds after 100 and took so many.
+    /// A sample of a task that began `start_s` seconds after 100 and took `elapsed_s`.
     pub fn sample(start_s: f64, elapsed_s: f64, readings: &[(&str, f64)]) -> Sample {
         let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_composite: true };
         let mut all = Readings::default();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A client is a straggler below this share of the median rate.
 const STRAGGLES: f64 = 2.0 / 3.0;
 
-/// What was seen of the clients of all rounds.
+/// Observations of the clients over all rounds.
 #[derive(Debug, Default)]
 pub struct Seen {
     tasks: BTreeMap<(String, String), OfTask>,

@@ -101,7 +101,7 @@ impl Watch {
         let watch = settings.and_then(|workload| {
             let watch =
                 serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>).ok()?;
-            // A counter that cannot be read is no reason to resume without one.
+            // A watch with a counter must not resume without it.
             let lost = watch.counter.is_none() && workload.settings.0.contains_key("counter");
             (!lost).then_some(watch)
         });

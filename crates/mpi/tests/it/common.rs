@@ -50,7 +50,7 @@ impl Place {
         self.mpirun(ranks, &args)
     }
 
-    /// What is left in the shared directory.
+    /// Files left in the shared directory.
     pub fn left(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.path("shared")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }

@@ -7,7 +7,7 @@ use fsarena_core::setting::Value;
 use fsarena_report::exporters;
 use fsarena_report::report::{self, Asked};
 
-/// A run of own commands in which user CPU time is this share of the elapsed time, and tasks move so many bytes.
+/// A run of own commands in which user CPU time is this share of the elapsed time, and tasks move this number of bytes.
 fn planted(user: f64, bytes: f64) -> RunRecord {
     let mut record = run(&["ext4", "xfs"], 8);
     record.plan.workloads[0].settings.0.insert("metric_regex".into(), Value::List(vec![]));
