@@ -1,12 +1,15 @@
 //! Measuring one task: wait until idle, read, do, read, sync, read.
 
+use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
-use fsarena_core::cell::TaskInfo;
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
-use fsarena_core::metric::reading;
+use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
-use fsarena_core::sample::{Found, Readings, Sample};
-use fsarena_probe::{Scene, Session};
+use fsarena_core::sample::{Found, ReadingDef, Sample};
+use fsarena_load::web;
+use fsarena_load::workloads::postgres;
+use fsarena_probe::{Scene, Session, probes};
 use fsarena_sys::device;
 use fsarena_sys::kernel::Kernel;
 use std::path::Path;
@@ -14,6 +17,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The reading that commands' own peak memory is merged into.
 const PEAK_MEMORY: &str = "peak_memory_bytes";
+
+/// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
+pub fn readings() -> impl Iterator<Item = ReadingDef> {
+    let of_loads = fsarena_engine::readings::defs()
+        .chain(fsarena_dbench::defs())
+        .chain(web::readings::DEFS)
+        .chain(postgres::READINGS);
+    let fixed = LIFECYCLE.iter().chain(INSTRUCTIONS).chain(of_loads).chain(SERVICE).chain(TOGETHER);
+    TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
+}
+
+/// A task that every filesystem goes through and no workload asks for.
+pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
+    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: false }
+}
 
 /// A note that the device readings cover only the first device, for a filesystem on several.
 pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
@@ -60,21 +78,19 @@ impl<'a> Bench<'a> {
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
         let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
-        for note in notes {
-            emit(CellEvent::Note(note));
-        }
+        notes.into_iter().for_each(|note| emit(CellEvent::Note(note)));
         Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, elsewhere: vec![], mark, emit }
     }
 
     /// Counts the bytes that tasks write to the devices below these directories, for these readings. A device under
     /// test, or one that was named before, counts for none.
-    pub fn count_elsewhere(&mut self, dirs: &[(&'static str, &Path)]) {
+    pub fn count_elsewhere<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
-            let device = device::behind(&self.kernel, dir).map(|device| (device.major, device.minor));
-            let known = |device: &(u32, u32)| {
-                self.device == Some(*device) || self.elsewhere.iter().any(|(_, other)| other == device)
+            let Some(device) = device::behind(&self.kernel, dir).map(|device| (device.major, device.minor))
+            else {
+                continue;
             };
-            if let Some(device) = device.filter(|device| !known(device)) {
+            if self.device != Some(device) && self.elsewhere.iter().all(|(_, other)| *other != device) {
                 self.elsewhere.push((id, device));
             }
         }
@@ -94,6 +110,16 @@ impl<'a> Bench<'a> {
         (self.emit)(event);
     }
 
+    /// Says a note.
+    pub fn note(&mut self, note: Note) {
+        self.say(CellEvent::Note(note));
+    }
+
+    /// Takes commands, and says them.
+    pub fn log(&mut self) -> impl FnMut(CommandRecord) {
+        |record| self.say(CellEvent::Command(record))
+    }
+
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
@@ -107,7 +133,7 @@ impl<'a> Bench<'a> {
             if !wait.disturbers.is_empty() {
                 text.push_str(&format!("{MEANWHILE}{}", wait.disturbers.join(", ")));
             }
-            self.say(CellEvent::Note(Note::new(NoteKind::IdleTimeout, text).task(task)));
+            self.note(Note::new(NoteKind::IdleTimeout, text).task(task));
         }
     }
 
@@ -133,7 +159,7 @@ impl<'a> Bench<'a> {
         &mut self,
         info: &TaskInfo,
         spent: &str,
-        work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> Result<Found, E>,
+        work: impl FnOnce(Log) -> Result<Found, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
         self.say(CellEvent::Phase { name: info.id.to_string() });
@@ -169,15 +195,17 @@ impl<'a> Bench<'a> {
             Ok(()) => readings.set(reading::DURABLE, durable.as_nanos() as f64),
             Err(error) => {
                 let text = format!("the data may not be on the device: syncfs said {error}");
-                self.say(CellEvent::Note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string())));
+                self.note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string()));
             }
         }
-        for note in self.session.take_notes() {
-            self.say(CellEvent::Note(note));
-        }
+        self.session.take_notes().into_iter().for_each(|note| self.note(note));
         own.printed.into_iter().for_each(|info| self.say(CellEvent::Reading(info)));
         readings.extend(own.readings);
-        merge_peak(&mut readings, own.peak_bytes);
+        // The peak of a task is that of its largest process, ours or a command's.
+        let commands = own.peak_bytes as f64;
+        if commands > readings.get(PEAK_MEMORY).unwrap_or(0.0) {
+            readings.set(PEAK_MEMORY, commands);
+        }
         let sample =
             Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };
         self.say(CellEvent::Sample(sample));
@@ -187,13 +215,5 @@ impl<'a> Bench<'a> {
     /// Notes time that was spent.
     pub fn spent(&mut self, what: &str, time: Duration) {
         self.say(CellEvent::Spent { what: what.into(), ns: time.as_nanos() as u64 });
-    }
-}
-
-/// The peak of a task is that of its largest process, ours or a command's.
-fn merge_peak(readings: &mut Readings, commands: u64) {
-    let own = readings.get(PEAK_MEMORY).unwrap_or(0.0);
-    if commands > 0 && commands as f64 > own {
-        readings.set(PEAK_MEMORY, commands as f64);
     }
 }

@@ -1,10 +1,8 @@
 //! The agent as a child process: started, listened to, and killed with all its own.
 
 use crate::axes::Confine;
-use crate::confined;
-use crate::executor::Fatal;
-use crate::failed::Failed;
-use crate::protocol::{Ask, Line, Request};
+use crate::executor::{Failed, Fatal};
+use crate::protocol::{Ask, Line, Request, write};
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::factor;
@@ -149,7 +147,7 @@ fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, Chi
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(std::io::Error::other("no pipes"));
     };
-    confined::tell(&mut stdin, request)?;
+    write(&mut stdin, request)?;
     Ok((stdin, stdout))
 }
 
@@ -173,7 +171,7 @@ fn listen(
                 Line::End(outcome) => return Ok(Some(outcome)),
                 Line::Ask(ask) => match parent.answer(ask)? {
                     // One that has ended meanwhile says so next.
-                    Outcome::Done => drop(confined::tell(&mut stdin, &Outcome::Done)),
+                    Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),
                     outcome => return Ok(Some(outcome)),
                 },
             },

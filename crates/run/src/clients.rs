@@ -2,10 +2,10 @@
 
 use crate::axes::Confine;
 use crate::child;
-use crate::executor::{Fatal, Tell};
+use crate::executor::{Emit, Fatal, Tell};
 use crate::protocol::Request;
 use fsarena_core::cell::Variant;
-use fsarena_core::event::{CellEvent, Note, Outcome};
+use fsarena_core::event::{Note, Outcome};
 use fsarena_core::plan::Plan;
 use fsarena_sys::undo::Journal;
 
@@ -38,7 +38,7 @@ pub trait Clients {
         journal: &Journal,
         request: &Request,
         confine: &Confine,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<Outcome, Fatal>;
 
     /// What a reader of the comparison should know of them.
@@ -56,7 +56,7 @@ impl Clients for Alone {
         journal: &Journal,
         request: &Request,
         confine: &Confine,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<Outcome, Fatal> {
         child::run(journal, request, confine, &mut |event| emit(event))
     }

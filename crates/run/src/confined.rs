@@ -1,18 +1,17 @@
 //! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
 
-use crate::agent;
 use crate::bench::Bench;
 use crate::child;
-use crate::failed::Failed;
-use crate::protocol::{Ask, Line, Request, Rights, Role};
-use fsarena_core::event::{Cause, Outcome};
+use crate::executor::Failed;
+use crate::protocol::{Line, Request, Rights, Role, write};
+use crate::tasks::{make_root, perform};
+use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::rights;
 use fsarena_sys::said::lines;
 use fsarena_sys::{Error, argv};
-use std::io::{self, BufRead, Write};
-use std::path::Path;
+use std::io::{self, BufRead};
 
 /// Where squid has its shared memory. PostgreSQL has its own in the data directory.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -22,7 +21,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// # Errors
 /// Where the kernel refuses, or the user of a worker cannot reach its files.
 pub fn begin(kernel: &Kernel, request: &Request) -> Result<(), Failed> {
-    let refused = |error: io::Error| Failed::new(Cause::Missing, format!("confining the workload: {error}"));
+    let refused = |error: io::Error| Failed::missing(format!("confining the workload: {error}"));
     match &request.role {
         Role::Keeper(Rights { namespace: true, .. }) => {
             let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
@@ -61,7 +60,7 @@ fn reach(request: &Request, user: &str) -> Result<(), Failed> {
                  (`--runs /var/tmp/runs`), or run the workload as root (`--user root`)",
                 place.display()
             );
-            Failed::new(Cause::Missing, why)
+            Failed::missing(why)
         })
     })
 }
@@ -77,16 +76,15 @@ pub fn keep(
     answers: &mut dyn BufRead,
 ) -> Result<(), Failed> {
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
-    agent::make_root(&place)?;
+    make_root(&place)?;
     let mounted = request.mount.iter().map(|mount| mount.target.as_path());
     let roots = mounted.chain((!rights.user.is_root()).then_some(place.root.as_path()));
     if !rights.user.is_root() {
         roots.into_iter().try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
     }
     let served = serve(request, rights, bench, answers);
-    served.unwrap_or_else(|error| {
-        Err(Failed::new(Cause::Internal, format!("the process that runs the workload: {error}")))
-    })
+    served
+        .unwrap_or_else(|error| Err(Failed::internal(format!("the process that runs the workload: {error}"))))
 }
 
 fn serve(
@@ -101,11 +99,14 @@ fn serve(
         return Err(io::Error::other("no pipes"));
     };
     let hear = || -> io::Result<Option<Outcome>> {
-        tell(&mut stdin, &Request { role: Role::Worker(rights.clone()), ..request.clone() })?;
+        write(&mut stdin, &Request { role: Role::Worker(rights.clone()), ..request.clone() })?;
         for line in lines(stdout) {
             match Line::read(&line).map_err(io::Error::other)? {
                 Line::Event(event) => bench.say(event),
-                Line::Ask(ask) => tell(&mut stdin, &outcome(agent::perform(request, ask, bench, answers)))?,
+                Line::Ask(ask) => {
+                    let done = perform(request, ask, bench, answers);
+                    write(&mut stdin, &done.map_or_else(Outcome::from, |()| Outcome::Done))?;
+                }
                 Line::End(outcome) => return Ok(Some(outcome)),
             }
         }
@@ -122,33 +123,4 @@ fn serve(
         Some(_) => Ok(()),
         None => Err(child::ended("the process that runs the workload", status, &mut errors)?),
     })
-}
-
-fn outcome(done: Result<(), Failed>) -> Outcome {
-    done.map_or_else(Outcome::from, |()| Outcome::Done)
-}
-
-/// Writes one line of the protocol.
-///
-/// # Errors
-/// Those of the pipe.
-pub fn tell(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_vec(what)?;
-    text.push(b'\n');
-    to.write_all(&text)?;
-    to.flush()
-}
-
-/// Asks the process that started this one for something and waits until it is done.
-///
-/// # Errors
-/// Its own failure, or a process that is gone.
-pub fn ask(answers: &mut dyn BufRead, ask: Ask) -> Result<(), Failed> {
-    let mut answer = String::new();
-    let answered = tell(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
-    let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
-    match outcome.map_err(Error::io("asking", Path::new("the process that started this one")))? {
-        Outcome::Failed { why, cause } => Err(Failed { why, cause }),
-        _ => Ok(()),
-    }
 }

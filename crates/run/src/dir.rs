@@ -2,7 +2,7 @@
 
 use crate::axes;
 use crate::clients::Clients;
-use crate::executor::{Executor, Fatal, Tell, remove};
+use crate::executor::{Emit, Executor, Fatal, Tell, remove};
 use crate::protocol::{Agents, Power, Request};
 use crate::work::inputs;
 use fsarena_core::cell::Cell;
@@ -73,7 +73,7 @@ impl Directories {
 }
 
 impl Executor for Directories {
-    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
         let dir = Path::new(cell.variant.level(factor::DIR));
         let within = dir.join(format!("fsarena-{}", self.run_id));
         if !self.made.contains_key(&within) {

@@ -3,9 +3,8 @@
 mod health;
 mod precondition;
 
-use crate::executor::{Fatal, Tell, logged};
-use crate::failed::Failed;
-use fsarena_core::event::{CommandRecord, Event, Note, NoteKind};
+use crate::executor::{Failed, Fatal, Log, Tell, logged};
+use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::ScratchDevice;
@@ -60,7 +59,7 @@ impl Erased {
     ///
     /// # Errors
     /// Where blkdiscard(8) fails.
-    pub fn before_mkfs(&self, devices: &Devices, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Failed> {
+    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> Result<(), Failed> {
         let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
         Ok(erased.try_for_each(|device| device.discard(log))?)
     }

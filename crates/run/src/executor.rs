@@ -1,6 +1,5 @@
-//! The seam: cell in, samples out.
+//! The seam: cell in, samples out. And how it fails: a cell alone, or the whole run.
 
-use crate::failed::Failed;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -10,6 +9,10 @@ use std::collections::BTreeMap;
 
 /// Says something of the whole run.
 pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
+/// Says something of a cell.
+pub type Emit<'a> = &'a mut dyn FnMut(CellEvent);
+/// Takes the commands that were run.
+pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// Where cells run: this kernel, a directory as it is, a guest kernel, a rank.
 pub trait Executor {
@@ -17,7 +20,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// What makes every further cell pointless: a device that cannot be given back, say.
-    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal>;
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal>;
 
     /// What a reader of the comparison should know, once every variant has run.
     fn remarks(&self) -> Vec<Note>;
@@ -28,6 +31,57 @@ pub trait Executor {
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal>;
+}
+
+/// A failure of one cell. It ends the part of its variant in the run, and no other's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// What failed, and what it said.
+    pub why: String,
+    /// The cause.
+    pub cause: Cause,
+}
+
+impl Failed {
+    /// A failure for this cause.
+    pub fn new(cause: Cause, why: impl Into<String>) -> Failed {
+        Failed { why: why.into(), cause }
+    }
+
+    /// Something that this machine lacks.
+    pub fn missing(why: impl Into<String>) -> Failed {
+        Failed::new(Cause::Missing, why)
+    }
+
+    /// A bug of fsarena.
+    pub fn internal(why: impl Into<String>) -> Failed {
+        Failed::new(Cause::Internal, why)
+    }
+
+    /// The failure of this part of the cell.
+    pub fn of(self, part: &str) -> Failed {
+        Failed { why: format!("{part}: {}", self.why), ..self }
+    }
+
+    /// The failure of a command that was given these options. Where the user chose them, they are to blame.
+    pub fn with_options(self, options: &str) -> Failed {
+        match self.cause {
+            Cause::Work if !options.is_empty() => Failed { cause: Cause::Usage, ..self },
+            _ => self,
+        }
+    }
+}
+
+impl<E: Exits> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        Failed { why: error.to_string(), cause: Cause::of(error.exit_code()) }
+    }
+}
+
+impl From<Failed> for Outcome {
+    fn from(Failed { why, cause }: Failed) -> Outcome {
+        Outcome::Failed { why, cause }
+    }
 }
 
 /// A failure that ends the run. What was measured until then is kept.
@@ -132,7 +186,7 @@ pub fn remove(dir: MadeDir, tell: Tell) -> Result<(), Fatal> {
 ///
 /// # Errors
 /// If a consumer fails.
-pub fn logged<T>(tell: Tell, work: impl FnOnce(&mut dyn FnMut(CommandRecord)) -> T) -> Result<T, Fatal> {
+pub fn logged<T>(tell: Tell, work: impl FnOnce(Log) -> T) -> Result<T, Fatal> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| tell(Event::Command(record)))?;

@@ -11,8 +11,7 @@ mod power;
 mod pristine;
 mod readings;
 
-use crate::executor::{Executor, Fatal, Tell, logged};
-use crate::failed::Failed;
+use crate::executor::{Emit, Executor, Failed, Fatal, Tell, logged};
 use crate::layout::Layout;
 use crate::preflight::{Check, guests};
 use crate::protocol::Profiling;
@@ -115,12 +114,7 @@ impl Guests {
     }
 
     /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
-    fn format(
-        &mut self,
-        cell: &Cell,
-        def: &'static FsDef,
-        emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Formatted, Failed> {
+    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: Emit) -> Result<Formatted, Failed> {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::options(def, &cell.variant)?;
         let asked = cell.variant.level(factor::MKFS);
@@ -163,7 +157,7 @@ impl Guests {
         cell: &Cell,
         formatted: &Formatted,
         supply: &Supply,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<Outcome, Fatal> {
         emit(CellEvent::Phase { name: "booting".into() });
         let mut dir = self.dir(cell).into_os_string();
@@ -259,7 +253,7 @@ impl Guests {
 }
 
 impl Executor for Guests {
-    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,

@@ -3,8 +3,8 @@
 use crate::agent;
 use crate::axes::{self, Conditions};
 use crate::bench::{self, Moment};
-use crate::failed::Failed;
-use crate::protocol::{Guest, Line, MountRequest};
+use crate::executor::Failed;
+use crate::protocol::{Guest, Line, MountRequest, write};
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind};
 use fsarena_core::factor;
@@ -15,7 +15,6 @@ use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::mount;
 use fsarena_sys::undo::Journal;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +41,7 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
         Ok(conditions) => conditions,
         Err(error) => {
             let failed = Failed::new(Cause::Missing, error.to_string());
-            return say(&mut events, &Line::End(failed.into()));
+            return write(&mut events, &Line::End(failed.into()));
         }
     };
     // They end with the guest: undoing them takes time, and this process is in them.
@@ -56,7 +55,7 @@ fn work(mut booted: Booted) -> std::io::Result<()> {
 /// Puts the disks together, mounts the other one, and brings about what the variant asks for.
 fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions> {
     let kernel = Kernel::host();
-    say(&mut booted.events, &note(about(&kernel)))?;
+    write(&mut booted.events, &note(about(&kernel)))?;
     let device = booted.stack()?;
     let request = &mut guest.request;
     for dir in [&request.other, &request.root] {
@@ -68,7 +67,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     request.device = numbers(&device);
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
-    bench::of_the_first(&all).into_iter().try_for_each(|told| say(&mut booted.events, &note(told)))?;
+    bench::of_the_first(&all).into_iter().try_for_each(|told| write(&mut booted.events, &note(told)))?;
     if let Some(mount) = &mut request.mount {
         if let Some(journal) = journal {
             name_journal(&request.cell.variant, mount, &device, journal)?;
@@ -77,7 +76,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions
     }
     let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
     let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
-    conditions.notes.iter().cloned().try_for_each(|told| say(&mut booted.events, &note(told)))?;
+    conditions.notes.iter().cloned().try_for_each(|told| write(&mut booted.events, &note(told)))?;
     Ok(conditions)
 }
 
@@ -131,13 +130,6 @@ fn numbers(disk: &Path) -> Option<(u32, u32)> {
 
 fn note(note: Note) -> Line {
     Line::Event(CellEvent::Note(note))
-}
-
-fn say(events: &mut dyn Write, line: &Line) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(line)?;
-    text.push(b'\n');
-    events.write_all(&text)?;
-    events.flush()
 }
 
 /// What tells this kernel from others, and what biases its figures.

@@ -16,7 +16,6 @@ pub mod dir;
 mod erased;
 mod execute;
 pub mod executor;
-mod failed;
 mod finding;
 mod forecast;
 pub mod guest;
@@ -32,7 +31,8 @@ mod runner;
 pub mod scratch;
 mod source_disk;
 pub mod stopping;
-pub mod target;
+mod target;
+mod tasks;
 #[cfg(test)]
 mod testing;
 pub mod vocabulary;

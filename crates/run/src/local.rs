@@ -3,14 +3,13 @@
 use crate::axes::{self, Conditions, Confine};
 use crate::backing::BackingDevices;
 use crate::bench::{self, Bench};
+use crate::child;
 use crate::erased::Erased;
-use crate::executor::{Executor, Fatal, Tell};
-use crate::failed::Failed;
+use crate::executor::{Emit, Executor, Failed, Fatal, Tell};
 use crate::layout::Layout;
 use crate::preflight::{Check, RAW_NEEDS_AN_IMAGE};
 use crate::protocol::{Agents, MountRequest, Power, Request};
 use crate::work::workload;
-use crate::{agent, child};
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -74,7 +73,7 @@ impl Local {
         cell: &Cell,
         def: &'static FsDef,
         devices: &Devices,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<VariantFacts, Failed> {
         let mut options = lifecycle::options(def, &cell.variant)?;
         if self.plan.device.precondition {
@@ -91,7 +90,7 @@ impl Local {
             Ok(Found::default())
         };
         let sync = || devices.all().try_for_each(|device| std::fs::File::open(device.path())?.sync_all());
-        bench.measure(&agent::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync).map_err(
+        bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync).map_err(
             |error: fsarena_fs::Error| Failed::from(error).with_options(cell.variant.level(factor::MKFS)),
         )?;
         let formatted = formatted.expect("measured without an error");
@@ -143,13 +142,7 @@ impl Local {
     }
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
-    fn raw(
-        &self,
-        cell: &Cell,
-        devices: &Devices,
-        confine: &Confine,
-        emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Outcome, Fatal> {
+    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome, Fatal> {
         if !devices.members[0].is_made() {
             return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
         }
@@ -180,7 +173,7 @@ impl Local {
         cell: &Cell,
         devices: &Devices,
         confine: &Confine,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<(Outcome, Option<VariantFacts>), Fatal> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut facts = match self.format(cell, def, devices, emit) {
@@ -210,12 +203,7 @@ impl Local {
     }
 
     /// What holds while the cell runs. The error is the variant's own.
-    fn conditions(
-        &self,
-        cell: &Cell,
-        devices: &Devices,
-        emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<Conditions, Failed> {
+    fn conditions(&self, cell: &Cell, devices: &Devices, emit: Emit) -> Result<Conditions, Failed> {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.kernel, &self.journal, &cell.variant, &blocks)?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
@@ -233,7 +221,7 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 }
 
 impl Executor for Local {
-    fn run(&mut self, cell: &Cell, emit: &mut dyn FnMut(CellEvent)) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
         let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {

@@ -1,12 +1,14 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::Fatal;
+use crate::executor::{Failed, Fatal};
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::IdlePlan;
 use fsarena_load::workload::Client;
+use fsarena_sys::Error;
 use fsarena_sys::rights::User;
 use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 /// One cell to run, with everything the agent needs to find.
@@ -37,6 +39,13 @@ pub struct Request {
     /// it answers.
     #[serde(default)]
     pub client: Option<Client>,
+}
+
+impl Request {
+    /// The directories that a task writes to: its own, and that on the source disk.
+    pub fn places(&self) -> [&Path; 2] {
+        [&self.root, &self.other]
+    }
 }
 
 /// The power while a cell runs.
@@ -119,7 +128,7 @@ impl Role {
     pub fn give(&self, dir: &Path) -> Result<(), Fatal> {
         match self {
             Role::Keeper(Rights { user, .. }) if !user.is_root() => {
-                Ok(user.owns_tree(dir).map_err(fsarena_sys::Error::io("giving away", dir))?)
+                Ok(user.owns_tree(dir).map_err(Error::io("giving away", dir))?)
             }
             _ => Ok(()),
         }
@@ -217,5 +226,30 @@ impl Line {
             let begin: String = text.chars().take(200).collect();
             format!("wrote a line that is not an event: {begin:?}: {error}")
         })
+    }
+}
+
+/// Writes one line of the protocol.
+///
+/// # Errors
+/// Those of the pipe.
+pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(what)?;
+    text.push(b'\n');
+    to.write_all(&text)?;
+    to.flush()
+}
+
+/// Asks the process that started this one for something and waits until it is done.
+///
+/// # Errors
+/// Its own failure, or a process that is gone.
+pub fn ask(answers: &mut dyn BufRead, ask: Ask) -> Result<(), Failed> {
+    let mut answer = String::new();
+    let answered = write(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
+    let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
+    match outcome.map_err(Error::io("asking", "the process that started this one"))? {
+        Outcome::Failed { why, cause } => Err(Failed { why, cause }),
+        _ => Ok(()),
     }
 }

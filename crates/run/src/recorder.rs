@@ -1,8 +1,7 @@
 //! The one who hears of events first: it keeps the state of the run, and hands events on.
 
 use crate::execute::Consumer;
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::executor::{Failed, Fatal};
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{Event, Outcome};
 use fsarena_core::record::RunRecord;

@@ -3,14 +3,14 @@
 //! The programs that check filesystems are put on the source disk with their libraries, because a guest has no other
 //! program than fsarena.
 
-use crate::agent::{self, lifecycle, mount_task, unmount_task};
-use crate::bench::Bench;
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::bench::{Bench, lifecycle};
+use crate::executor::{Failed, Fatal, Log};
 use crate::protocol::Request;
+use crate::target::{mount_task, unmount_task};
+use crate::tasks::{perform, tasks};
 use crate::work::workload;
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::event::{Cause, CommandRecord};
+use fsarena_core::event::Cause;
 use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Emulator, Plan};
@@ -72,7 +72,7 @@ fn cuts(plan: &Plan, asked: &WorkloadPlan) -> bool {
 ///
 /// # Errors
 /// Where one cannot be found or copied.
-pub fn pack(plan: &Plan, other: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Fatal> {
+pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<(), Fatal> {
     let dir = other.join(PROGRAMS);
     let path = std::env::var_os("PATH").unwrap_or_default();
     for program in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
@@ -112,9 +112,8 @@ pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Result<(),
     let info = TaskInfo { in_composite: true, ..lifecycle("recover", "Come back after a power cut") };
     mount_task(kernel, mount, &info, |log| checking.before(log), bench)
         .map_err(|failed| failed.of("recover"))?;
-    let verified = agent::tasks(request, bench, &mut |ask, bench| {
-        agent::perform(request, ask, bench, &mut std::io::empty())
-    });
+    let verified =
+        tasks(request, bench, &mut |ask, bench| perform(request, ask, bench, &mut std::io::empty()));
     // A filesystem that lost files is unmounted all the same.
     let unmounted = unmount_task(mount, bench);
     verified.and(unmounted)?;
@@ -141,7 +140,7 @@ impl Checking<'_> {
     }
 
     /// What the filesystem needs before it is mounted.
-    fn before(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), fsarena_sys::Error> {
+    fn before(&self, log: Log) -> Result<(), fsarena_sys::Error> {
         let mut result = Ok(());
         for args in self.check.before {
             let argv = self.run(args);

@@ -3,10 +3,19 @@
 //! The executor has written the mount into its undo journal before the agent starts, so nothing here
 //! needs a separate journal.
 
-use crate::failed::Failed;
+use crate::bench::{Bench, lifecycle};
+use crate::executor::{Failed, Log};
 use crate::protocol::MountRequest;
-use fsarena_core::event::{Cause, CommandRecord};
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{Found, Readings};
+use fsarena_sys::device::{self, BlockDevice};
+use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{Error, mount};
+use rustix::mount::UnmountFlags;
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -14,16 +23,16 @@ use std::time::Instant;
 ///
 /// # Errors
 /// Where it fails, with the words of mount(8) or of the system.
-pub fn mount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<u64, fsarena_sys::Error> {
+pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
     let MountRequest { source, target, fs_type, options, by_call, .. } = request;
-    let command = fsarena_sys::mount::command(source, target, fs_type, options);
+    let command = mount::command(source, target, fs_type, options);
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);
     }
     let begun = Instant::now();
-    let mounted = fsarena_sys::mount::by_call(source, target, fs_type, options);
+    let mounted = mount::by_call(source, target, fs_type, options);
     log(called(command.words(), begun));
-    mounted.map_err(fsarena_sys::Error::io("mounting", source))?;
+    mounted.map_err(Error::io("mounting", source))?;
     Ok(0)
 }
 
@@ -31,15 +40,15 @@ pub fn mount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Resu
 ///
 /// # Errors
 /// Where it stays in use.
-pub fn unmount(request: &MountRequest, log: &mut dyn FnMut(CommandRecord)) -> Result<(), fsarena_sys::Error> {
+pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
     if !request.by_call {
-        return fsarena_sys::mount::unmount(target, log);
+        return mount::unmount(target, log);
     }
     let begun = Instant::now();
-    let unmounted = rustix::mount::unmount(target, rustix::mount::UnmountFlags::empty());
+    let unmounted = rustix::mount::unmount(target, UnmountFlags::empty());
     log(called(vec!["umount".into(), target.display().to_string()], begun));
-    unmounted.map_err(|error| fsarena_sys::Error::io("unmounting", target)(error.into()))
+    unmounted.map_err(|error| Error::io("unmounting", target)(error.into()))
 }
 
 /// The record of a command that was done by its system call.
@@ -48,13 +57,58 @@ fn called(argv: Vec<String>, begun: Instant) -> CommandRecord {
     CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
 }
 
-/// Bytes that a user without privileges can write to the filesystem of a directory.
-///
-/// # Errors
-/// Where the directory is not there.
-pub fn usable_bytes(dir: &Path) -> std::io::Result<u64> {
-    let stat = rustix::fs::statvfs(dir)?;
-    Ok(stat.f_bavail * stat.f_frsize)
+/// Mounts the filesystem, as a task; `first` comes before that and is timed with it.
+pub fn mount_task(
+    kernel: &Kernel,
+    request: &MountRequest,
+    info: &TaskInfo,
+    first: impl FnOnce(Log) -> Result<(), Error>,
+    bench: &mut Bench,
+) -> Result<(), Failed> {
+    bench.wait_until_idle(&info.id.to_string());
+    let mut space = Readings::default();
+    let work = |log: Log| {
+        first(log)?;
+        let peak_bytes = mount(request, log)?;
+        if let Ok(stat) = rustix::fs::statvfs(&request.target) {
+            // What a user without privileges can write.
+            space.set(reading::USABLE, (stat.f_bavail * stat.f_frsize) as f64);
+        }
+        let device = BlockDevice::open(kernel, &request.source).ok();
+        let size = device.and_then(|device| device.size_bytes());
+        size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));
+        Ok::<_, Error>(Found { peak_bytes, ..Found::from(space) })
+    };
+    bench.measure(info, "lifecycle", work, || sync_all(&[&request.target]))?;
+    if let Some(journal) = &request.journal
+        && !device::is_claimed(journal)?
+    {
+        // A filesystem claims the device of its journal. Without it, it is not what the variant stands for.
+        let journal = journal.display();
+        let why = format!("the filesystem is mounted and does not use its journal on {journal}");
+        return Err(Failed::new(Cause::Work, why));
+    }
+    let options = mount::effective_options(kernel, &request.target)?;
+    bench.note(Note::new(NoteKind::Options, options).task("mount"));
+    Ok(())
+}
+
+/// Unmounts the filesystem, as a task.
+pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
+    bench.wait_until_idle("unmount");
+    let work = |log: Log| unmount(request, log).map(|()| Found::default());
+    Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
+}
+
+/// Flushes the filesystems that carry these directories, and bare devices by themselves.
+pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
+    places.iter().try_for_each(|place| {
+        let file = File::open(place)?;
+        if file.metadata()?.file_type().is_block_device() {
+            return file.sync_all();
+        }
+        Ok(rustix::fs::syncfs(file)?)
+    })
 }
 
 /// Writes back the filesystems of these directories, then drops clean pages, dentries and inodes.
@@ -63,12 +117,10 @@ pub fn usable_bytes(dir: &Path) -> std::io::Result<u64> {
 /// Without the privilege to do so.
 pub fn drop_caches(dirs: &[&Path]) -> Result<(), Failed> {
     for dir in dirs {
-        File::open(dir)
-            .and_then(|dir| Ok(rustix::fs::syncfs(dir)?))
-            .map_err(fsarena_sys::Error::io("syncing", dir))?;
+        let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+        synced.map_err(Error::io("syncing", dir))?;
     }
     std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| {
-        let why = format!("dropping caches: {error}; run as root, or take `--set cache=warm`");
-        Failed::new(Cause::Missing, why)
+        Failed::missing(format!("dropping caches: {error}; run as root, or take `--set cache=warm`"))
     })
 }

@@ -4,17 +4,16 @@ use crate::executor::Fatal;
 use crate::preflight::guests;
 use crate::work;
 use fsarena_core::factor;
-use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, METRICS, SERVICE, TIMER, TOGETHER};
+use fsarena_core::metric::METRICS;
 use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan};
-use fsarena_core::sample::ReadingDef;
 use fsarena_fs::available::survey;
 use fsarena_fs::filesystems::FILESYSTEMS;
-use fsarena_load::web;
-use fsarena_load::workloads::{WORKLOADS, postgres};
-use fsarena_probe::probes;
+use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
+
+pub use crate::bench::readings;
 
 /// The plan that a text means on this machine, under what the command line says.
 ///
@@ -68,24 +67,6 @@ fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<String> {
         Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
     };
     ids.into_iter().map(String::from).collect()
-}
-
-/// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
-pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let of_loads = fsarena_engine::readings::defs()
-        .chain(fsarena_dbench::defs())
-        .chain(web::readings::DEFS)
-        .chain(postgres::READINGS)
-        .chain(SERVICE)
-        .copied();
-    TIMER
-        .iter()
-        .copied()
-        .chain(probes::readings())
-        .chain(LIFECYCLE.iter().copied())
-        .chain(INSTRUCTIONS.iter().copied())
-        .chain(of_loads)
-        .chain(TOGETHER.iter().copied())
 }
 
 #[cfg(test)]

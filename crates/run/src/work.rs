@@ -1,13 +1,14 @@
 //! The work of a plan, and its requirements.
 
-use crate::agent;
+use crate::bench::lifecycle;
 use crate::executor::Fatal;
-use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
+use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::scale::Scale;
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,9 +99,18 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
 
 /// The workload of a plan, ready to be asked.
 pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job), Fatal> {
-    let workload = fsarena_load::workloads::find(&asked.name)
-        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))?;
-    Ok((workload, Job { settings: asked.settings.clone(), scale: plan.scale, seed: plan.seed }))
+    find(asked, plan.scale, plan.seed)
+        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))
+}
+
+/// The workload of a cell, ready to be asked; none where this fsarena lacks it.
+pub fn of_cell(cell: &Cell) -> Option<(&'static dyn Workload, Job)> {
+    find(&cell.workload, cell.scale, cell.seed)
+}
+
+fn find(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Option<(&'static dyn Workload, Job)> {
+    let workload = fsarena_load::workloads::find(&asked.name)?;
+    Some((workload, Job { settings: asked.settings.clone(), scale, seed }))
 }
 
 /// The metrics that answer for the workloads of a plan by default, the main one first.
@@ -128,7 +138,7 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
 pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let formatted = plan.device.backing != Backing::Dir;
     let around = |tasks: &[(&str, &str)]| -> Vec<TaskInfo> {
-        tasks.iter().filter(|_| formatted).map(|(id, title)| agent::lifecycle(id, title)).collect()
+        tasks.iter().filter(|_| formatted).map(|(id, title)| lifecycle(id, title)).collect()
     };
     let variants = matrix::expand(plan);
     let of_variant =

@@ -2,8 +2,7 @@
 
 use super::hearing::{CONSOLE, attend};
 use super::packed::{Asked, Packer};
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::executor::{Failed, Fatal};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::cache;

@@ -3,8 +3,7 @@
 use super::booted::{Beginning, Booted, LEAST_MEMORY, file_size, keep_command_line};
 use super::hearing::{self, End};
 use super::packed::{Asked, Packer};
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::executor::{Emit, Failed, Fatal};
 use bytesize::ByteSize;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::{Emulator, GuestPlan};
@@ -45,7 +44,7 @@ impl Starting<'_> {
     ///
     /// # Errors
     /// Where the emulator cannot be started, or its files cannot be written.
-    pub fn anew(&mut self, cell: &ThisCell, emit: &mut dyn FnMut(CellEvent)) -> Result<End, Fatal> {
+    pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
         let initramfs = self.packer.initramfs(cell.asked)?;
         let (memory, size) = (self.guest.memory.as_u64(), file_size(initramfs.path()));
         if memory < size + LEAST_MEMORY {
@@ -72,12 +71,7 @@ impl Starting<'_> {
     ///
     /// # Errors
     /// As above.
-    pub fn with(
-        &mut self,
-        booted: &mut Booted,
-        cell: &ThisCell,
-        emit: &mut dyn FnMut(CellEvent),
-    ) -> Result<End, Fatal> {
+    pub fn with(&mut self, booted: &mut Booted, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
         let path = booted.config();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();

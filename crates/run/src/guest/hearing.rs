@@ -1,8 +1,7 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
 use crate::child::ASKED;
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::executor::{Emit, Failed, Fatal};
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
@@ -58,7 +57,7 @@ pub fn hear(
     launch: Launch,
     plan: &GuestPlan,
     cut: Option<Duration>,
-    emit: &mut dyn FnMut(CellEvent),
+    emit: Emit,
 ) -> Result<End, Fatal> {
     let begun = Instant::now();
     let due = Cell::new(None);

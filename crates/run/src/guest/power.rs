@@ -2,8 +2,7 @@
 //! have kept is replayed on the image as mkfs left it; a second guest brings the filesystem back.
 
 use super::{Formatted, Guests};
-use crate::executor::Fatal;
-use crate::failed::Failed;
+use crate::executor::{Emit, Failed, Fatal};
 use crate::protocol::Power;
 use fsarena_core::cell::Cell;
 use fsarena_core::event::{CellEvent, NoteKind, Outcome};
@@ -40,7 +39,7 @@ impl Guests {
         &mut self,
         cell: &Cell,
         formatted: &Formatted,
-        emit: &mut dyn FnMut(CellEvent),
+        emit: Emit,
     ) -> Result<Outcome, Fatal> {
         let Some(Cut { after, chosen }) = cut(cell) else {
             return self.boot(cell, formatted, &Supply::steady(Power::On), emit);

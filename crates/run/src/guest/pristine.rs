@@ -1,7 +1,6 @@
 //! Filesystems that are made once and never written to: every guest has its own copy of what it writes.
 
-use crate::executor::Fatal;
-use fsarena_core::event::CommandRecord;
+use crate::executor::{Fatal, Log};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::pinned;
@@ -19,7 +18,7 @@ pub fn make(
     devices: &Devices,
     def: &FsDef,
     options: &VariantOptions,
-    log: &mut dyn FnMut(CommandRecord),
+    log: Log,
 ) -> Result<(String, String), Fatal> {
     let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
     let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
@@ -64,12 +63,7 @@ impl Pristine {
     ///
     /// # Errors
     /// Where mkfs fails.
-    pub fn of(
-        &mut self,
-        def: &'static FsDef,
-        options: &VariantOptions,
-        log: &mut dyn FnMut(CommandRecord),
-    ) -> Result<&Made, Fatal> {
+    pub fn of(&mut self, def: &'static FsDef, options: &VariantOptions, log: Log) -> Result<&Made, Fatal> {
         let mut options = options.clone();
         pinned::pin(def.mkfs, &mut options.mkfs);
         let key = (def.id, options.mkfs.clone());
@@ -87,7 +81,7 @@ impl Pristine {
     ///
     /// # Errors
     /// Where one is still in use; it stays in the journal.
-    pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Fatal> {
+    pub fn release(self, log: Log) -> Result<(), Fatal> {
         Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
     }
 }

@@ -2,11 +2,10 @@
 //! them, and a typo must be found before anything is measured.
 
 use super::room::{RAM, images_dir};
-use crate::executor::Fatal;
+use crate::executor::{Fatal, Log};
 use crate::layout::{Layout, Role, Wanted};
 use crate::scratch::Scratch;
 use fsarena_core::cell::Variant;
-use fsarena_core::event::CommandRecord;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::def::FsDef;
@@ -18,9 +17,6 @@ use fsarena_sys::undo::MadeDir;
 use fsarena_sys::{argv, cancel, image, mount};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-/// Takes the commands that a trial runs.
-pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// Scratch images that stand for an erased device are at most this large.
 const LARGEST: u64 = 16 << 30;

@@ -1,0 +1,187 @@
+//! The tasks of a cell: prepared, timed one after another, and checked.
+
+use crate::axes::further_idle;
+use crate::bench::{Bench, readings};
+use crate::executor::{Failed, Log};
+use crate::protocol::{self, Ask, Power, Profiling, Request};
+use crate::target::{self, sync_all};
+use crate::work;
+use fsarena_core::event::{CellEvent, Note, NoteKind};
+use fsarena_core::factor;
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Found;
+use fsarena_load::task::{Action, Before, Error, Task};
+use fsarena_load::workload::{Client, Place};
+use fsarena_trace::{Options, Target, Tracer, Unavailable};
+use std::io::BufRead;
+use std::path::Path;
+use std::time::Instant;
+
+/// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
+const CPU_SAMPLES_HZ: u32 = 997;
+
+/// Does what a task needs root for, here or in the keeper.
+type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Result<(), Failed>;
+
+/// Every task of the workload.
+pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+    let cell = &request.cell;
+    let (workload, job) = work::of_cell(cell)
+        .ok_or_else(|| Failed::internal(format!("unknown workload `{}`", cell.workload.name)))?;
+    let mut place = Place::of(&cell.workload, &request.root, &request.other);
+    if let Some(client) = request.client.filter(|_| !workload.shares()) {
+        place = place.of_client(client);
+    }
+    make_root(&place)?;
+    sync_prepared(request)?;
+    let start_ns = start_ns(|| workload.nothing(&job, &place))?;
+    if start_ns.is_some() {
+        // Where the filesystem is mounted for the cell, all but it and the source disk is read-only.
+        let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
+        let source = (reading::SOURCE_WRITTEN, request.other.as_path());
+        bench.count_elsewhere([source].into_iter().chain(root));
+    }
+    let mut steps = workload.steps_of(&job, &place, request.client.unwrap_or(Client::ALONE))?;
+    match request.power {
+        Power::On => {}
+        Power::Cut => steps.truncate(1),
+        Power::Back => drop(steps.remove(0)),
+    }
+    for mut task in steps {
+        if !cell.variant.level(factor::CLIENTS).is_empty() {
+            workload.forget_clients(&mut task.info.id);
+        }
+        let id = task.info.id.clone();
+        let mut done = one_task(request, task, start_ns, bench, privileged);
+        if done.is_ok() {
+            let checked = perform_all(workload.checks(&job, &place, &id), &mut bench.log());
+            done = checked.map(drop).map_err(Failed::from);
+        }
+        done.map_err(|failed| failed.of(&id.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The directory to work in; a bare device is there already.
+pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
+    if place.is_device() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
+}
+
+/// Nanoseconds that an action without work takes, where there is one: the median of five.
+fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, Error> {
+    let mut times = [0.0; 5];
+    for time in &mut times {
+        let Some(action) = nothing() else { return Ok(None) };
+        let begun = Instant::now();
+        action.perform(&mut |_| ())?;
+        *time = begun.elapsed().as_nanos() as f64;
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Some(times[2]))
+}
+
+/// Prepares and measures one task; `start_ns` goes into its sample.
+fn one_task(
+    request: &Request,
+    task: Task,
+    start_ns: Option<f64>,
+    bench: &mut Bench,
+    privileged: Privileged,
+) -> Result<(), Failed> {
+    let prepared = !task.prepare.is_empty();
+    if prepared && request.client.is_some() {
+        privileged(Ask::Meet(task.info.id.to_string()), bench)?;
+    }
+    for action in task.prepare {
+        let done = action.perform(&mut bench.log());
+        match done {
+            Err(Error::LeftOut(why)) => {
+                bench.note(Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name));
+                return Ok(());
+            }
+            done => drop(done?),
+        }
+    }
+    if prepared {
+        sync_prepared(request)?;
+    }
+    match task.before {
+        Before::Warm => {}
+        Before::Remount if request.mount.is_some() => privileged(Ask::Remount, bench)?,
+        // A directory cannot be remounted; dropping the caches comes nearest.
+        Before::ColdCache | Before::Remount => privileged(Ask::DropCaches, bench)?,
+    }
+    privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
+    let tracer = request.profiling.map(start_tracer).transpose()?;
+    let work = |log: Log| {
+        let mut found = perform_all(task.work, log)?;
+        start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
+        Ok::<_, Error>(found)
+    };
+    bench.measure(&task.info, "timed", work, || sync_all(&request.places()))?;
+    if let Some(tracer) = tracer {
+        let profile = serde_json::to_value(tracer.stop())
+            .map_err(|error| Failed::internal(format!("the profile: {error}")))?;
+        bench.say(CellEvent::Profile { task: task.info.id, profile });
+    }
+    Ok(())
+}
+
+/// Has the device hold what was made for a task: the kernel would write it within seconds, in the middle of the task.
+fn sync_prepared(request: &Request) -> Result<(), fsarena_sys::Error> {
+    sync_all(&request.places()).map_err(fsarena_sys::Error::io("syncing", &request.root))
+}
+
+/// Follows this process, its threads and what it starts, or samples the whole machine.
+fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
+    Tracer::start(&match profiling {
+        Profiling::Locks => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        Profiling::Stacks { hz } => Options::stacks(Target::WholeMachine, hz),
+    })
+}
+
+fn perform_all(work: Vec<Action>, log: Log) -> Result<Found, Error> {
+    let mut total = Found::default();
+    for action in work {
+        total.extend(action.perform(log)?);
+    }
+    match total.printed.iter().find(|info| readings().any(|own| own.id == info.id)) {
+        Some(info) => Err(Error::Unfit(format!(
+            "the command printed {}, which fsarena measures itself: give it another name",
+            info.id
+        ))),
+        None => Ok(total),
+    }
+}
+
+/// Does what a task may need root for. What concerns all clients is for the process that started this one to do.
+pub fn perform(
+    request: &Request,
+    ask: Ask,
+    bench: &mut Bench,
+    answers: &mut dyn BufRead,
+) -> Result<(), Failed> {
+    let begun = Instant::now();
+    match (ask, &request.mount) {
+        (ask @ (Ask::Meet(_) | Ask::WaitUntilIdle(_)), _) if request.client.is_some() => {
+            return protocol::ask(answers, ask);
+        }
+        (Ask::Meet(_), _) => return Ok(()),
+        (Ask::WaitUntilIdle(task), _) => {
+            bench.wait_until_idle(&task);
+            let level = request.cell.variant.level(factor::FURTHER_IDLE);
+            bench.rest(further_idle::time(level).unwrap_or_default());
+            return Ok(());
+        }
+        (Ask::Remount, Some(mount)) => {
+            target::unmount(mount, &mut bench.log())?;
+            target::mount(mount, &mut bench.log())?;
+        }
+        (Ask::DropCaches | Ask::Remount, _) => target::drop_caches(&request.places())?,
+    }
+    bench.spent("lifecycle", begun.elapsed());
+    Ok(())
+}
