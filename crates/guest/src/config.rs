@@ -11,6 +11,18 @@ pub const CONFIG: &str = "/config.json";
 /// What a guest says on its console in a trial boot.
 pub const WORKS: &str = "fsarena: this kernel works";
 
+/// What a guest says when its state can be kept.
+pub const READY: &str = "fsarena: ready";
+/// What it says before the reason why its state cannot be kept.
+pub const NOT_READY: &str = "fsarena: not ready: ";
+/// What it says when it has found its config and disks.
+pub const GOING_ON: &str = "fsarena: going on";
+/// The content of the config file until the state is saved.
+pub const NO_CONFIG: &[u8] = b"-";
+
+/// The name under which QEMU's `fw_cfg` has the config of a guest that boots before it has one.
+pub(crate) const CONFIG_FILE: &str = "opt/fsarena/config";
+
 /// What a guest has to do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GuestConfig {

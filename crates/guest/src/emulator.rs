@@ -1,13 +1,14 @@
 //! The command lines of the emulators.
 
-use crate::config::{Disks, EventChannel, JOURNAL, OTHER, TEST, member};
-use crate::exact;
-use crate::inside::fw_cfg::CONFIG_FILE;
+use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL, OTHER, TEST, member};
+use crate::exact::{self, option};
 use crate::kernel::GuestKernel;
+use crate::launch::Launch;
 use crate::xstate;
 use fsarena_core::plan::{Accelerator, Emulator};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// The emulator of whole machines.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -88,6 +89,17 @@ impl Machine<'_> {
             Emulator::Uml => Disks::Ubd,
             Emulator::Exact if exact::has_memory_disks(&self.kernel.modules) => Disks::Memory,
             Emulator::Qemu | Emulator::Exact => Disks::BySerial,
+        }
+    }
+
+    /// How it is started, with these further arguments and this standard input.
+    pub fn launch(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> Launch {
+        Launch {
+            argv: self.argv().into_iter().chain(further).collect(),
+            console: self.console(),
+            events: self.events_file(),
+            user_mode: self.emulator == Emulator::Uml,
+            stdin,
         }
     }
 
@@ -215,11 +227,6 @@ fn recorded(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
     drive.push(option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
     let [_, _, further, device] = disk(name, path, false);
     ["-drive".into(), drive, further, device]
-}
-
-/// An option that ends with a path. QEMU wants commas in it doubled.
-pub(crate) fn option(head: &str, path: &Path) -> OsString {
-    format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! instructions each time. The disks here are memory (NVDIMM): the guest copies, and is done. Its words leave through
 //! an I/O port, which takes a byte while the guest's own instruction waits.
 
-use crate::emulator::option;
 use crate::modules::Modules;
 use std::ffi::OsString;
 use std::path::Path;
@@ -47,6 +46,11 @@ pub fn events() -> [OsString; 4] {
 pub fn clock() -> [OsString; 6] {
     ["-icount", "shift=0,sleep=off,align=off", "-seed", "1", "-rtc", "base=2020-01-01T00:00:00,clock=vm"]
         .map(OsString::from)
+}
+
+/// An option that ends with a path. QEMU wants commas in it doubled.
+pub(crate) fn option(head: &str, path: &Path) -> OsString {
+    format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ const MODULES: &str = "/modules";
 /// An initramfs that is the same for many guests, up to the config at its end.
 #[derive(Debug)]
 pub struct Initramfs {
-    path: PathBuf,
+    /// Where it is.
+    pub path: PathBuf,
     file: File,
     /// Where the config begins.
     end: u64,
@@ -32,11 +33,6 @@ impl Initramfs {
         let file = File::create(path).map_err(Error::io("writing", path))?;
         let written = write(&file, modules).map_err(Error::io("packing the initramfs", path))?;
         Ok(Initramfs { path: path.into(), file, end: written })
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Replaces the config at its end.

@@ -1,7 +1,7 @@
 //! Machines that have booted, kept for guests to begin with.
 //!
 //! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
-//! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`]; QEMU writes the
+//! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`](crate::config::READY); QEMU writes the
 //! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
 //! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
 
@@ -23,15 +23,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// What a guest says when its state can be kept.
-pub const READY: &str = "fsarena: ready";
-/// What it says before the reason why its state cannot be kept.
-pub const NOT_READY: &str = "fsarena: not ready: ";
-/// What it says when it has found its config and disks.
-pub const GOING_ON: &str = "fsarena: going on";
-/// The content of the config file until the state is saved.
-pub const NO_CONFIG: &[u8] = b"-";
-
 /// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
 const NAME: &str = "booted-";
 const KEPT: usize = 6;
@@ -49,7 +40,8 @@ const PIPE: usize = 1 << 20;
 /// A machine that has booted, as a directory of the cache.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    dir: PathBuf,
+    /// Its directory.
+    pub dir: PathBuf,
     /// Its file with the state.
     state: PathBuf,
 }
@@ -89,8 +81,8 @@ pub fn find(place: &Path) -> Option<Snapshot> {
 
 /// A machine that is to be kept, while it boots.
 pub struct Draft {
-    /// Where its state is written.
-    dir: PathBuf,
+    /// Where its state is written: removed on failure and renamed on success.
+    pub dir: PathBuf,
     place: PathBuf,
     monitor: UnixStream,
 }
@@ -104,11 +96,6 @@ impl Draft {
         let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         let (monitor, theirs) = UnixStream::pair()?;
         Ok((Draft { dir, place, monitor }, Stdio::from(OwnedFd::from(theirs))))
-    }
-
-    /// The directory. It is removed on failure and renamed on success.
-    pub fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Further QEMU arguments that open a QMP monitor on standard input.
@@ -199,11 +186,6 @@ fn go_on(begun: Instant) -> Result<()> {
 }
 
 impl Snapshot {
-    /// Its directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Whether its state is as it was written. That takes a moment.
     pub fn is_whole(&self) -> bool {
         File::open(&self.state).is_ok_and(|file| digest::fits(&self.state, file))
@@ -223,13 +205,7 @@ impl Snapshot {
         // A QEMU that ends before it has read everything is heard of in another way.
         std::thread::spawn(move || drop(std::io::copy(&mut state, &mut writer)));
         let words = ["-incoming", "fd:0"].map(OsString::from);
-        Ok(Launch {
-            argv: machine.argv().into_iter().chain(words).collect(),
-            console: machine.console(),
-            events: machine.events_file(),
-            user_mode: false,
-            stdin: Stdio::from(OwnedFd::from(reader)),
-        })
+        Ok(machine.launch(words, Stdio::from(OwnedFd::from(reader))))
     }
 
     /// Removes it: it was not what it seemed.

@@ -87,7 +87,7 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() }).map_err(words)?;
     let console = room.path().join("console.log");
     let launch = Launch {
-        argv: argv(kernel, initramfs.path()),
+        argv: argv(kernel, &initramfs.path),
         console: console.clone(),
         events: None,
         user_mode: false,

@@ -1,28 +1,29 @@
 //! The backing devices: those under test, the source disk, and the directories that their images are in.
 
+use crate::context::RunContext;
 use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, On, Wanted};
-use crate::preflight::{Check, RAM};
-use crate::source_disk::SourceDisk;
+use crate::preflight::RAM;
+use crate::source_disk::{SourceDisk, loop_options};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::factor::device::BackingDevice as Made;
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, DevicePlan};
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
-use fsarena_sys::image;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::undo::{self, Journal, MadeDir};
-use fsarena_sys::zram;
+use fsarena_sys::loopdev;
+use fsarena_sys::undo::{self, MadeDir};
+use fsarena_sys::{image, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Everything that is made once a run and that its cells share.
 pub struct BackingDevices {
     // Dropped in this order: the source disk, the devices, then the directories all were in.
-    other: SourceDisk,
+    /// The source disk.
+    pub other: SourceDisk,
     devices: BTreeMap<Wanted, ScratchDevice>,
-    target: PathBuf,
+    /// Where a filesystem under test is mounted.
+    pub target: PathBuf,
     /// The innermost first.
     directories: Vec<MadeDir>,
 }
@@ -32,31 +33,25 @@ impl BackingDevices {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn make(
-        kernel: &Kernel,
-        plan: &Plan,
-        check: &Check,
-        journal: &Journal,
-        run_dir: &Path,
-        tell: Tell,
-    ) -> Result<BackingDevices, Fatal> {
-        let places = Places { plan, run_dir };
-        let mounts = run_dir.join("mnt");
+    pub fn make(run: &RunContext, tell: Tell) -> Result<BackingDevices, Fatal> {
+        let places = Places(run);
+        let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
-        for dir in places.needed(check).into_iter().chain([mounts, target.clone(), other.clone()]) {
-            directories.insert(0, MadeDir::make(journal, &dir)?);
+        for dir in places.needed().into_iter().chain([mounts, target.clone(), other.clone()]) {
+            directories.insert(0, MadeDir::make(&run.journal, &dir)?);
         }
-        let images = places.of_other().unwrap_or_default();
-        let other = SourceDisk::make(kernel, plan, check, journal, &images, &other, tell)?;
+        let other = SourceDisk::make(run, &places.of_other().unwrap_or_default(), &other, tell)?;
         let mut devices = BTreeMap::new();
-        for wanted in &check.devices {
-            let device = device(kernel, plan, wanted, journal, &places, tell)?;
-            describe_device(&device, plan, wanted, tell)?;
+        for wanted in &run.check.devices {
+            let device = places.device(wanted, tell)?;
+            describe_device(&device, &run.plan.device, wanted, tell)?;
             devices.insert(*wanted, device);
         }
         let shared = devices.values().find_map(|device| other.shares(device));
-        shared.filter(|_| check.copies).map_or(Ok(()), |note| tell(Event::Note(note)))?;
+        if let Some(note) = shared.filter(|_| run.check.copies) {
+            tell(Event::Note(note))?;
+        }
         Ok(BackingDevices { other, devices, target, directories })
     }
 
@@ -79,16 +74,6 @@ impl BackingDevices {
         self.devices.values().find(|device| !device.is_made())
     }
 
-    /// Where a filesystem on it is mounted.
-    pub fn target(&self) -> &Path {
-        &self.target
-    }
-
-    /// Where the source disk is mounted.
-    pub fn other(&self) -> PathBuf {
-        self.other.root()
-    }
-
     /// Takes it all down.
     ///
     /// # Errors
@@ -105,88 +90,78 @@ impl BackingDevices {
 }
 
 /// Where images lie.
-struct Places<'a> {
-    plan: &'a Plan,
-    run_dir: &'a Path,
-}
+struct Places<'a>(&'a RunContext);
 
 impl Places<'_> {
-    fn id(&self) -> String {
-        self.run_dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-
-    fn on_disk(&self) -> PathBuf {
-        match &self.plan.device.backing {
-            Backing::Loop { path: Some(dir) } => dir.join(format!("fsarena-{}", self.id())),
-            _ => self.run_dir.join("images"),
-        }
-    }
-
-    fn in_memory(&self) -> PathBuf {
-        Path::new(RAM).join(format!("fsarena-{}", self.id()))
+    fn below(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("fsarena-{}", self.0.id()))
     }
 
     /// Where the source disk's image lies: where the user says, or in memory if the run as a whole does. None if it is a
     /// device.
     fn of_other(&self) -> Option<PathBuf> {
-        let device = &self.plan.device;
+        let device = &self.0.plan.device;
         match (&device.other_device, &device.other_dir, &device.backing) {
             (Some(_), ..) => None,
-            (None, Some(dir), _) => Some(dir.join(format!("fsarena-{}", self.id()))),
-            (None, None, Backing::Ram | Backing::Zram) => Some(self.in_memory()),
-            (None, None, _) => Some(self.on_disk()),
+            (None, Some(dir), _) => Some(self.below(dir)),
+            (None, None, Backing::Ram | Backing::Zram) => Some(self.of(Made::Ram)),
+            (None, None, _) => Some(self.of(Made::Loop)),
         }
     }
 
     fn of(&self, made: Made) -> PathBuf {
-        if made == Made::Loop { self.on_disk() } else { self.in_memory() }
+        match (made, &self.0.plan.device.backing) {
+            (Made::Loop, Backing::Loop { path: Some(dir) }) => self.below(dir),
+            (Made::Loop, _) => self.0.dir.join("images"),
+            _ => self.below(Path::new(RAM)),
+        }
     }
 
     /// Every directory that a run puts images into.
-    fn needed(&self, check: &Check) -> BTreeSet<PathBuf> {
+    fn needed(&self) -> BTreeSet<PathBuf> {
         let of_device = |wanted: &Wanted| match wanted.on {
             On::Made(Made::Zram) | On::Erased => None,
             On::Made(made) => Some(self.of(made)),
         };
-        check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
+        self.0.check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
     }
-}
 
-/// One device.
-fn device(
-    kernel: &Kernel,
-    plan: &Plan,
-    wanted: &Wanted,
-    journal: &Journal,
-    places: &Places,
-    tell: Tell,
-) -> Result<ScratchDevice, Fatal> {
-    let made = match (wanted.on, &plan.device.backing) {
-        (On::Made(Made::Zram), _) => {
-            return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
+    /// One device.
+    fn device(&self, wanted: &Wanted, tell: Tell) -> Result<ScratchDevice, Fatal> {
+        let RunContext { kernel, plan, journal, .. } = self.0;
+        let made = match (wanted.on, &plan.device.backing) {
+            (On::Made(Made::Zram), _) => {
+                return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
+            }
+            (On::Made(made), _) => made,
+            (On::Erased, Backing::Erase { path, signature }) => {
+                let written = WrittenLog::open(&undo::state_dir());
+                return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
+            }
+            (On::Erased, _) => {
+                return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
+            }
+        };
+        let image = image::create(journal, &self.of(made).join(wanted.image()), wanted.bytes, true)?;
+        let options = loop_options(&plan.device);
+        let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
+        if options.direct_io && !device.direct_io() {
+            let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
+                        has no direct I/O, so reads and writes of the device can be answered from memory";
+            let note = Note::new(NoteKind::Fairness, text).fix("put the image elsewhere: --on loop:DIR");
+            tell(Event::Note(note))?;
         }
-        (On::Made(made), _) => made,
-        (On::Erased, Backing::Erase { path, signature }) => {
-            let written = WrittenLog::open(&undo::state_dir());
-            return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
-        }
-        (On::Erased, _) => {
-            return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
-        }
-    };
-    let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
-    let image = image::create(journal, &places.of(made).join(wanted.image()), wanted.bytes, true)?;
-    let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
-    if plan.device.direct_io && !device.direct_io() {
-        let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
-                    has no direct I/O, so reads and writes of the device can be answered from memory";
-        tell(Event::Note(Note::new(NoteKind::Fairness, text).fix("put the image elsewhere: --on loop:DIR")))?;
+        Ok(ScratchDevice::from_loop(device, image)?)
     }
-    Ok(ScratchDevice::from_loop(device, image)?)
 }
 
 /// What a reader must know of the device to repeat the run.
-fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: Tell) -> Result<(), Fatal> {
+fn describe_device(
+    device: &ScratchDevice,
+    plan: &DevicePlan,
+    wanted: &Wanted,
+    tell: Tell,
+) -> Result<(), Fatal> {
     let Some(block) = device.device() else { return Ok(()) };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [
@@ -200,12 +175,10 @@ fn describe_device(device: &ScratchDevice, plan: &Plan, wanted: &Wanted, tell: T
         match wanted.on {
             On::Erased => None,
             On::Made(Made::Zram) => Some("zram, compressed memory".into()),
-            On::Made(made) => Some(format!(
-                "{} image, direct I/O {}, discard {}",
-                made.name(),
-                plan.device.direct_io,
-                plan.device.discard
-            )),
+            On::Made(made) => {
+                let DevicePlan { direct_io, discard, .. } = plan;
+                Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
+            }
         },
     ]
     .into_iter()

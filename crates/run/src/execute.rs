@@ -1,28 +1,28 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
+use crate::bench::readings;
 use crate::clients::{Alone, Clients};
+use crate::context::RunContext;
 use crate::dir::Directories;
-use crate::executor::{Executor, Fatal};
+use crate::executor::{Executor, Fatal, Tell};
 use crate::guest::Guests;
 use crate::local::Local;
 use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
-use crate::recorder::Recorder;
+use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
 use crate::scratch::Scratch;
-use crate::vocabulary;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::host::Host;
+use fsarena_core::host::{BUILD, Host, IMAGES};
 use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{cancel, host};
+use fsarena_sys::{Error, cancel, host};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -52,40 +52,6 @@ pub enum Keep {
     Nothing(PathBuf),
 }
 
-/// A consumer of a run's events.
-pub trait Consumer {
-    /// Shows a progress line before the first event.
-    fn say(&mut self, _line: &str) {}
-
-    /// The run begins: all checks have passed.
-    fn begin(&mut self, _beginning: &Beginning) {}
-
-    /// Takes an event, and the state of the run after it.
-    ///
-    /// # Errors
-    /// An error ends the run.
-    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal>;
-}
-
-impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
-    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
-        self(event)
-    }
-}
-
-/// A run before its first event.
-#[derive(Debug)]
-pub struct Beginning<'a> {
-    /// The plan, with what only a trial on this machine could decide.
-    pub plan: &'a Plan,
-    /// Its variants.
-    pub variants: &'a [Variant],
-    /// What it needs.
-    pub check: &'a Check,
-    /// Where it is stored; none where nothing is.
-    pub run: Option<&'a RunDir>,
-}
-
 /// A run that ended.
 #[derive(Debug)]
 pub struct RunOutcome {
@@ -110,8 +76,8 @@ pub struct RunError {
     pub cause: Box<Fatal>,
 }
 
-impl RunError {
-    fn before(cause: impl Into<Fatal>) -> RunError {
+impl<E: Into<Fatal>> From<E> for RunError {
+    fn from(cause: E) -> RunError {
         RunError { run: None, cause: Box::new(cause.into()) }
     }
 }
@@ -138,7 +104,7 @@ impl Request {
         signature: Option<String>,
         other: Option<String>,
     ) -> Result<Request, RunError> {
-        let mut plan = run.plan().map_err(RunError::before)?;
+        let mut plan = run.plan()?;
         let ours = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
             _ => None,
@@ -152,7 +118,7 @@ impl Request {
                 (None, None) => {}
                 (None, Some(_)) => {
                     let message = format!("{flag}: this run erases no such device, so leave it out");
-                    return Err(RunError::before(Fatal::Plan(message)));
+                    return Err(Fatal::Plan(message).into());
                 }
             }
         }
@@ -179,7 +145,7 @@ pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
 fn check_for(request: &Request, clients: &dyn Clients) -> Result<(Vec<Variant>, Check), RunError> {
     let variants = matrix::expand(&request.plan);
     let check = preflight::check(&Kernel::host(), &request.plan, &variants, &request.runs(), clients.count());
-    Ok((variants, check.map_err(RunError::before)?))
+    Ok((variants, check?))
 }
 
 /// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed. The
@@ -194,8 +160,7 @@ pub fn try_options(
 ) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
-    preflight::trial::options(&request.plan, variants, check.size_bytes, &request.runs(), &mut log)
-        .map_err(RunError::before)?;
+    preflight::trial::options(&request.plan, variants, check.size_bytes, &request.runs(), &mut log)?;
     Ok(commands)
 }
 
@@ -274,8 +239,8 @@ pub fn execute_by(
     let kernel = Kernel::host();
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
-        clear_the_way(&kernel, consumers).map_err(RunError::before)?;
-        let record = fsarena_store::read(run).map_err(RunError::before)?;
+        clear_the_way(&kernel, consumers)?;
+        let record = fsarena_store::read(run)?;
         let status = &record.status;
         if status.complete {
             let line = format!("run {} is complete ({}): nothing is left to do", run.id(), status.why);
@@ -284,7 +249,8 @@ pub fn execute_by(
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
     }
-    let role = Role::of_run(request.user.as_deref(), request.profiling).map_err(RunError::before)?;
+    let role = Role::of_run(request.user.as_deref(), request.profiling)?;
+    let agents = Agents { profiling: request.profiling, role };
     let (variants, mut check) = check_for(&request, &*clients)?;
     let tried = match request.keep {
         // They were tried when the run began.
@@ -295,19 +261,13 @@ pub fn execute_by(
         _ => try_options(&request, &variants, &check)?,
     };
     check.remarks.extend(request.remarks);
-    let plan = preflight::decided(request.plan, &mut check).map_err(RunError::before)?;
+    let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
-    let (run, scratch) = place(request.keep, &plan).map_err(RunError::before)?;
-    let session = Session {
-        kernel,
-        plan,
-        variants,
-        check,
-        tried,
-        agents: Agents { profiling: request.profiling, role },
-    };
-    match session.measure(run.as_ref(), scratch, clients, consumers) {
+    let place = Place::make(request.keep, &plan)?;
+    let run = place.run().cloned();
+    let session = Session { kernel, plan, variants, check, agents };
+    match session.measure(place, tried, clients, consumers) {
         Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
         Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
@@ -323,13 +283,37 @@ fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result
     }
 }
 
-/// Makes the place of a run: one to stay, or one to go with it.
-fn place(keep: Keep, plan: &Plan) -> Result<(Option<RunDir>, Option<Scratch>), Fatal> {
-    Ok(match keep {
-        Keep::New(runs) => (Some(RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?), None),
-        Keep::Resumed(run) => (Some(run), None),
-        Keep::Nothing(below) => (None, Some(Scratch::make(&below, "fsarena-scratch")?)),
-    })
+/// The place of a run: one to stay, or one to go with it.
+enum Place {
+    Stored(RunDir),
+    Scratch(Scratch),
+}
+
+impl Place {
+    fn make(keep: Keep, plan: &Plan) -> Result<Place, Fatal> {
+        Ok(match keep {
+            Keep::New(runs) => Place::Stored(RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?),
+            Keep::Resumed(run) => Place::Stored(run),
+            Keep::Nothing(below) => Place::Scratch(Scratch::make(&below, "fsarena-scratch")?),
+        })
+    }
+
+    fn run(&self) -> Option<&RunDir> {
+        if let Place::Stored(run) = self { Some(run) } else { None }
+    }
+
+    /// The directory, and the undo journal of what is made in it. `fsarena recover` undoes what the journal names, from
+    /// whatever directory it is started in.
+    fn journal(&self) -> Result<(PathBuf, Journal), Fatal> {
+        match self {
+            Place::Stored(run) => {
+                let dir = run.path().canonicalize().map_err(Error::io("reading", run.path()))?;
+                let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+                Ok((dir, journal))
+            }
+            Place::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
+        }
+    }
 }
 
 /// What a run is made of, once it is checked.
@@ -338,103 +322,77 @@ struct Session {
     plan: Plan,
     variants: Vec<Variant>,
     check: Check,
-    /// The commands that tried the options.
-    tried: Vec<CommandRecord>,
     agents: Agents,
 }
 
 impl Session {
+    /// The line from a plan to a stored run: its rounds are scheduled, an executor runs each cell, and what happens goes
+    /// to the store and the consumers.
     fn measure(
-        &self,
-        run: Option<&RunDir>,
-        scratch: Option<Scratch>,
+        self,
+        place: Place,
+        tried: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
     ) -> Result<(End, String, RunRecord), Fatal> {
-        let Session { plan, variants, check, .. } = self;
-        let beginning = Beginning { plan, variants, check, run };
+        let run = place.run();
+        let beginning = Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (mut host, asked) = host_facts(&self.kernel, check);
-        if !matches!(plan.device.backing, Backing::Guest(_)) {
-            host.facts.extend(self.agents.role.facts());
-        }
-        host.facts.extend(clients.facts());
-        host.facts.extend(check.images_at.clone().map(|at| (fsarena_core::host::IMAGES.into(), at)));
-        if plan.stop.shard.is_some() {
-            // A debug build takes a tenth of a second to read, so only runs that are merged have it.
-            let program = std::fs::read("/proc/self/exe")
-                .map_err(fsarena_sys::Error::io("reading", Path::new("/proc/self/exe")))?;
-            host.facts
-                .insert(fsarena_core::host::BUILD.into(), blake3::hash(&program).to_hex()[..16].to_string());
-        }
-        let readings: Vec<_> = vocabulary::readings().collect();
-        let writer = run.map(|run| Writer::open(run, &host, &readings)).transpose()?;
+        let (host, asked) = self.host(&*clients)?;
+        let Session { kernel, plan, variants, check, agents } = self;
+        let writer = run.map(|run| Writer::open(run, &host, &readings().collect::<Vec<_>>())).transpose()?;
         let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
         let record = run.map_or_else(begun, fsarena_store::read)?;
         let mut recorder = Recorder::new(record, writer, consumers);
-        self.tried
-            .iter()
-            .cloned()
-            .chain(asked)
-            .try_for_each(|command| recorder.tell(&Event::Command(command)))?;
-        // `fsarena recover` undoes what the journal names, from whatever directory it is started in.
-        let (dir, journal) = match (run, &scratch) {
-            (Some(run), _) => {
-                let dir = run.path().canonicalize().map_err(fsarena_sys::Error::io("reading", run.path()))?;
-                let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-                (dir, journal)
-            }
-            (None, Some(scratch)) => (scratch.dir().to_path_buf(), scratch.journal.clone()),
-            (None, None) => unreachable!("a run has a place"),
-        };
-        let mut executor = self.executor(&journal, &dir, clients, &mut recorder)?;
-        for note in &check.remarks {
-            recorder.tell(&Event::Note(note.clone()))?;
+        tried.into_iter().chain(asked).try_for_each(|command| recorder.tell(Event::Command(command)))?;
+        let (dir, journal) = place.journal()?;
+        let (tasks, remarks) = (check.tasks_per_cell(), check.remarks.clone());
+        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents };
+        let mut executor = executor(context, clients, &mut |event| recorder.tell(event))?;
+        remarks.into_iter().try_for_each(|note| recorder.tell(Event::Note(note)))?;
+        let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;
+        executor.finish(&mut |event| recorder.tell(event))?;
+        if let Place::Scratch(scratch) = place {
+            scratch.clear()?;
         }
-        let tasks = check.tasks_per_cell();
-        let (end, why) = runner::run(plan, variants, tasks, &mut *executor, &mut recorder)?;
-        executor.finish(&mut |event| recorder.tell(&event))?;
-        scratch.map_or(Ok(()), Scratch::clear)?;
         Ok((end, why, recorder.state.record))
     }
 
-    /// The one place where it is decided what runs the cells of a plan.
-    fn executor(
-        &self,
-        journal: &Journal,
-        dir: &Path,
-        clients: Box<dyn Clients>,
-        recorder: &mut Recorder,
-    ) -> Result<Box<dyn Executor>, Fatal> {
-        let Session { kernel, plan, check, agents, .. } = self;
-        let tell = &mut |event: Event| recorder.tell(&event);
-        Ok(match (&plan.device.backing, agents.profiling) {
-            (Backing::Guest(_), Some(Profiling::Locks)) => {
-                let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";
-                return Err(Fatal::Plan(message.into()));
+    /// The machine, with the versions of all programs that this run uses, and the commands that told them.
+    fn host(&self, clients: &dyn Clients) -> Result<(Host, Vec<CommandRecord>), Fatal> {
+        let mut host = host::collect(&self.kernel);
+        let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
+        host.facts.insert("mkfs_confined_by".into(), confined_by.into());
+        let mut asked = Vec::new();
+        for program in &self.check.programs {
+            if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {
+                host.facts.insert(format!("version of {program}"), version);
             }
-            (Backing::Guest(guest), profiling) => {
-                Box::new(Guests::start(plan, guest, check, journal, dir, profiling, tell)?)
-            }
-            (Backing::Dir, _) => {
-                let agents = agents.clone();
-                Box::new(Directories::start(kernel, plan, journal, dir, agents, clients, tell)?)
-            }
-            _ => Box::new(Local::start(kernel, plan, check, journal, dir, agents.clone(), tell)?),
-        })
+        }
+        if !matches!(self.plan.device.backing, Backing::Guest(_)) {
+            host.facts.extend(self.agents.role.facts());
+        }
+        host.facts.extend(clients.facts());
+        host.facts.extend(self.check.images_at.clone().map(|at| (IMAGES.into(), at)));
+        if self.plan.stop.shard.is_some() {
+            // A debug build takes a tenth of a second to read, so only runs that are merged have it.
+            let path = "/proc/self/exe";
+            let program = std::fs::read(path).map_err(Error::io("reading", path))?;
+            host.facts.insert(BUILD.into(), blake3::hash(&program).to_hex()[..16].to_string());
+        }
+        Ok((host, asked))
     }
 }
 
-/// The machine, with the versions of all programs that this run uses, and the commands that told them.
-fn host_facts(kernel: &Kernel, check: &Check) -> (Host, Vec<CommandRecord>) {
-    let mut host = host::collect(kernel);
-    let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
-    host.facts.insert("mkfs_confined_by".into(), confined_by.into());
-    let mut asked = Vec::new();
-    for program in &check.programs {
-        if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {
-            host.facts.insert(format!("version of {program}"), version);
+/// The one place where it is decided what runs the cells of a plan.
+fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>, Fatal> {
+    Ok(match &run.plan.device.backing {
+        Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
+            let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";
+            return Err(Fatal::Plan(message.into()));
         }
-    }
-    (host, asked)
+        Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
+        Backing::Dir => Box::new(Directories::start(run, clients, tell)?),
+        _ => Box::new(Local::start(run, tell)?),
+    })
 }

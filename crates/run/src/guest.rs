@@ -1,6 +1,5 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
-mod asking;
 mod booted;
 mod booting;
 mod caveat;
@@ -11,29 +10,26 @@ mod power;
 mod pristine;
 mod readings;
 
-use crate::executor::{Emit, Executor, Failed, Fatal, Tell, logged};
-use crate::layout::Layout;
-use crate::preflight::{Check, guests};
-use crate::protocol::Profiling;
-use crate::work::workload;
+use crate::context::RunContext;
+use crate::executor::{Emit, Executor, Failed, Fatal, Log, Tell, logged};
+use crate::preflight::guests;
+use crate::protocol::{Guest, MountRequest, Power, Request, Role};
 use booted::Booted;
 use booting::{Starting, ThisCell};
-use fsarena_core::cell::Cell;
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_fs::def::FsDef;
-use fsarena_fs::fairness::{self, VariantFacts};
+use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::safety::ScratchDevice;
 use fsarena_guest::cache;
 use fsarena_guest::config::GuestConfig;
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
-use fsarena_guest::kernel::GuestKernel;
 use fsarena_sys::argv::Argv;
-use fsarena_sys::image;
-use fsarena_sys::undo::Journal;
+use fsarena_sys::{Error, cancel, image};
 use images::Images;
 use packed::{Asked, Packer};
 use power::Supply;
@@ -44,6 +40,11 @@ use std::time::Duration;
 
 /// Under this an image that has to grow cannot.
 const SCARCE: u64 = 1 << 20;
+/// Where the guest mounts the filesystem under test.
+const TARGET: &str = "/mnt/test";
+/// Where it mounts the source disk.
+const OTHER: &str = "/mnt/other";
+
 /// A filesystem that a cell can begin with.
 struct Formatted {
     facts: VariantFacts,
@@ -52,64 +53,48 @@ struct Formatted {
 
 /// The executor of guest kernels.
 pub struct Guests {
-    plan: Plan,
+    run: RunContext,
     guest: GuestPlan,
-    kernels: BTreeMap<String, GuestKernel>,
-    journal: Journal,
-    size_bytes: u64,
     facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
     /// The machines that guests begin with; none where each boots.
     booted: Option<Booted>,
     /// From launch to the first timed operation, of every guest that came so far.
     boots: Vec<Duration>,
-    /// Where the consoles and command lines of all guests are kept.
-    kept: PathBuf,
     /// What counts the instructions of exact guests, where this QEMU can load it.
     counter: Option<Counter>,
     /// The filesystems of exact guests.
     pristine: Pristine,
-    profiling: Option<Profiling>,
     images: Images,
 }
 
 impl Guests {
-    /// Makes the images and the inputs that all cells share.
+    /// Makes the images and the inputs that all cells share. The consoles and command lines of all guests are kept in the
+    /// directory of the run.
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn start(
-        plan: &Plan,
-        guest: &GuestPlan,
-        check: &Check,
-        journal: &Journal,
-        run_dir: &Path,
-        profiling: Option<Profiling>,
-        tell: Tell,
-    ) -> Result<Guests, Fatal> {
+    pub fn start(guest: GuestPlan, run: RunContext, tell: Tell) -> Result<Guests, Fatal> {
+        let RunContext { plan, check, journal, dir, .. } = &run;
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
-        let kept = run_dir.join("guests");
-        std::fs::create_dir_all(&kept).map_err(fsarena_sys::Error::io("making", &kept))?;
-        let images = Images::make(plan, check, journal, &run_dir.join("images"), tell)?;
-        tell(Event::Note(caveat::caveat(guest, &check.kernels)))?;
+        make_dir(&dir.join("guests"))?;
+        let images = Images::make(plan, check, journal, &dir.join("images"), tell)?;
+        tell(Event::Note(caveat::caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
-        let exact = guest.emulator == Emulator::Exact;
-        let counter = if exact { counter(images.guests(), tell)? } else { None };
+        let counter = match guest.emulator {
+            Emulator::Exact => counter(images.guests.path(), tell)?,
+            _ => None,
+        };
         Ok(Guests {
-            plan: plan.clone(),
-            guest: guest.clone(),
-            kernels: check.kernels.by_level.clone(),
-            journal: journal.clone(),
-            size_bytes: check.size_bytes,
+            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
+            booted: booted::wanted(&guest).then(|| Booted::new(images.guests.path())),
+            pristine: Pristine::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
-            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests()),
-            booted: booted::wanted(guest).then(|| Booted::new(images.guests())),
             boots: vec![],
-            kept,
             counter,
-            pristine: Pristine::new(images.dir(), check.size_bytes, journal),
-            profiling,
             images,
+            guest,
+            run,
         })
     }
 
@@ -118,20 +103,17 @@ impl Guests {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::options(def, &cell.variant)?;
         let asked = cell.variant.level(factor::MKFS);
+        let blamed = |error| Failed::from(error).with_options(asked);
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self
-                .pristine
-                .of(def, &options, &mut log)
-                .map_err(|error| Failed::from(error).with_options(asked))?;
-            (made.path().to_path_buf(), made.said.clone(), made.features.clone())
+            let made = self.pristine.of(def, &options, &mut log).map_err(blamed)?;
+            (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
-            let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
+            let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
-            let whole = self.images.whole();
+            let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) = pristine::make(&devices, def, &options, &mut log)
-                .map_err(|error| Failed::from(error).with_options(asked))?;
+            let (said, features) = pristine::make(&devices, def, &options, &mut log).map_err(blamed)?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
@@ -145,7 +127,7 @@ impl Guests {
             options,
             effective: String::new(),
             features,
-            size_bytes: self.images.whole().size_bytes(),
+            size_bytes: self.images.whole.size_bytes(),
             levels: cell.variant.levels.clone(),
         };
         Ok(Formatted { facts, image })
@@ -160,16 +142,14 @@ impl Guests {
         emit: Emit,
     ) -> Result<Outcome, Fatal> {
         emit(CellEvent::Phase { name: "booting".into() });
-        let mut dir = self.dir(cell).into_os_string();
-        dir.push(if supply.cut.is_some() { "-before" } else { "" });
-        let dir = PathBuf::from(dir);
+        let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
+        make_dir(&dir)?;
         let (image, record) = match &supply.recorded {
             Some((image, record)) => (image, Some(record.as_path())),
             None => (&formatted.image, None),
         };
-        std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
         let level = cell.variant.level(factor::KERNEL);
-        let layout = Layout::of(&self.plan, &cell.variant, self.size_bytes)?;
+        let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
         let stack = guests::stack(&cell.variant, &layout, options.raid)?;
         let test = self.images.backing_devices(image, &layout, stack.array)?;
@@ -177,61 +157,76 @@ impl Guests {
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
-            kernel: &self.kernels[level],
+            kernel: &self.run.check.kernels.by_level[level],
             initramfs: None,
             config: None,
             test: &test,
             record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
-            other: self.images.other(),
+            other: self.images.other.path(),
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
         let asked =
             Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
-        let modules = self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect();
         let config = GuestConfig {
-            modules,
+            modules: self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
             disks: machine.disks(),
             stack,
-            request: asking::request(
-                &self.plan,
-                self.guest.emulator,
-                self.profiling,
-                cell,
-                &formatted.facts,
-                supply.power,
-            )?,
+            request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
         let cell = ThisCell { machine: &machine, config: &config, asked };
-        let Guests { guest, journal, packer, booted, counter, .. } = self;
-        let mut starting = Starting { guest, journal, packer, counter: counter.as_ref(), cut: supply.cut };
-        let end = match booted.as_mut() {
+        let mut starting = Starting {
+            guest: &self.guest,
+            journal: &self.run.journal,
+            packer: &mut self.packer,
+            counter: self.counter.as_ref(),
+            cut: supply.cut,
+        };
+        let end = match &mut self.booted {
             None => starting.anew(&cell, emit)?,
             Some(booted) => starting.with(booted, &cell, emit)?,
         };
         self.boots.extend(end.boot);
-        Ok(self.with_room(end.outcome))
+        Ok(end.outcome)
+    }
+
+    /// The request to the agent in a guest, which finds its disks by itself.
+    fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value, Fatal> {
+        let mount = MountRequest {
+            source: PathBuf::new(),
+            target: TARGET.into(),
+            fs_type: facts.def.kernel_type.into(),
+            options: facts.options.mount.clone(),
+            journal: None,
+            by_call: true,
+        };
+        let cell = if self.guest.emulator == Emulator::Exact { &unnamed(cell) } else { cell };
+        // Its workload is root in a kernel that is there for this cell alone.
+        let request = Request {
+            mount: Some(mount),
+            role: Role::Alone,
+            power,
+            ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
+        };
+        let asked = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
+        serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))
     }
 
     /// Where what a guest leaves is kept.
-    fn dir(&self, cell: &Cell) -> PathBuf {
-        self.kept.join(format!("{:03}-{}", cell.round + 1, cell.id()))
+    fn dir(&self, cell: &Cell, end: &str) -> PathBuf {
+        self.run.dir.join(format!("guests/{:03}-{}{end}", cell.round + 1, cell.id()))
     }
-}
 
-impl Guests {
     /// The outcome; where the host has no room left for a growing image, a failure says that too.
     fn with_room(&self, outcome: Outcome) -> Outcome {
+        let dir = self.images.dir.path();
         match outcome {
-            Outcome::Failed { why, .. }
-                if image::free_bytes(self.images.dir()).is_ok_and(|free| free < SCARCE) =>
-            {
-                let dir = self.images.dir().display();
-                let why = format!("no room is left in {dir}, where the images grow: {why}");
-                Failed::new(Cause::Missing, why).into()
+            Outcome::Failed { why, .. } if image::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
+                let dir = dir.display();
+                Failed::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }
             outcome => outcome,
         }
@@ -257,14 +252,14 @@ impl Executor for Guests {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
-            Err(_) if fsarena_sys::cancel::requested().is_some() => return Ok(Outcome::Interrupted),
+            Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
             Err(failed) => return Ok(self.with_room(failed.into())),
         };
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         let mut effective = String::new();
-        let (out, mut task) = (self.dir(cell).join(COUNTS), 0..);
-        let outcome = self.powered(cell, &formatted, &mut |event| match event {
+        let (out, mut task) = (self.dir(cell, "").join(COUNTS), 0..);
+        let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
                     effective = note.text.clone();
@@ -279,13 +274,14 @@ impl Executor for Guests {
                 emit(CellEvent::Sample(readings::of(emulator, sample, counts)));
             }
             event => emit(event),
-        })?;
+        };
+        let guests = self.images.guests.path().to_path_buf();
+        let mut boot = |supply: &Supply, emit: Emit| self.boot(cell, &formatted, supply, emit);
+        let outcome = power::powered(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
+        let outcome = self.with_room(outcome);
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // What the first that died has left stays beside what the next leaves.
-            let dir = self.dir(cell);
-            let mut died = dir.clone().into_os_string();
-            died.push("-died");
-            let _ = std::fs::rename(&dir, died);
+            let _ = std::fs::rename(self.dir(cell, ""), self.dir(cell, "-died"));
         }
         formatted.facts.effective = effective;
         if !known && outcome == Outcome::Done {
@@ -295,9 +291,7 @@ impl Executor for Guests {
     }
 
     fn remarks(&self) -> Vec<Note> {
-        let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
-        let may_clone = self.plan.workloads.iter().any(clones);
-        let mut notes = fairness::lint(&self.facts.values().cloned().collect::<Vec<_>>(), may_clone);
+        let mut notes = self.run.unfair(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.booted.iter().flat_map(Booted::notes));
         notes.extend(self.started());
@@ -306,15 +300,28 @@ impl Executor for Guests {
 
     fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
         let Guests { images, pristine, .. } = *self;
-        logged(tell, |log| pristine.release(log))??;
+        logged(tell, |log: Log| pristine.release(log))??;
         images.finish(tell)
     }
+}
+
+fn make_dir(dir: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
+}
+
+/// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
+/// in memory. The factor that the names of tasks depend on stays.
+fn unnamed(cell: &Cell) -> Cell {
+    let mut levels = cell.variant.levels.clone();
+    levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
+    let variant = Variant { name: "variant".into(), levels };
+    Cell { round: 0, position: 0, variant, ..cell.clone() }
 }
 
 /// What counts instructions; a report says where they cannot be counted.
 fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>, Fatal> {
     let asked = logged(tell, |log| Argv::new(QEMU).arg("--version").expect(log))?;
-    let version = asked.map_err(fsarena_sys::Error::from)?.stdout;
+    let version = asked.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;
     if counter.is_none() {
         let text = format!(

@@ -5,7 +5,9 @@ use fsarena_core::cell::Variant;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::{Error, filesystems, lifecycle};
+use fsarena_fs::def::FsDef;
+use fsarena_fs::lifecycle::{self, VariantOptions};
+use fsarena_fs::{Error, filesystems};
 use std::collections::BTreeSet;
 
 /// What carries one device.
@@ -65,6 +67,15 @@ impl Wanted {
     }
 }
 
+/// The filesystem of a variant, and its options.
+///
+/// # Errors
+/// An unknown filesystem or option set, or options that cannot be used.
+pub fn filesystem_of(variant: &Variant) -> Result<(&'static FsDef, VariantOptions), Error> {
+    let def = filesystems::find(variant.level(factor::FS))?;
+    Ok((def, lifecycle::options(def, variant)?))
+}
+
 impl Layout {
     /// The devices of a variant whose filesystem must hold `bytes`.
     ///
@@ -77,8 +88,7 @@ impl Layout {
         if variant.level(factor::FS) == RAW {
             return Ok(Layout { members: whole(), journal: None });
         }
-        let def = filesystems::find(variant.level(factor::FS))?;
-        let options = lifecycle::options(def, variant)?;
+        let (def, options) = filesystem_of(variant)?;
         let members = options.raid.map_or_else(whole, |raid| {
             let bytes = raid.member_bytes(bytes);
             (1..=raid.members).map(|number| Wanted { on, role: Role::Member(number), bytes }).collect()
@@ -112,11 +122,8 @@ fn of_run(backing: &Backing) -> On {
 /// # Errors
 /// An unknown filesystem or option set.
 pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<Wanted>, Error> {
-    let mut all = BTreeSet::new();
-    for variant in variants {
-        all.extend(Layout::of(plan, variant, bytes)?.all());
-    }
-    Ok(all)
+    let layouts = variants.iter().map(|variant| Layout::of(plan, variant, bytes));
+    Ok(layouts.collect::<Result<Vec<_>, _>>()?.iter().flat_map(Layout::all).copied().collect())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod child;
 pub mod clients;
 mod confined;
+pub mod context;
 pub mod deciding;
 pub mod dir;
 mod erased;
@@ -38,9 +39,8 @@ mod testing;
 pub mod vocabulary;
 pub mod work;
 
-pub use execute::{
-    Beginning, Consumer, Keep, Request, RunError, RunOutcome, check, execute, execute_by, try_options,
-};
+pub use execute::{Keep, Request, RunError, RunOutcome, check, execute, execute_by, try_options};
+pub use recorder::{Beginning, Consumer};
 
 /// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
 /// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.

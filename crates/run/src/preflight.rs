@@ -5,12 +5,14 @@ pub mod guests;
 mod room;
 pub mod trial;
 
+pub(crate) use able::program;
 pub use guests::Kernels;
 pub use room::RAM;
+pub(crate) use room::named;
 
 use crate::axes;
 use crate::executor::Fatal;
-use crate::layout::{self, Wanted};
+use crate::layout::{self, Wanted, filesystem_of};
 use crate::recovery;
 use crate::work::{Work, workload};
 use bytesize::ByteSize;
@@ -18,7 +20,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::event::Note;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::available::{Availability, find_program, survey};
+use fsarena_fs::available::survey;
 use fsarena_fs::def::FsDef;
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::Room;
@@ -86,6 +88,21 @@ impl Check {
     }
 }
 
+/// What a plan alone can be refused for.
+type Refusing = fn(&Plan, &[Variant]) -> Result<(), Fatal>;
+
+/// The checks that take nothing but a plan and its variants, in the order in which their faults are told.
+const REFUSING: [Refusing; 8] = [
+    root_only,
+    something_to_compare,
+    only_erased_devices_are_preconditioned,
+    bare_devices,
+    options,
+    kernels_are_guests,
+    guests::hold_programs,
+    claims_can_be_judged,
+];
+
 /// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet. Each of the clients
 /// needs the room of the work.
 ///
@@ -98,85 +115,67 @@ pub fn check(
     runs: &Path,
     clients: u32,
 ) -> Result<Check, Fatal> {
-    let backing = plan.device.backing.clone();
-    if !matches!(backing, Backing::Dir | Backing::Guest(_)) {
-        root_only()?;
-    }
-    if variants.is_empty() {
-        return Err(Fatal::Missing(
-            "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
-        ));
-    }
-    if plan.device.precondition && !matches!(backing, Backing::Erase { .. }) {
-        return Err(Fatal::Plan("precondition: requires a device of your own, --erase DEVICE".into()));
-    }
-    bare_devices(plan, variants)?;
-    if backing != Backing::Dir {
-        options(variants)?;
-    }
-    kernels_are_guests(plan, variants)?;
-    if matches!(backing, Backing::Guest(_)) {
-        guests::hold_programs(plan)?;
-    }
-    claims_can_be_judged(plan)?;
-    let mut kernels = Kernels::default();
+    REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
     axes::check(kernel, plan, variants)?;
     let Work { mut room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
     programs.extend(recovery::check(plan, variants)?);
-    let (mut size_bytes, mut other_bytes) = (0, 0);
-    let mut devices = BTreeSet::new();
-    match &backing {
-        Backing::Dir => directories(variants, room, &demands)?,
-        Backing::Guest(guest) => {
-            kernels = guests::kernels(guest, variants.iter().map(|variant| variant.level(factor::KERNEL)))?;
-            let defs = guests::mountable(plan, guest.emulator, variants, &kernels)?;
-            able::check(variants.iter(), &demands)?;
-            programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
-            other_bytes = other_size(plan, room);
-            size_bytes = image_size(plan, needed(&defs, room))?;
-            devices = layout::wanted(plan, variants, size_bytes)?;
-            programs.extend(of_journals(variants, true)?);
-            kernels.mounted = defs;
-            images(kernel, &plan.device, runs, &devices, other_bytes)?;
-        }
-        backing => {
-            let defs = mountable(kernel, plan, variants)?;
-            able::check(variants.iter().filter(|variant| !variant.is_bare_device()), &demands)?;
-            programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
-            programs.extend(["mount", "umount", "losetup"].map(String::from));
-            other_bytes = other_size(plan, room);
-            let needed = needed(&defs, room);
-            size_bytes = match backing {
-                Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
-                _ => image_size(plan, needed)?,
-            };
-            devices = layout::wanted(plan, variants, size_bytes)?;
-            programs.extend(of_journals(variants, false)?);
-            other_device(kernel, plan, other_bytes)?;
-            images(kernel, &plan.device, runs, &devices, other_bytes)?;
-        }
-    }
-    all_installed(&programs)?;
-    let programs = programs.into_iter().collect();
-    let copies = room.other_bytes > 0;
-    let images_at = match backing {
-        Backing::Loop { .. } | Backing::Guest(_) => Some(images_at(kernel, &plan.device, runs)),
-        _ => None,
-    };
-    Ok(Check {
-        size_bytes,
-        devices,
-        other_bytes,
-        copies,
-        programs,
+    let mut check = Check {
+        size_bytes: 0,
+        devices: BTreeSet::new(),
+        other_bytes: 0,
+        copies: room.other_bytes > 0,
+        programs: vec![],
         remarks,
         tasks,
-        kernels,
+        kernels: Kernels::default(),
         resumed: false,
-        backing,
-        images_at,
-    })
+        backing: plan.device.backing.clone(),
+        images_at: None,
+    };
+    if check.backing == Backing::Dir {
+        directories(variants, room, &demands)?;
+    } else {
+        let guest = matches!(check.backing, Backing::Guest(_));
+        let mut defs = match &check.backing {
+            Backing::Guest(guest) => {
+                let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
+                check.kernels = guests::kernels(guest, levels)?;
+                guests::mountable(plan, guest.emulator, variants, &check.kernels)?
+            }
+            _ => mountable(kernel, plan, variants)?,
+        };
+        defs.sort_by_key(|def| def.id);
+        defs.dedup_by_key(|def| def.id);
+        able::check(formatted(variants), &demands)?;
+        programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+        programs
+            .extend(["mount", "umount", "losetup"].iter().filter(|_| !guest).map(|name| name.to_string()));
+        check.other_bytes = other_size(plan, room);
+        let needed = needed(&defs, room);
+        check.size_bytes = match &check.backing {
+            Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
+            _ => image_size(plan, needed)?,
+        };
+        check.devices = layout::wanted(plan, variants, check.size_bytes)?;
+        programs.extend(of_journals(variants, guest)?);
+        if !guest {
+            other_device(kernel, plan, check.other_bytes)?;
+        }
+        check.kernels.mounted = defs;
+        images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
+    }
+    all_installed(&programs)?;
+    check.programs = programs.into_iter().collect();
+    if matches!(check.backing, Backing::Loop { .. } | Backing::Guest(_)) {
+        check.images_at = Some(images_at(kernel, &plan.device, runs));
+    }
+    Ok(check)
+}
+
+/// The variants with a filesystem that is made for them.
+fn formatted(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
+    variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
 /// The plan with what only a trial on this machine can decide.
@@ -190,25 +189,42 @@ pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan, Fatal> {
     Ok(plan)
 }
 
-fn claims_can_be_judged(plan: &Plan) -> Result<(), Fatal> {
-    if plan.device.backing.ranks() || plan.claims.is_empty() {
-        return Ok(());
-    }
-    Err(Fatal::Plan(
-        "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on qemu` \
-         or `--on exact`"
-            .into(),
-    ))
-}
-
-fn root_only() -> Result<(), Fatal> {
-    if rustix::process::geteuid().is_root() {
+fn root_only(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+    let needs_root = !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_));
+    if !needs_root || rustix::process::geteuid().is_root() {
         return Ok(());
     }
     Err(Fatal::Missing(
         "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
          qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
          possible"
+            .into(),
+    ))
+}
+
+fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+    if !variants.is_empty() {
+        return Ok(());
+    }
+    Err(Fatal::Missing(
+        "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
+    ))
+}
+
+fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+    if !plan.device.precondition || matches!(plan.device.backing, Backing::Erase { .. }) {
+        return Ok(());
+    }
+    Err(Fatal::Plan("precondition: requires a device of your own, --erase DEVICE".into()))
+}
+
+fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+    if plan.device.backing.ranks() || plan.claims.is_empty() {
+        return Ok(());
+    }
+    Err(Fatal::Plan(
+        "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on qemu` \
+         or `--on exact`"
             .into(),
     ))
 }
@@ -230,10 +246,8 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
     if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
         return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
     }
-    if variant.level(factor::OPTIONS) != "default"
-        || [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID]
-            .iter()
-            .any(|id| !variant.level(id).is_empty())
+    let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
+    if variant.level(factor::OPTIONS) != "default" || optional.iter().any(|id| !variant.level(id).is_empty())
     {
         return Err(Fatal::Plan(format!(
             "variant {}: the bare device takes no options of mkfs or mount, no journal and no raid",
@@ -255,50 +269,36 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
 /// The definitions of all variants' filesystems, each of which this machine can make and mount.
 fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>, Fatal> {
     let found = survey(kernel)?;
-    let mut defs: Vec<&'static FsDef> = Vec::new();
-    let formatted = variants.iter().filter(|variant| !variant.is_bare_device());
-    let asked = formatted.map(|variant| variant.level(factor::FS)).chain([plan.device.other_fs.as_str()]);
-    for id in asked {
-        let have = found.iter().find(|have| have.def.id == id);
-        let have = have.ok_or_else(|| Fatal::Plan(format!("fsarena knows no filesystem {id}")))?;
-        usable(have)?;
-        if !defs.iter().any(|def| def.id == id) {
-            defs.push(have.def);
+    let asked = formatted(variants).map(|variant| variant.level(factor::FS));
+    let usable = |id: &str| {
+        let Some(have) = found.iter().find(|have| have.def.id == id) else {
+            return Err(Fatal::Plan(format!("fsarena knows no filesystem {id}")));
+        };
+        if !have.kernel {
+            let message =
+                format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
+            return Err(Fatal::Missing(message));
         }
-    }
-    Ok(defs)
+        have.mkfs.is_some().then_some(have.def).ok_or_else(|| able::no_mkfs(have.def))
+    };
+    asked.chain([plan.device.other_fs.as_str()]).map(usable).collect()
 }
 
 /// The options of mkfs and mount can be used, and none of them reaches a second device or file.
-fn options(variants: &[Variant]) -> Result<(), Fatal> {
-    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
-        let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
-        fsarena_fs::lifecycle::options(def, variant)?;
-    }
-    Ok(())
+fn options(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+    let made = formatted(variants).filter(|_| plan.device.backing != Backing::Dir);
+    Ok(made.map(filesystem_of).try_for_each(|options| options.map(drop))?)
 }
 
 /// Programs that make journals on devices of their own, where these are files or are not.
 fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>, Fatal> {
     let mut programs = BTreeSet::new();
-    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
-        let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
-        let apart = fsarena_fs::lifecycle::options(def, variant)?.journal.and(def.journal);
+    for variant in formatted(variants) {
+        let (def, options) = filesystem_of(variant)?;
+        let apart = options.journal.and(def.journal);
         programs.extend(apart.iter().flat_map(|able| able.programs(files)).map(String::from));
     }
     Ok(programs)
-}
-
-fn usable(have: &Availability) -> Result<(), Fatal> {
-    let id = have.def.id;
-    if !have.kernel {
-        let message = format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
-        return Err(Fatal::Missing(message));
-    }
-    if have.mkfs.is_none() {
-        return Err(able::no_mkfs(have.def));
-    }
-    Ok(())
 }
 
 fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<(), Fatal> {
@@ -334,19 +334,15 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
 }
 
 fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing: Vec<&str> = programs
-        .iter()
-        .map(String::as_str)
-        .filter(|program| find_program(&path, program).is_none())
-        .collect();
-    match missing.as_slice() {
-        [] => Ok(()),
-        missing => Err(Fatal::Missing(format!(
-            "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-             sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
-             `--engine native` for loads, proxy-cache for squid",
-            missing.join(", ")
-        ))),
+    let missing: Vec<&str> =
+        programs.iter().map(String::as_str).filter(|program| self::program(program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
     }
+    Err(Fatal::Missing(format!(
+        "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
+         sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
+         `--engine native` for loads, proxy-cache for squid",
+        missing.join(", ")
+    )))
 }

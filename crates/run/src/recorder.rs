@@ -1,14 +1,49 @@
 //! The one who hears of events first: it keeps the state of the run, and hands events on.
 
-use crate::execute::Consumer;
 use crate::executor::{Failed, Fatal};
-use fsarena_core::cell::Cell;
+use crate::preflight::Check;
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Event, Outcome};
+use fsarena_core::plan::Plan;
 use fsarena_core::record::RunRecord;
 use fsarena_core::state::RunState;
-use fsarena_store::Writer;
+use fsarena_store::{RunDir, Writer};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A consumer of a run's events.
+pub trait Consumer {
+    /// Shows a progress line before the first event.
+    fn say(&mut self, _line: &str) {}
+
+    /// The run begins: all checks have passed.
+    fn begin(&mut self, _beginning: &Beginning) {}
+
+    /// Takes an event, and the state of the run after it.
+    ///
+    /// # Errors
+    /// An error ends the run.
+    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal>;
+}
+
+impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
+    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
+        self(event)
+    }
+}
+
+/// A run before its first event.
+#[derive(Debug)]
+pub struct Beginning<'a> {
+    /// The plan, with what only a trial on this machine could decide.
+    pub plan: &'a Plan,
+    /// Its variants.
+    pub variants: &'a [Variant],
+    /// What it needs.
+    pub check: &'a Check,
+    /// Where it is stored; none where nothing is.
+    pub run: Option<&'a RunDir>,
+}
 
 /// The state of a run, its store and its consumers.
 pub struct Recorder<'a, 'b> {
@@ -42,19 +77,19 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// # Errors
     /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
     /// such a run cannot be resumed.
-    pub fn tell(&mut self, event: &Event) -> Result<(), Fatal> {
+    pub fn tell(&mut self, event: Event) -> Result<(), Fatal> {
         if let Some(writer) = &mut self.writer {
-            writer.apply(event)?;
+            writer.apply(&event)?;
         }
         let state = &mut self.state;
-        state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), event);
-        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(event, state))?;
+        state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), &event);
+        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(&event, state))?;
         match (event, &state.cell) {
             (Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. }, Some(cell))
                 if self.writer.is_none() =>
             {
                 let variant = cell.cell.variant.name.clone();
-                Err(Fatal::Cell { variant, failed: Failed::new(*cause, why) })
+                Err(Fatal::Cell { variant, failed: Failed { why, cause } })
             }
             _ => Ok(()),
         }

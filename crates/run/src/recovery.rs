@@ -5,6 +5,8 @@
 
 use crate::bench::{Bench, lifecycle};
 use crate::executor::{Failed, Fatal, Log};
+use crate::layout::filesystem_of;
+use crate::preflight::program as installed;
 use crate::protocol::Request;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
@@ -15,10 +17,8 @@ use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Found;
-use fsarena_fs::available::find_program;
 use fsarena_fs::def::CheckDef;
 use fsarena_fs::filesystems;
-use fsarena_fs::lifecycle::options;
 use fsarena_sys::argv::{Argv, Error};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeSet;
@@ -46,8 +46,7 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>, Fata
         )));
     }
     for variant in variants {
-        let def = filesystems::find(variant.level(factor::FS))?;
-        let own = options(def, variant)?;
+        let (def, own) = filesystem_of(variant)?;
         if own.raid.is_some() || own.journal.is_some() || !variant.level(factor::FAULTS).is_empty() {
             let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
             return Err(Fatal::Plan(format!("variant {}: {name} cuts the power: {why}", variant.name)));
@@ -74,11 +73,9 @@ fn cuts(plan: &Plan, asked: &WorkloadPlan) -> bool {
 /// Where one cannot be found or copied.
 pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<(), Fatal> {
     let dir = other.join(PROGRAMS);
-    let path = std::env::var_os("PATH").unwrap_or_default();
     for program in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let found =
-            find_program(&path, program).ok_or_else(|| Fatal::Missing(format!("{program} is missing")))?;
+        let found = installed(program).ok_or_else(|| Fatal::Missing(format!("{program} is missing")))?;
         let said = Argv::new("ldd").arg(&found).expect(log).map_err(fsarena_sys::Error::from)?.stdout;
         copy(&found, &dir.join(program))?;
         for library in libraries(&said) {

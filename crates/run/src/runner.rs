@@ -47,7 +47,7 @@ pub fn run(
     }
     let already_done = recorder.state.record.cells.len() as u32;
     let mut runner = Runner { plan, variants, resumed: already_done > 0, executor, recorder };
-    runner.tell(Event::RunStarted {
+    runner.recorder.tell(Event::RunStarted {
         rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
         tasks_per_cell,
@@ -56,9 +56,9 @@ pub fn run(
     })?;
     let (end, why) = runner.rounds()?;
     for note in runner.executor.remarks() {
-        runner.tell(Event::Note(note))?;
+        runner.recorder.tell(Event::Note(note))?;
     }
-    runner.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
+    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
     Ok((end, why))
 }
 
@@ -77,10 +77,6 @@ struct Runner<'a, 'b, 'c> {
 }
 
 impl Runner<'_, '_, '_> {
-    fn tell(&mut self, event: Event) -> Result<(), Fatal> {
-        self.recorder.tell(&event)
-    }
-
     fn state(&self) -> &RunState {
         &self.recorder.state
     }
@@ -158,12 +154,12 @@ impl Runner<'_, '_, '_> {
         let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
             let standing = deciding::standing(record);
-            self.tell(Event::Claims { standing })?;
+            self.recorder.tell(Event::Claims { standing })?;
         }
         if let Some(text) = forecast {
             let note = format!("from a pilot of {PILOT} rounds: {text}");
-            self.tell(Event::Forecast { text })?;
-            self.tell(Event::Note(Note::new(NoteKind::Remark, note)))?;
+            self.recorder.tell(Event::Forecast { text })?;
+            self.recorder.tell(Event::Note(Note::new(NoteKind::Remark, note)))?;
         }
         Ok(())
     }
@@ -176,7 +172,7 @@ impl Runner<'_, '_, '_> {
         }
         let mut order: Vec<String> = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         order.dedup();
-        self.tell(Event::RoundStarted { round, order })?;
+        self.recorder.tell(Event::RoundStarted { round, order })?;
         for cell in cells {
             if self.is_over(&cell) {
                 continue;
@@ -185,7 +181,7 @@ impl Runner<'_, '_, '_> {
                 return Ok(false);
             }
         }
-        self.tell(Event::RoundFinished { round })?;
+        self.recorder.tell(Event::RoundFinished { round })?;
         Ok(true)
     }
 
@@ -200,19 +196,21 @@ impl Runner<'_, '_, '_> {
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
             let text =
                 format!("its guest died in round {}, and fsarena ran the cell again: {why}", cell.round + 1);
-            self.tell(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
+            self.recorder.tell(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;
         }
         if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_of(&cell)) {
             why.push_str(&format!("; its output is in {}", path.display()));
         }
-        self.tell(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
+        self.recorder.tell(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
         match outcome {
             Outcome::Done => Ok(true),
             Outcome::Interrupted => Ok(false),
             Outcome::Failed { why, .. } => {
                 let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
-                self.tell(Event::Note(Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name)))?;
+                self.recorder.tell(Event::Note(
+                    Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name),
+                ))?;
                 Ok(true)
             }
         }
@@ -221,7 +219,7 @@ impl Runner<'_, '_, '_> {
     /// Begins a cell and runs it to its outcome. Whatever an earlier attempt measured is forgotten.
     fn attempt(&mut self, cell: &Cell) -> Result<Outcome, Fatal> {
         let id = cell.id();
-        self.tell(Event::CellStarted { cell: cell.clone() })?;
+        self.recorder.tell(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;
         let recorder = &mut *self.recorder;
         let mut emit = |mut what: CellEvent| {
@@ -234,7 +232,7 @@ impl Runner<'_, '_, '_> {
             let repeats = matches!(&what, CellEvent::Note(note)
                 if note.kind != NoteKind::IdleTimeout && recorder.state.notes().any(|known| known == note));
             if broken.is_none() && !repeats {
-                broken = recorder.tell(&Event::Cell { cell: id.clone(), what }).err();
+                broken = recorder.tell(Event::Cell { cell: id.clone(), what }).err();
             }
         };
         let outcome = self.executor.run(cell, &mut emit)?;

@@ -1,21 +1,21 @@
 //! The source disk: a second device, made once a run, that tasks copy from and to.
 
+use crate::context::RunContext;
 use crate::executor::{Fatal, Tell, logged};
-use crate::preflight::Check;
+use crate::layout::filesystem_of;
+use crate::preflight::named;
 use crate::work;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
-use fsarena_core::plan::{OtherDevice, Plan};
-use fsarena_fs::Error;
-use fsarena_fs::lifecycle;
-use fsarena_fs::safety::{ScratchDevice, WrittenLog};
-use fsarena_sys::kernel::Kernel;
+use fsarena_core::plan::DevicePlan;
+use fsarena_fs::def::FsDef;
+use fsarena_fs::lifecycle::{self, VariantOptions};
+use fsarena_fs::safety::ScratchDevice;
 use fsarena_sys::loopdev::LoopOptions;
-use fsarena_sys::mount::Mounted;
-use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{image, loopdev, mount};
-use std::path::{Path, PathBuf};
+use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::{image, loopdev};
+use std::path::Path;
 
 /// A mounted second device with the inputs that all cells share.
 pub struct SourceDisk {
@@ -24,22 +24,18 @@ pub struct SourceDisk {
     device: ScratchDevice,
 }
 
-/// The device that the user named to be the source disk, which passes the guard.
+/// How the loop devices of a plan are attached.
+pub fn loop_options(device: &DevicePlan) -> LoopOptions {
+    LoopOptions { direct_io: device.direct_io, discard: device.discard }
+}
+
+/// The filesystem of a plan's source disk, and its options.
 ///
 /// # Errors
-/// Where the guard refuses it.
-pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice, Fatal> {
-    let written = WrittenLog::open(&undo::state_dir());
-    let found = ScratchDevice::from_erase(kernel, &other.path, other.signature.as_deref(), &written);
-    Ok(found.map_err(|error| match error {
-        // The guard names the flags of the devices under test.
-        Error::Refused { what, why, fix } => {
-            let fix =
-                fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
-            Error::Refused { what, why, fix }
-        }
-        error => error,
-    })?)
+/// An unknown filesystem.
+pub fn filesystem(device: &DevicePlan) -> Result<(&'static FsDef, VariantOptions), fsarena_fs::Error> {
+    let levels = [(factor::FS.to_string(), device.other_fs.clone())].into();
+    filesystem_of(&Variant { name: "source disk".into(), levels })
 }
 
 impl SourceDisk {
@@ -47,36 +43,24 @@ impl SourceDisk {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn make(
-        kernel: &Kernel,
-        plan: &Plan,
-        check: &Check,
-        journal: &Journal,
-        images: &Path,
-        target: &Path,
-        tell: Tell,
-    ) -> Result<SourceDisk, Fatal> {
-        let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
+    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: Tell) -> Result<SourceDisk, Fatal> {
+        let RunContext { kernel, plan, check, journal, .. } = run;
         let device = match &plan.device.other_device {
             Some(other) => named(kernel, other)?,
             None => {
                 let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
-                let options = LoopOptions { direct_io: plan.device.direct_io, discard: plan.device.discard };
+                let options = loop_options(&plan.device);
                 let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
                 ScratchDevice::from_loop(device, image)?
             }
         };
-        let variant = Variant {
-            name: "source disk".into(),
-            levels: [(factor::FS.to_string(), def.id.to_string())].into(),
-        };
-        let options = lifecycle::options(def, &variant)?;
+        let (def, options) = filesystem(&plan.device)?;
         logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
         let mounted = logged(tell, |log| {
             mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
         })??;
         let other = SourceDisk { mounted, device };
-        work::inputs(plan, &other.root())?;
+        work::inputs(plan, other.root())?;
         Ok(other)
     }
 
@@ -93,8 +77,8 @@ impl SourceDisk {
     }
 
     /// Its mount point.
-    pub fn root(&self) -> PathBuf {
-        self.mounted.target().to_path_buf()
+    pub fn root(&self) -> &Path {
+        self.mounted.target()
     }
 
     /// Unmounts it, detaches it and removes its image.

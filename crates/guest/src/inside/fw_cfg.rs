@@ -4,8 +4,6 @@
 use std::io::{Error, Result};
 use std::marker::PhantomData;
 
-/// The name of the config file.
-pub const CONFIG_FILE: &str = "opt/fsarena/config";
 const SELECTOR: u16 = 0x510;
 const DATA: u16 = 0x511;
 /// The selector of the directory of files.

@@ -1,9 +1,8 @@
 //! A guest that boots before it has a config or disks. It boots as far as it can, reports that, and waits; QEMU saves
 //! the whole machine at that point. Each guest that resumes from the saved state then reads its own config and disks.
 
-use super::fw_cfg::{CONFIG_FILE, Ports};
-use crate::config::{GuestConfig, Stack};
-use crate::snapshot::{GOING_ON, NOT_READY, READY};
+use super::fw_cfg::Ports;
+use crate::config::{CONFIG_FILE, GOING_ON, GuestConfig, NOT_READY, READY, Stack};
 use std::io::{Error, Result, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

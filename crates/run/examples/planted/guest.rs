@@ -10,9 +10,11 @@ use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
+use fsarena_run::context::RunContext;
 use fsarena_run::executor::Executor;
 use fsarena_run::guest::Guests;
 use fsarena_run::preflight;
+use fsarena_run::protocol::{Agents, Role};
 use fsarena_stats::verdict::{Verdict, judge};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
@@ -42,10 +44,17 @@ impl Crew {
     pub fn start(work: &Work, name: &str, desk: Desk) -> Result<Crew, Failed> {
         let guest = GuestPlan::of(Emulator::Exact);
         let plan = plan(work, guest.clone())?;
-        let check = preflight::check(&Kernel::host(), &plan, &matrix::expand(&plan), desk.dir, 1)?;
-        let guests =
-            Guests::start(&plan, &guest, &check, desk.journal, &desk.dir.join(name), None, &mut |_| Ok(()))?;
-        Ok(Crew { plan, guests })
+        let kernel = Kernel::host();
+        let check = preflight::check(&kernel, &plan, &matrix::expand(&plan), desk.dir, 1)?;
+        let run = RunContext {
+            kernel,
+            plan: plan.clone(),
+            check,
+            journal: desk.journal.clone(),
+            dir: desk.dir.join(name),
+            agents: Agents { profiling: None, role: Role::Alone },
+        };
+        Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
     }
 
     /// The counts of one round of a variant.

@@ -2,8 +2,8 @@
 
 use super::axis::{Asked, Axis, nothing};
 use crate::executor::Fatal;
+use crate::layout::filesystem_of;
 use fsarena_core::factor::{self, FactorDef, journal};
-use fsarena_fs::{filesystems, lifecycle};
 
 /// The axis.
 pub const AXIS: Axis = Axis {
@@ -20,11 +20,9 @@ pub const AXIS: Axis = Axis {
 };
 
 fn check(asked: &Asked) -> Result<(), Fatal> {
-    let fs = asked.variant.level(factor::FS);
-    if asked.variant.level(factor::JOURNAL).is_empty() || fs == factor::RAW {
+    if asked.variant.level(factor::JOURNAL).is_empty() || asked.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     // Whether the filesystem can have it, and of this size.
-    lifecycle::options(filesystems::find(fs)?, asked.variant)?;
-    Ok(())
+    Ok(filesystem_of(asked.variant).map(drop)?)
 }

@@ -2,9 +2,9 @@
 
 use super::axis::{Asked, Axis, lacking, nothing, wrong};
 use crate::executor::Fatal;
+use crate::layout::filesystem_of;
 use fsarena_core::factor::{self, FactorDef, raid};
 use fsarena_core::plan::Backing;
-use fsarena_fs::{filesystems, lifecycle};
 
 /// The axis.
 pub const AXIS: Axis = Axis {
@@ -25,9 +25,9 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     if asked.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());
     }
-    let def = filesystems::find(fs)?;
     // An option set may bring it too.
-    if lifecycle::options(def, asked.variant)?.raid.is_none() {
+    let (def, options) = filesystem_of(asked.variant)?;
+    if options.raid.is_none() {
         return Ok(());
     }
     if def.raid.is_none() {

@@ -6,10 +6,11 @@ use crate::executor::{Failed, Fatal};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::cache;
-use fsarena_guest::config::GuestConfig;
+use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::snapshot::{self, Draft, NO_CONFIG, NOT_READY, READY, Snapshot};
+use fsarena_guest::snapshot::{self, Draft, Snapshot};
+use fsarena_sys::Error;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::cell::Cell;
@@ -21,21 +22,11 @@ use std::time::Instant;
 /// What a kernel takes beside its initramfs before it can even complain, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-/// How a guest begins.
-pub enum Beginning {
-    /// With this machine.
-    Kept(Snapshot),
-    /// With its kernel's first instruction.
-    Boot,
-    /// Not at all: a signal came.
-    Interrupted,
-}
-
 /// The machines that guests of a run begin with.
 pub struct Booted {
     cache: PathBuf,
     /// The file with the config of the next guest.
-    config: PathBuf,
+    pub config: PathBuf,
     /// Machines whose states this run has made, or verified.
     verified: BTreeSet<PathBuf>,
     /// Machines that are not tried again in this run.
@@ -60,17 +51,13 @@ impl Booted {
         Booted { cache, config: dir.join("config"), verified, given_up, notes }
     }
 
-    /// Where a guest finds its config.
-    pub fn config(&self) -> PathBuf {
-        self.config.clone()
-    }
-
     /// What a reader should know.
     pub fn notes(&self) -> impl Iterator<Item = Note> + use<'_> {
         self.notes.values().cloned()
     }
 
-    /// What a guest of this shape begins with. The first of its kind boots now, for as long as that takes.
+    /// The machine that a guest of this shape begins with; none where it boots by itself, or a signal came. The first of
+    /// its kind boots now, for as long as that takes.
     ///
     /// # Errors
     /// Where its files cannot be written, or the emulator cannot be started.
@@ -80,39 +67,35 @@ impl Booted {
         config: &GuestConfig,
         asked: Asked,
         packer: &mut Packer,
-        (journal, plan): (&Journal, &GuestPlan),
-    ) -> Result<Beginning, Fatal> {
+        running: (&Journal, &GuestPlan),
+    ) -> Result<Option<Snapshot>, Fatal> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
-            return Ok(self.give_up(&self.cache.clone(), machine, &why));
+            self.give_up(&self.cache.clone(), machine, &why);
+            return Ok(None);
         };
         if self.given_up.contains(&place) {
-            return Ok(Beginning::Boot);
+            return Ok(None);
         }
         if let Some(found) = self.whole(&place) {
-            self.note(
-                &place,
-                machine,
-                "guests with it begin with a machine that an earlier run has booted and kept",
-            );
-            return Ok(Beginning::Kept(found));
+            let text = "guests with it begin with a machine that an earlier run has booted and kept";
+            self.note(&place, machine, text);
+            return Ok(Some(found));
         }
-        std::fs::write(&self.config, NO_CONFIG).map_err(fsarena_sys::Error::io("writing", &self.config))?;
+        std::fs::write(&self.config, NO_CONFIG).map_err(Error::io("writing", &self.config))?;
         let (mut initramfs, modules) = packer.for_any(asked)?;
         // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
-        if (machine.memory_mib << 20) < 3 * file_size(initramfs.path()) + LEAST_MEMORY {
-            return Ok(self.give_up(
-                &place,
-                machine,
-                "it has too little memory for all modules (--guest-memory)",
-            ));
+        if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + LEAST_MEMORY {
+            let why = "it has too little memory for all modules (--guest-memory)";
+            self.give_up(&place, machine, why);
+            return Ok(None);
         }
         let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
         initramfs.hand_over(&first)?;
-        let machine = Machine { initramfs: Some(initramfs.path()), ..machine.clone() };
-        let made = self.make(&machine, &place, journal, plan);
+        let machine = Machine { initramfs: Some(&initramfs.path), ..machine.clone() };
+        let made = self.make(&machine, &place, running);
         // It is in a directory that goes with the run.
-        let _ = std::fs::remove_file(initramfs.path());
+        let _ = std::fs::remove_file(&initramfs.path);
         made
     }
 
@@ -134,73 +117,59 @@ impl Booted {
         &mut self,
         machine: &Machine,
         place: &Path,
-        journal: &Journal,
-        plan: &GuestPlan,
-    ) -> Result<Beginning, Fatal> {
+        (journal, plan): (&Journal, &GuestPlan),
+    ) -> Result<Option<Snapshot>, Fatal> {
         let begun = Instant::now();
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
             Err(error) => {
-                return Ok(self.give_up(place, machine, &format!("{}: {error}", self.cache.display())));
+                self.give_up(place, machine, &format!("{}: {error}", self.cache.display()));
+                return Ok(None);
             }
         };
         // A half-written state never stays, however this ends.
-        let unfinished = MadeDir::adopt_tree(journal, draft.dir())?;
-        let launch = Launch {
-            argv: machine.argv().into_iter().chain(Draft::words()).collect(),
-            console: machine.console(),
-            events: machine.events_file(),
-            user_mode: false,
-            stdin,
-        };
+        let unfinished = MadeDir::adopt_tree(journal, &draft.dir)?;
+        let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut draft = Some(draft);
+        let failed = |why: String| Failed::new(Cause::Work, why);
         let heard = attend(journal, launch, plan, &Cell::new(None), &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
-                return Err(Failed::new(Cause::Work, why));
+                return Err(failed(why.into()));
             }
-            match draft.take().filter(|_| line == READY) {
-                Some(draft) => {
-                    let place = draft.dir().display().to_string();
-                    let kept = draft.keep(&machine.console());
-                    kept.map(Some).map_err(|error| Failed::new(Cause::Work, format!("{place}: {error}")))
-                }
-                None => {
-                    let why = format!("the guest said {line:?} instead of being ready");
-                    Err(Failed::new(Cause::Work, why))
-                }
-            }
+            let Some(draft) = draft.take().filter(|_| line == READY) else {
+                return Err(failed(format!("the guest said {line:?} instead of being ready")));
+            };
+            let place = draft.dir.display().to_string();
+            draft.keep(&machine.console()).map(Some).map_err(|error| failed(format!("{place}: {error}")))
         });
         unfinished.remove()?;
-        Ok(match heard? {
+        match heard? {
             Ok((kept, _)) => {
                 let took = begun.elapsed().as_secs_f64();
                 let text =
                     format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
                 self.note(place, machine, &text);
                 self.verified.insert(place.into());
-                Beginning::Kept(kept)
+                return Ok(Some(kept));
             }
             Err(Outcome::Failed { why, .. }) => self.give_up(place, machine, &why),
-            Err(_) => Beginning::Interrupted,
-        })
+            Err(_) => {}
+        }
+        Ok(None)
     }
 
     /// Makes no more use of a machine that a guest could not begin with.
     pub fn failed(&mut self, snapshot: Snapshot, machine: &Machine, why: &str) {
-        self.give_up(snapshot.dir(), machine, why);
+        self.give_up(&snapshot.dir, machine, why);
         snapshot.discard();
     }
 
-    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Beginning {
+    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) {
         self.given_up.insert(place.into());
         let why = why.split(CONSOLE).next().unwrap_or_default();
-        self.note(
-            place,
-            machine,
-            &format!("each guest with it boots by itself, because no machine could be kept: {why}"),
-        );
-        Beginning::Boot
+        let text = format!("each guest with it boots by itself, because no machine could be kept: {why}");
+        self.note(place, machine, &text);
     }
 
     /// Notes it once per machine; the last note counts, except that the machine was used again.
@@ -224,9 +193,7 @@ pub fn file_size(path: &Path) -> u64 {
 /// state of a kept machine, or who asks QEMU for it.
 pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<(), Fatal> {
     let path = dir.join(name);
-    let mut argv = Argv::new(&launch.argv[0]);
-    argv = argv.args(&launch.argv[1..]);
-    let text =
-        serde_json::to_string_pretty(&argv.words()).map_err(|error| Fatal::Agent(error.to_string()))?;
-    Ok(std::fs::write(&path, text + "\n").map_err(fsarena_sys::Error::io("writing", &path))?)
+    let words = Argv::new(&launch.argv[0]).args(&launch.argv[1..]).words();
+    let text = serde_json::to_string_pretty(&words).map_err(|error| Fatal::Agent(error.to_string()))?;
+    Ok(std::fs::write(&path, text + "\n").map_err(Error::io("writing", &path))?)
 }

@@ -1,16 +1,17 @@
 //! How a guest of a cell is started: from a machine that has booted, or from the first instruction of its kernel.
 
-use super::booted::{Beginning, Booted, LEAST_MEMORY, file_size, keep_command_line};
+use super::booted::{Booted, LEAST_MEMORY, file_size, keep_command_line};
 use super::hearing::{self, End};
 use super::packed::{Asked, Packer};
 use crate::executor::{Emit, Failed, Fatal};
 use bytesize::ByteSize;
-use fsarena_core::event::{Cause, CellEvent, Outcome};
-use fsarena_core::plan::{Emulator, GuestPlan};
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_core::plan::GuestPlan;
 use fsarena_guest::config::GuestConfig;
 use fsarena_guest::counter::{COUNTS, Counter};
 use fsarena_guest::emulator::Machine;
 use fsarena_guest::launch::Launch;
+use fsarena_sys::cancel;
 use fsarena_sys::undo::Journal;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
@@ -46,23 +47,21 @@ impl Starting<'_> {
     /// Where the emulator cannot be started, or its files cannot be written.
     pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
         let initramfs = self.packer.initramfs(cell.asked)?;
-        let (memory, size) = (self.guest.memory.as_u64(), file_size(initramfs.path()));
+        let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs.path));
         if memory < size + LEAST_MEMORY {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
             let why =
                 format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
-            return Ok(End::failed(Failed::new(Cause::Missing, why)));
+            return Ok(End::unstarted(Failed::missing(why).into()));
         }
         initramfs.hand_over(cell.config)?;
-        let machine = Machine { initramfs: Some(initramfs.path()), ..cell.machine.clone() };
+        let path = initramfs.path.clone();
+        let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
         let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
-        let launch = Launch {
-            argv: machine.argv().into_iter().chain(counting).collect(),
-            console: machine.console(),
-            events: machine.events_file(),
-            user_mode: machine.emulator == Emulator::Uml,
-            stdin: Stdio::null(),
-        };
+        self.hear(&machine, machine.launch(counting, Stdio::null()), emit)
+    }
+
+    fn hear(&self, machine: &Machine, launch: Launch, emit: Emit) -> Result<End, Fatal> {
         keep_command_line(machine.dir, "command.json", &launch)?;
         hearing::hear(self.journal, launch, self.guest, self.cut, emit)
     }
@@ -72,40 +71,32 @@ impl Starting<'_> {
     /// # Errors
     /// As above.
     pub fn with(&mut self, booted: &mut Booted, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
-        let path = booted.config();
+        let path = booted.config.clone();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
         let running = (self.journal, self.guest);
         let unrecorded = Machine { record: None, ..machine.clone() };
-        let beginning = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, running)?;
+        let kept = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, running)?;
         emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
-        let snapshot = match beginning {
-            Beginning::Kept(snapshot) => snapshot,
-            Beginning::Boot => return self.anew(cell, emit),
-            Beginning::Interrupted => {
-                return Ok(End { outcome: Outcome::Interrupted, boot: None, spoke: false });
-            }
+        let Some(snapshot) = kept else {
+            return match cancel::requested() {
+                Some(_) => Ok(End::unstarted(Outcome::Interrupted)),
+                None => self.anew(cell, emit),
+            };
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let config = GuestConfig { now, ..cell.config.clone() };
         let text = serde_json::to_vec(&config).map_err(|error| Fatal::Agent(error.to_string()))?;
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
-        let launch = match snapshot.launch(&machine) {
-            Ok(launch) => launch,
-            Err(error) => {
-                booted.failed(snapshot, &machine, &error.to_string());
-                return self.anew(cell, emit);
-            }
+        let why = match snapshot.launch(&machine) {
+            Ok(launch) => match self.hear(&machine, launch, emit)? {
+                // If the kept machine does not resume, the cell is not to blame: it gets a second chance by booting.
+                End { outcome: Outcome::Failed { why, .. }, spoke: false, .. } => why,
+                end => return Ok(end),
+            },
+            Err(error) => error.to_string(),
         };
-        keep_command_line(machine.dir, "command.json", &launch)?;
-        let end = hearing::hear(self.journal, launch, self.guest, self.cut, emit)?;
-        match &end.outcome {
-            // If the kept machine does not resume, the cell is not to blame: it gets a second chance by booting.
-            Outcome::Failed { why, .. } if !end.spoke => {
-                booted.failed(snapshot, &machine, why);
-                self.anew(cell, emit)
-            }
-            _ => Ok(end),
-        }
+        booted.failed(snapshot, &machine, &why);
+        self.anew(cell, emit)
     }
 }

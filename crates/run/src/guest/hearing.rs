@@ -5,9 +5,9 @@ use crate::executor::{Emit, Failed, Fatal};
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
+use fsarena_guest::config::GOING_ON;
 use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
-use fsarena_guest::snapshot::GOING_ON;
 use fsarena_load::workload::Cut;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::said::shown;
@@ -42,8 +42,8 @@ pub struct End {
 
 impl End {
     /// A guest that is not even started.
-    pub fn failed(failed: Failed) -> End {
-        End { outcome: failed.into(), boot: None, spoke: false }
+    pub fn unstarted(outcome: Outcome) -> End {
+        End { outcome, boot: None, spoke: false }
     }
 }
 
@@ -67,14 +67,15 @@ pub fn hear(
         if line == GOING_ON {
             return Ok(None);
         }
-        let why = |why: String| Failed::new(Cause::Internal, format!("the guest {why}"));
+        let why = |why: String| Failed::internal(format!("the guest {why}"));
         match Line::read(line).map_err(why)? {
             Line::Event(event) => {
-                if boot.is_none() && matches!(&event, CellEvent::Phase { name } if name == FIRST) {
-                    boot = Some(begun.elapsed());
-                }
-                if matches!(&event, CellEvent::Phase { name } if name == Cut::WORK) {
-                    due.set(cut.map(|after| Instant::now() + after));
+                match &event {
+                    CellEvent::Phase { name } if name == FIRST => drop(boot.get_or_insert(begun.elapsed())),
+                    CellEvent::Phase { name } if name == Cut::WORK => {
+                        due.set(cut.map(|after| Instant::now() + after));
+                    }
+                    _ => {}
                 }
                 emit(event);
                 Ok(None)
@@ -119,11 +120,8 @@ pub fn attend<T>(
     group.undo()?;
     Ok(match heard {
         Ok(got) => Ok((got, words)),
-        Err(Lost::Interrupted) => Err(Outcome::Interrupted),
-        Err(Lost::Cut) => Err(Outcome::Done),
-        Err(Lost::Failed(Failed { why, cause })) => {
-            Err(Outcome::Failed { why: told(why, status, &words), cause })
-        }
+        Err(Outcome::Failed { why, cause }) => Err(Outcome::Failed { why: told(why, status, &words), cause }),
+        Err(outcome) => Err(outcome),
     })
 }
 
@@ -134,33 +132,28 @@ fn told(why: String, status: Option<ExitStatus>, words: &LastWords) -> String {
     format!("{why}{meaning}{status}{CONSOLE}{}", shown(&words.lines))
 }
 
-/// Why a guest was not heard to its end.
-enum Lost {
-    Interrupted,
-    Cut,
-    Failed(Failed),
-}
-
+/// Hears a guest until something comes of a line; or the outcome of one that ended, fell silent, was interrupted, or whose
+/// power was cut.
 fn listen<T>(
     guest: &mut Guest,
     plan: &GuestPlan,
     due: &Cell<Option<Instant>>,
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
-) -> Result<T, Lost> {
+) -> Result<T, Outcome> {
     let patience = Duration::from_secs_f64(plan.patience_s);
     let begun = Instant::now();
     let mut heard: Option<Instant> = None;
     loop {
         if cancel::requested().is_some() {
-            return Err(Lost::Interrupted);
+            return Err(Outcome::Interrupted);
         }
         if due.get().is_some_and(|due| Instant::now() >= due) {
-            return Err(Lost::Cut);
+            return Err(Outcome::Done);
         }
         match guest.listen(LISTEN) {
             Heard::Line(line) => {
                 heard = Some(Instant::now());
-                if let Some(got) = take(&line).map_err(Lost::Failed)? {
+                if let Some(got) = take(&line)? {
                     return Ok(got);
                 }
             }
@@ -173,12 +166,12 @@ fn listen<T>(
                         "the guest has said nothing for {:.0} s {since} and was ended (--guest-timeout)",
                         silent.as_secs_f64()
                     );
-                    return Err(Lost::Failed(Failed::new(Cause::Work, why)));
+                    return Err(Failed::new(Cause::Work, why).into());
                 }
             }
             Heard::End => {
                 let why = "the guest ended before its work did";
-                return Err(Lost::Failed(Failed::new(Cause::Died, why)));
+                return Err(Failed::new(Cause::Died, why).into());
             }
         }
     }

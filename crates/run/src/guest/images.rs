@@ -3,10 +3,8 @@
 use crate::executor::{Fatal, Tell, logged, remove};
 use crate::layout::{Layout, Role, Wanted};
 use crate::preflight::Check;
-use crate::recovery;
 use crate::work::inputs;
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
+use crate::{recovery, source_disk};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle;
 use fsarena_fs::safety::ScratchDevice;
@@ -20,11 +18,15 @@ use std::path::{Path, PathBuf};
 /// All images of a run.
 pub struct Images {
     // Dropped in this order: the images and the files of guests, then their directory.
-    whole: ScratchDevice,
+    /// The image that mkfs formats, whatever carries it then.
+    pub whole: ScratchDevice,
     further: BTreeMap<Wanted, ScratchDevice>,
-    other: ScratchDevice,
-    guests: MadeDir,
-    dir: MadeDir,
+    /// The image of the source disk.
+    pub other: ScratchDevice,
+    /// A directory for what guests boot with, which goes with all in it.
+    pub guests: MadeDir,
+    /// Where they are.
+    pub dir: MadeDir,
 }
 
 impl Images {
@@ -56,29 +58,9 @@ impl Images {
         Ok(Images { dir, guests, whole, further, other })
     }
 
-    /// Where they are.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// A directory for what guests boot with, which goes with all in it.
-    pub fn guests(&self) -> &Path {
-        self.guests.path()
-    }
-
-    /// The image that mkfs formats, whatever carries it then.
-    pub fn whole(&self) -> &ScratchDevice {
-        &self.whole
-    }
-
     /// The image of a variant's journal, where that lies apart.
     pub fn journal(&self, layout: &Layout) -> Option<&ScratchDevice> {
         self.further.get(layout.journal.as_ref()?)
-    }
-
-    /// The image of the source disk.
-    pub fn other(&self) -> &Path {
-        self.other.path()
     }
 
     /// Makes all that a variant lies on as it was when it was new.
@@ -102,9 +84,8 @@ impl Images {
         array: Option<Array>,
     ) -> Result<Vec<PathBuf>, fsarena_guest::Error> {
         let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
-        let paths =
-            layout.members.iter().filter_map(|wanted| self.further.get(wanted)).map(ScratchDevice::path);
-        let paths: Vec<&Path> = paths.collect();
+        let members = layout.members.iter().filter_map(|wanted| self.further.get(wanted));
+        let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
         stripes::spread(image, &paths, array)?;
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }
@@ -126,10 +107,7 @@ impl Images {
 fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
     inputs(plan, dir)?;
     logged(tell, |log| recovery::pack(plan, dir, log))??;
-    let def = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
-    let variant =
-        Variant { name: "source disk".into(), levels: [(factor::FS.to_string(), def.id.to_string())].into() };
-    let mut options = lifecycle::options(def, &variant)?;
+    let (def, mut options) = source_disk::filesystem(&plan.device)?;
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);

@@ -8,7 +8,7 @@ use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_guest::exact;
 use fsarena_guest::modules::{Module, Modules};
 use fsarena_guest::packing::Initramfs;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules of virtual hardware that nothing else asks for.
@@ -97,18 +97,13 @@ impl Packer {
             self.closure(asked.modules, here.flat_map(|def| guests::of_filesystem(asked.modules, def)))?;
         let names = first.iter().map(|module| module.name.clone()).collect();
         let mut all = first;
-        let mut add = |modules: &[Module]| {
-            for module in modules {
-                if !all.iter().any(|known| known.name == module.name) {
-                    all.push(module.clone());
-                }
-            }
-        };
         for name in usual(asked.modules) {
             // A module without its dependency is useless, and no cell has asked for it yet.
-            add(&self.closure(asked.modules, [name].into_iter()).unwrap_or_default());
+            all.extend(self.closure(asked.modules, [name].into_iter()).unwrap_or_default());
         }
-        add(self.modules(asked)?);
+        all.extend_from_slice(self.modules(asked)?);
+        let mut seen = BTreeSet::new();
+        all.retain(|module| seen.insert(module.name.clone()));
         Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &all)?, names))
     }
 

@@ -29,18 +29,12 @@ pub fn make(
 /// A filesystem as mkfs left it.
 #[derive(Debug)]
 pub struct Made {
-    device: ScratchDevice,
+    /// Its image.
+    pub device: ScratchDevice,
     /// The command that made it, and its features as its own tool names them.
     pub said: String,
     /// Its features alone.
     pub features: String,
-}
-
-impl Made {
-    /// Its image.
-    pub fn path(&self) -> &Path {
-        self.device.path()
-    }
 }
 
 /// Every filesystem that was made, by its name and the arguments of its mkfs.

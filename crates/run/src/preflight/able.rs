@@ -3,13 +3,13 @@
 use crate::executor::Fatal;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
-use fsarena_fs::available::to_install;
+use fsarena_fs::available::{find_program, to_install};
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems;
 use fsarena_load::demands::{Demands, name_bytes};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Refuses a variant whose filesystem cannot do the work.
 ///
@@ -27,6 +27,11 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
         }
     }
     Ok(())
+}
+
+/// Where a program is; none where it is not installed.
+pub fn program(name: &str) -> Option<PathBuf> {
+    find_program(&std::env::var_os("PATH").unwrap_or_default(), name)
 }
 
 /// That a filesystem cannot be made here, and what to install.
@@ -84,7 +89,6 @@ pub fn check_directory(path: &Path, demands: &Demands) -> Result<(), Fatal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     fn why(fs: &str, demands: &Demands) -> String {
         cannot(filesystems::find(fs).unwrap(), demands).unwrap_or_default()

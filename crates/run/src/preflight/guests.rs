@@ -1,20 +1,18 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
-use super::able;
+use super::able::{self, program};
 use crate::executor::Fatal;
-use crate::layout::Layout;
+use crate::layout::{Layout, filesystem_of};
 use crate::work;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, faults};
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::Settings;
-use fsarena_fs::available::find_program;
 use fsarena_fs::charsets;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::filesystems::FILESYSTEMS;
-use fsarena_fs::lifecycle;
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
@@ -29,14 +27,14 @@ const FILLABLE: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 /// The default emulator: QEMU, unless only User Mode Linux is here.
 pub fn usual() -> Emulator {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let has = |program| find_program(&path, program).is_some();
-    if !has(QEMU) && has(kernel::UML) { Emulator::Uml } else { Emulator::Qemu }
+    let only_uml = program(QEMU).is_none() && program(kernel::UML).is_some();
+    if only_uml { Emulator::Uml } else { Emulator::Qemu }
 }
 
 /// Refuses a workload that runs programs: the only program in a guest is fsarena.
-pub fn hold_programs(plan: &Plan) -> Result<(), Fatal> {
-    for asked in &plan.workloads {
+pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+    let in_guests = matches!(plan.device.backing, Backing::Guest(_));
+    for asked in plan.workloads.iter().filter(|_| in_guests) {
         let (workload, job) = work::workload(plan, asked)?;
         if !workload.programs(&job).is_empty() {
             return Err(Fatal::Missing(format!(
@@ -77,8 +75,7 @@ pub struct Kernels {
 /// An emulator that is not installed, a kernel that is not there or damaged.
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels, Fatal> {
     let places = Places::usual(guest.modules.clone());
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if guest.emulator != Emulator::Uml && find_program(&path, QEMU).is_none() {
+    if guest.emulator != Emulator::Uml && program(QEMU).is_none() {
         let message = format!(
             "{QEMU} is not installed: apt-get install qemu-system-x86, or take User Mode Linux (--on uml), or benchmark \
              the filesystem a directory is on (--on dir:PATH); `fsarena doctor` says what else is possible"
@@ -107,29 +104,22 @@ pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Not
     }
     let cache = fsarena_guest::cache::dir();
     let failed = kernels.by_level.values().find_map(|kernel| trial::kvm(kernel, &cache).err());
-    match (guest.accelerator, failed) {
-        (_, None) => {
-            guest.accelerator = Some(Accelerator::Kvm);
-            Ok(None)
-        }
-        (None, Some(why)) => {
-            guest.accelerator = Some(Accelerator::Tcg);
-            Ok(Some(Note::new(
-                NoteKind::Remark,
-                format!("instructions are translated, not run by KVM: {why}"),
-            )))
-        }
-        (Some(_), Some(why)) => {
-            Err(Fatal::Missing(format!("this run was begun with KVM, which does not work here: {why}")))
-        }
+    let Some(why) = failed else {
+        guest.accelerator = Some(Accelerator::Kvm);
+        return Ok(None);
+    };
+    if guest.accelerator.is_some() {
+        return Err(Fatal::Missing(format!("this run was begun with KVM, which does not work here: {why}")));
     }
+    guest.accelerator = Some(Accelerator::Tcg);
+    let text = format!("instructions are translated, not run by KVM: {why}");
+    Ok(Some(Note::new(NoteKind::Remark, text)))
 }
 
 /// The filesystems that can be made here and that all of these kernels have.
 pub fn available(kernels: &Kernels) -> Vec<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
-    let usable = |def: &&&FsDef| find_program(&path, def.mkfs).is_some() && all_have(def);
+    let usable = |def: &&&FsDef| program(def.mkfs).is_some() && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
@@ -151,8 +141,8 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
 }
 
-/// The definitions of all variants' filesystems and of the source disk's, each of which can be made here, and which
-/// every kernel that is to mount it has.
+/// The definitions of all variants' filesystems and of the source disk's, which can be made here, and which every kernel
+/// that is to mount them has. The same one can come several times.
 pub fn mountable(
     plan: &Plan,
     emulator: Emulator,
@@ -166,23 +156,17 @@ pub fn mountable(
             FILLABLE.join(", ")
         )));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut defs: Vec<&'static FsDef> = vec![];
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
     let others = kernels.by_level.keys().map(|level| (plan.device.other_fs.as_str(), level.as_str()));
-    for (id, level) in pairs.chain(others) {
-        let def = fsarena_fs::filesystems::find(id)?;
-        let kernel = &kernels.by_level[level];
-        if !has(kernel, def) {
-            return Err(lacks(emulator, kernel, def));
+    let usable = |(id, level): (&str, &str)| {
+        let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
+        match (has(kernel, def), program(def.mkfs)) {
+            (false, _) => Err(lacks(emulator, kernel, def)),
+            (true, None) => Err(able::no_mkfs(def)),
+            (true, Some(_)) => Ok(def),
         }
-        if find_program(&path, def.mkfs).is_none() {
-            return Err(able::no_mkfs(def));
-        }
-        if !defs.iter().any(|known| known.id == def.id) {
-            defs.push(def);
-        }
-    }
+    };
+    let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
     for variant in variants {
         if emulator == Emulator::Exact {
             nothing_around(variant)?;
@@ -208,7 +192,7 @@ fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
 
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
 fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
-    let options = lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
+    let (_, options) = filesystem_of(variant)?;
     let varied = variant
         .levels
         .iter()
@@ -225,12 +209,10 @@ fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
 
 /// Whether a guest can have what is varied around a variant's filesystem.
 fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
-    let options = lifecycle::options(fsarena_fs::filesystems::find(variant.level(factor::FS))?, variant)?;
-    let not_in_guests = [
-        (factor::DEVICE, !variant.level(factor::DEVICE).is_empty()),
-        (factor::JOURNAL, options.journal.is_some_and(|journal| journal.on.is_some())),
-    ];
-    if let Some((axis, _)) = not_in_guests.into_iter().find(|(_, asked)| *asked) {
+    let (_, options) = filesystem_of(variant)?;
+    let named = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
+    let apart = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
+    if let Some(axis) = named.or(apart) {
         return Err(Fatal::Plan(format!(
             "variant {}: the disks of a guest are image files, so `{axis}` cannot name another backing device; \
              leave it out, or take `--on loop`",
@@ -242,14 +224,14 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
     }
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
-    let further = further_modules(variant, &stack, &options.mount);
-    match further.iter().find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
+    let mut further = further_modules(variant, &stack, &options.mount).into_iter();
+    match further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
         None => Ok(()),
-        Some(module) => Err(Fatal::Missing(format!(
-            "variant {}: the guest kernel {} has no module {module}",
-            variant.name,
-            kernel.name()
-        ))),
+        Some(module) => {
+            let (variant, kernel) = (&variant.name, kernel.name());
+            let message = format!("variant {variant}: the guest kernel {kernel} has no module {module}");
+            Err(Fatal::Missing(message))
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::executor::Fatal;
 use crate::layout::{On, Wanted};
-use crate::source_disk::named;
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
-use fsarena_core::plan::{Backing, DevicePlan, Plan};
+use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
+use fsarena_fs::Error;
 use fsarena_fs::def::FsDef;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_load::workload::Room;
@@ -42,6 +42,24 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
         )));
     }
     Ok(size)
+}
+
+/// The device that the user named to be the source disk, which passes the guard.
+///
+/// # Errors
+/// Where the guard refuses it.
+pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice, Fatal> {
+    let written = WrittenLog::open(&state_dir());
+    let found = ScratchDevice::from_erase(kernel, &other.path, other.signature.as_deref(), &written);
+    Ok(found.map_err(|error| match error {
+        // The guard names the flags of the devices under test.
+        Error::Refused { what, why, fix } => {
+            let fix =
+                fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
+            Error::Refused { what, why, fix }
+        }
+        error => error,
+    })?)
 }
 
 /// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.

@@ -3,15 +3,15 @@
 
 use super::room::{RAM, images_dir};
 use crate::executor::{Fatal, Log};
-use crate::layout::{Layout, Role, Wanted};
+use crate::layout::{Layout, Role, Wanted, filesystem_of};
 use crate::scratch::Scratch;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_fs::def::FsDef;
-use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::safety::ScratchDevice;
-use fsarena_fs::{Error, filesystems, mistyped};
+use fsarena_fs::{Error, mistyped};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::undo::MadeDir;
 use fsarena_sys::{argv, cancel, image, mount};
@@ -47,8 +47,8 @@ pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: 
     };
     let scratch = Scratch::make(place, "fsarena-trial")?;
     for variant in variants {
-        let def = filesystems::find(variant.level(factor::FS))?;
-        Trial { plan, variant, def, guest, scratch: &scratch }.run(bytes, log)?;
+        let (def, options) = filesystem_of(variant)?;
+        Trial { plan, variant, def, options, guest, scratch: &scratch }.run(bytes, log)?;
     }
     scratch.clear()?;
     // While the scratch images were there, a signal was only noted.
@@ -60,6 +60,7 @@ struct Trial<'a> {
     plan: &'a Plan,
     variant: &'a Variant,
     def: &'static FsDef,
+    options: VariantOptions,
     guest: bool,
     scratch: &'a Scratch,
 }
@@ -104,8 +105,7 @@ impl Trial<'_> {
     /// Why mkfs or the kernel refuses the options, with the name that was probably meant.
     fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>, Fatal> {
         let (def, written) = (self.def, self.variant.level(factor::MKFS));
-        let options = lifecycle::options(def, self.variant)?;
-        if let Err(error) = lifecycle::format(devices.clone(), def, &options, log) {
+        if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
             // What an option set asks for is not the user's typo: that variant fails when its turn comes.
             return Ok(Some((why, mistyped::feature(def, written))).filter(|_| !written.is_empty()));
@@ -114,8 +114,8 @@ impl Trial<'_> {
             return Ok(None);
         }
         let target = MadeDir::make(&self.scratch.journal, &self.scratch.dir().join("mnt"))?;
-        let mounted =
-            lifecycle::mount(devices.clone(), &self.scratch.journal, def, &options, target.path(), log);
+        let journal = &self.scratch.journal;
+        let mounted = lifecycle::mount(devices.clone(), journal, def, &self.options, target.path(), log);
         let refusal = match mounted {
             Ok(mounted) => mounted.unmount(log).map(|()| None)?,
             Err(error) => Some(self.blame(devices.first(), reason(error)?)),
