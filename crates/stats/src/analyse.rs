@@ -6,12 +6,10 @@
 use crate::comparison::{Comparison, compare_with, median};
 use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
-use crate::simulate::parallel;
-use crate::trust::Doubt;
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::metric;
+use crate::{simulate::parallel, trust::Doubt};
 use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{cell::TaskInfo, metric};
 
 /// Everything that reports say of one metric.
 #[derive(Debug, Clone)]

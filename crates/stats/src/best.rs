@@ -1,10 +1,7 @@
 //! The level of a factor at which everything else does best.
 
 use crate::analyse::{Analysis, Error, analyse};
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
-use fsarena_core::matrix::PLAIN;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{cell::Variant, factor, matrix::PLAIN, record::RunRecord};
 
 /// The best of some variants that differ in one factor alone.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,6 @@
 //! Carry-over: whether it matters which variant ran before.
 
-use crate::analyse::composites;
-use crate::table::FIRST_LOOK;
-use crate::{grid, orders};
+use crate::{analyse::composites, grid, orders, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.

@@ -1,11 +1,9 @@
 //! All variants against each other on one quantity.
 
-use crate::letters;
 use crate::pairs::{self, Pairs};
-use crate::ratio::Ratio;
 use crate::sequential::{lies_above, lies_below};
 use crate::table::{self, FIRST_LOOK};
-use crate::walsh::Walsh;
+use crate::{letters, ratio::Ratio, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
 /// How the variants compare on one task or composite.

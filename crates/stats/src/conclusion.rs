@@ -7,9 +7,7 @@ use crate::recompute::evidence;
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
-use fsarena_core::matrix::PLAIN;
-use fsarena_core::published::Published;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{matrix::PLAIN, published::Published, record::RunRecord};
 use std::collections::BTreeSet;
 
 /// A conclusion, then and here.

@@ -1,9 +1,8 @@
 //! From the rows of a record to one value for each task, variant and round.
 
 use crate::trust::{Doubt, doubts};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::NoteKind;
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{cell::TaskInfo, event::NoteKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Values by task, variant and round.

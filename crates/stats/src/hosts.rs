@@ -5,8 +5,7 @@
 //! the largest over hosts and pairs of variants, held against its own shuffles, keeps 5% for all together (Westfall and
 //! Young 1993).
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;
 
 /// Shuffles of the hosts.

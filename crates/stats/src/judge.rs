@@ -2,16 +2,11 @@
 
 mod quantity;
 
-use crate::ebh::e_bh;
-use crate::grid;
 use crate::pairs::{Pairs, log_ratios};
-use crate::sequential::Centre;
 use crate::verdict::{self, ALPHA, Outcome, Region, Rival, Verdict};
+use crate::{ebh::e_bh, grid, sequential::Centre};
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
-use fsarena_core::event;
-use fsarena_core::names::unknown;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Direction;
+use fsarena_core::{event, names::unknown, record::RunRecord, sample::Direction};
 use quantity::Quantities;
 use std::collections::BTreeSet;
 

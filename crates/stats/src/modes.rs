@@ -7,12 +7,9 @@
 
 mod why;
 
-use crate::analyse::Analysis;
-use crate::comparison::median;
-use crate::grid::has_data;
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
-use crate::table::FIRST_LOOK;
+use crate::{analyse::Analysis, comparison::median, grid::has_data, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,6 @@
 //! A ratio with its interval.
 
-use crate::table;
-use crate::walsh::Walsh;
+use crate::{table, walsh::Walsh};
 use serde::Serialize;
 
 /// How many times as much, with the 95% interval of that.

@@ -4,9 +4,8 @@
 //! U_ij bounds ln(cost of i/cost of j) from above, at level 0.05/(K − 1) by [`table::bound`]. With b the best variant, every
 //! U_ib holds with 95%: so does the regret of every variant at once, whichever is then chosen.
 
-use crate::pairs::log_ratios;
 use crate::table::{self, FIRST_LOOK};
-use crate::walsh::Walsh;
+use crate::{pairs::log_ratios, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.

@@ -1,9 +1,6 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
-use crate::select::Multiset;
-use crate::sign;
-use crate::table;
-use crate::walsh::Walsh;
+use crate::{select::Multiset, sign, table, walsh::Walsh};
 
 /// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,8 +5,7 @@
 
 use crate::comparison::median;
 use crate::grid::{grid, left_out};
-use fsarena_core::metric::reading;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{metric::reading, record::RunRecord};
 
 /// The fewest requests of a round that lie beyond its percentile.
 const BEYOND: f64 = 10.0;

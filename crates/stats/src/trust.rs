@@ -3,11 +3,8 @@
 use crate::comparison::median;
 use crate::grid::{grid, left_out};
 use crate::tail::{self, Tail};
-use fsarena_core::cell::Variant;
-use fsarena_core::matrix::work_of;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
-use fsarena_core::record::RunRecord;
-use fsarena_core::setting::Value;
+use fsarena_core::{cell::Variant, matrix::work_of, record::RunRecord, setting::Value};
 use std::collections::BTreeMap;
 
 /// Why a figure of one task and variant may not rank.

@@ -10,8 +10,7 @@ mod region;
 pub use extreme::{Rival, judge_extreme};
 pub use region::Region;
 
-use crate::evalue::e_value;
-use crate::sequential::Centre;
+use crate::{evalue::e_value, sequential::Centre};
 use fsarena_core::claim::{Op, Pair};
 use fsarena_core::exit::ExitCode;
 

@@ -8,9 +8,8 @@ use fsarena_core::series::{Latency, Point};
 use fsarena_core::state::CellState;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
-use std::collections::HashMap;
-use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{collections::HashMap, path::Path};
 
 /// A cell that has begun and not ended.
 pub(crate) struct OpenCell {

@@ -1,16 +1,12 @@
 //! The directory of a run: making it, finding it.
 
 use crate::{Error, Result, log, schema};
-use fsarena_core::matrix;
-use fsarena_core::names::unknown;
-use fsarena_core::plan::Plan;
+use fsarena_core::{matrix, names::unknown, plan::Plan};
 use fsarena_sys::input;
 use jiff::Timestamp;
 use rusqlite::params;
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::{fs, io::Write, time::SystemTime};
 
 /// The letters of the random part of an id: no 0/o, 1/l, so that it can be read out.
 const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
@@ -38,11 +34,7 @@ impl RunDir {
     }
 
     /// The same with an end of the id that is given.
-    pub(crate) fn create_named(runs_root: &Path, plan: &Plan, version: &str, end: &str) -> Result<RunDir> {
-        RunDir::create_ending(runs_root, plan, version, || end.into())
-    }
-
-    fn create_ending(
+    pub(crate) fn create_ending(
         runs_root: &Path,
         plan: &Plan,
         version: &str,
@@ -259,13 +251,7 @@ pub(crate) fn slug(name: &str) -> String {
 }
 
 fn random_letters() -> String {
-    let mut bits: u32 = rand::random();
-    let mut letters = String::new();
-    for _ in 0..4 {
-        letters.push(LETTERS[bits as usize % LETTERS.len()] as char);
-        bits /= LETTERS.len() as u32;
-    }
-    letters
+    (0..4).map(|_| LETTERS[rand::random_range(0..LETTERS.len())] as char).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,11 @@
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::names::Unknown;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+/// What a store function gives.
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the store. The message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -18,26 +22,13 @@ pub enum Error {
         /// The runs it fits.
         known: Vec<String>,
     },
-    /// The directory or file is not a run that can be read.
+    /// The directory or file is not a run that this fsarena can read.
     #[error("{}: {what}", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The fault.
         what: String,
-    },
-    /// The file was made by a newer fsarena.
-    #[error(
-        "{}: made by a newer fsarena (store version {found}, this one reads up to {known}); \
-         use that version to read it", .path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i64,
-        /// The newest version known here.
-        known: i64,
     },
     /// Another process is writing the run.
     #[error("{}: another fsarena is writing this run; wait for it to end, or stop it", .path.display())]
@@ -52,16 +43,8 @@ pub enum Error {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's word.
-        source: std::io::Error,
-    },
-    /// SQLite could not write.
-    #[error("writing {}: {source}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// SQLite's word.
-        source: rusqlite::Error,
+        /// The word of the system or of SQLite.
+        source: io::Error,
     },
     /// The data to store makes no sense: a bug of the caller.
     #[error("{}: {what}", .path.display())]
@@ -82,12 +65,16 @@ impl Error {
         Error::Unfit { path: path.into(), what: what.into() }
     }
 
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { doing, path: path.into(), source }
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
-        move |source| Error::Write { path: path.into(), source }
+        move |error| {
+            let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+            let kind = if full { ErrorKind::StorageFull } else { ErrorKind::Other };
+            Error::io("writing", path)(io::Error::new(kind, error))
+        }
     }
 
     /// A failure while reading a database: the file is to blame, whatever SQLite calls it. The path is copied only then:
@@ -98,32 +85,24 @@ impl Error {
                 Some(rusqlite::ErrorCode::NotADatabase) => {
                     "not an fsarena run: the file is not an SQLite database".into()
                 }
-                Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
-                    format!("the file is damaged ({source})")
-                }
+                Some(rusqlite::ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };
-            Error::Damaged { path: path.into(), what }
+            Error::damaged(path, what)
         }
     }
 }
 
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
-        let full = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         match self {
-            Error::Unknown(_)
-            | Error::Ambiguous { .. }
-            | Error::Damaged { .. }
-            | Error::Newer { .. }
-            | Error::Busy { .. } => ExitCode::Usage,
-            Error::Io { source, .. } if full(source.kind()) => ExitCode::Missing,
-            Error::Write { source, .. }
-                if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
+            Error::Io { source, .. }
+                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
                 ExitCode::Missing
             }
-            Error::Io { .. } | Error::Write { .. } | Error::Unfit { .. } => ExitCode::Internal,
+            Error::Io { .. } | Error::Unfit { .. } => ExitCode::Internal,
+            _ => ExitCode::Usage,
         }
     }
 }

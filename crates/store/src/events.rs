@@ -4,8 +4,7 @@
 //! command log has them) and keeps only those readings from which a workload's primary metric follows. A run continues
 //! when its event log cannot be written.
 
-use crate::log::end_torn_line;
-use crate::{Error, Result, RunDir};
+use crate::{Error, Result, RunDir, log};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Readings, Sample};
@@ -54,7 +53,7 @@ impl EventLog {
     pub(crate) fn open(path: &Path) -> EventLog {
         let open = || -> std::io::Result<File> {
             let mut file = File::options().read(true).append(true).create(true).open(path)?;
-            end_torn_line(&mut file)?;
+            log::end_torn_line(&mut file)?;
             Ok(file)
         };
         EventLog { file: open().ok() }
@@ -64,10 +63,8 @@ impl EventLog {
     pub(crate) fn append(&mut self, event: &Event) {
         let (Some(file), Some(event)) = (&mut self.file, kept(event)) else { return };
         let at = Timestamp::now().as_millisecond() as f64 / 1e3;
-        let mut text = crate::cell::json(&Told { at, event });
-        text.push('\n');
         // One write, so that concurrent readers see whole lines.
-        if file.write_all(text.as_bytes()).is_err() {
+        if file.write_all(log::json_line(&Told { at, event }).as_bytes()).is_err() {
             self.file = None;
         }
     }

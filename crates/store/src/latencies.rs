@@ -1,9 +1,8 @@
 //! Reads the latencies of loads, those of all rounds together.
 
+use crate::Result;
 use crate::rows::{Ids, Source};
-use crate::{Error, Result};
-use fsarena_core::latency::Latencies;
-use fsarena_core::record::PooledLatencies;
+use fsarena_core::{latency::Latencies, record::PooledLatencies};
 
 /// Adds up the latencies of each task and variant, without warm-up rounds and those that the run dropped.
 pub(crate) fn pooled(
@@ -13,10 +12,8 @@ pub(crate) fn pooled(
     variants: &Ids,
 ) -> Result<PooledLatencies> {
     let mut pooled = PooledLatencies::new();
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'latencies'";
     // Runs of before have none.
-    let there = source.db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(Error::read(source.path))?;
-    if there == 0 {
+    if !source.has(c"latencies")? {
         return Ok(pooled);
     }
     let sql = format!(

@@ -24,7 +24,6 @@ mod order;
 mod output;
 mod read;
 mod rows;
-mod scan;
 mod schema;
 mod series;
 mod values;
@@ -34,13 +33,9 @@ mod writer;
 mod testing;
 
 pub use dir::RunDir;
-pub use error::Error;
+pub use error::{Error, Result};
 pub use events::{Events, Told};
 pub use list::{RunSummary, list, summary};
-pub use log::commands;
 pub use merge::{Merged, merge};
-pub use read::read;
+pub use read::{commands, read};
 pub use writer::Writer;
-
-/// What a store function gives.
-pub type Result<T> = std::result::Result<T, Error>;

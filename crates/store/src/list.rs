@@ -1,8 +1,6 @@
 //! Lists the runs of a directory.
 
-use crate::read::status;
-use crate::rows::Source;
-use crate::{Error, Result, RunDir, schema};
+use crate::{Error, Result, RunDir, read::status, rows::Source, schema};
 use fsarena_core::record::RunStatus;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -56,36 +54,24 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
-    let mut summary = None;
     let row = format!(
         "SELECT substr(study, 1, {TEXT}), substr(started, 1, {TEXT}), complete, substr(why, 1, {TEXT}) FROM run LIMIT 1"
     );
-    source.each("run", &row, |row| {
-        summary = Some(RunSummary {
-            id: run.id(),
-            path: run.path().into(),
-            study: row.text(0)?,
-            started: row.text(1)?,
-            status: status(row.int(2)? != 0, row.text(3)?, run.is_being_written()),
-            variants: vec![],
-            tasks: vec![],
-            rounds: 0,
-            machines: vec![],
-            notes: vec![],
-        });
-        Ok(())
+    let (study, started, status) = source.one("run", &row, |row| {
+        let status = status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
+        Ok((row.text(0)?, row.text(1)?, status))
     })?;
-    let mut summary = summary.ok_or_else(|| Error::damaged(&path, "damaged: table run is empty"))?;
-    summary.variants = texts(&source, "variant", "name")?;
-    summary.tasks = texts(&source, "task", "name")?;
-    summary.machines = texts(&source, "host", "hostname || ', Linux ' || kernel")?;
-    summary.notes = texts(&source, "note", "text")?;
     let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {ROWS})");
-    source.each("cell", &rounds, |row| {
-        summary.rounds = row.number(0)?;
-        Ok(())
-    })?;
-    Ok(summary)
+    Ok(RunSummary {
+        study,
+        started,
+        variants: texts(&source, "variant", "name")?,
+        tasks: texts(&source, "task", "name")?,
+        machines: texts(&source, "host", "hostname || ', Linux ' || kernel")?,
+        notes: texts(&source, "note", "text")?,
+        rounds: source.one("cell", &rounds, |row| row.number(0))?,
+        ..RunSummary::of(run, status)
+    })
 }
 
 /// What a column of a table says, each text once.
@@ -105,12 +91,16 @@ fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<Strin
 impl RunSummary {
     /// The entry of a run that cannot be read: its path and the reason.
     pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
+        RunSummary::of(run, RunStatus { complete: false, why: error.to_string() })
+    }
+
+    fn of(run: &RunDir, status: RunStatus) -> RunSummary {
         RunSummary {
             id: run.id(),
             path: run.path().into(),
             study: String::new(),
             started: String::new(),
-            status: RunStatus { complete: false, why: error.to_string() },
+            status,
             variants: vec![],
             tasks: vec![],
             rounds: 0,

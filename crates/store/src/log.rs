@@ -1,11 +1,10 @@
 //! The command log: one JSON object per line, written as each command ends.
 
-use crate::{Error, Result, RunDir};
-use fsarena_core::cell::CellId;
-use fsarena_core::event::CommandRecord;
-use fsarena_core::record::LogLine;
+use crate::{Error, Result, cell::json};
+use fsarena_core::{cell::CellId, event::CommandRecord, record::LogLine};
 use fsarena_sys::input;
 use jiff::Timestamp;
+use serde::Serialize;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -34,13 +33,10 @@ impl CommandLog {
     pub(crate) fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         let at = format!("{:.3}", Timestamp::now());
         let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
-        let mut text = crate::cell::json(&line);
-        text.push('\n');
-        // One write: a crash leaves whole lines.
-        self.file.write_all(text.as_bytes()).map_err(Error::io("writing", &self.path))
+        self.append_lines(&json_line(&line))
     }
 
-    /// Appends finished lines of another log.
+    /// Appends finished lines, in one write: a crash leaves whole lines.
     pub(crate) fn append_lines(&mut self, lines: &str) -> Result<()> {
         self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
     }
@@ -65,16 +61,8 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 /// The longest line that is read. An argument vector may be two megabytes long; a damaged log is one line.
 const LONGEST: u64 = 4 << 20;
 
-/// Calls `each` with every command of a run's log, in order. Skips lines that are not commands, such as one that a crash
-/// cut off. A run without a log has no commands.
-///
-/// # Errors
-/// Where the log cannot be read.
-pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
-    read(&run.command_log(), each)
-}
-
-fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+/// Calls `each` with every command of a log, as [`crate::commands`] does.
+pub(crate) fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
     let file = match input::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -85,13 +73,11 @@ fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
     loop {
         line.clear();
         let read = reader.by_ref().take(LONGEST).read_until(b'\n', &mut line);
-        match read.map_err(Error::io("reading", path))? {
-            0 => return Ok(()),
-            _ => {
-                if let Ok(command) = serde_json::from_slice(&line) {
-                    each(&command);
-                }
-            }
+        if read.map_err(Error::io("reading", path))? == 0 {
+            return Ok(());
+        }
+        if let Ok(command) = serde_json::from_slice(&line) {
+            each(&command);
         }
     }
 }
@@ -99,6 +85,11 @@ fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
 /// Whether some process writes the run that this log belongs to.
 pub(crate) fn is_locked(path: &Path) -> bool {
     input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Plain data as a line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> String {
+    json(value) + "\n"
 }
 
 /// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.

@@ -5,12 +5,9 @@
 
 mod take;
 
-use crate::log::CommandLog;
-use crate::rows::Source;
-use crate::{Error, Result, RunDir, schema};
-use fsarena_core::host::BUILD;
-use fsarena_core::number::plural;
+use crate::{Error, Result, RunDir, log::CommandLog, rows::Source, schema};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::{host::BUILD, number::plural};
 use rusqlite::{Connection, params};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +163,9 @@ impl Merge {
         let known = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&end));
         let run = match known {
             Some(run) => run,
-            None => RunDir::create_named(runs_root, &identity.plan, &identity.version, &identity.letters())?,
+            None => {
+                RunDir::create_ending(runs_root, &identity.plan, &identity.version, || identity.letters())?
+            }
         };
         let log = CommandLog::open(&run.command_log())?;
         let path = run.database();

@@ -1,8 +1,7 @@
 //! The order in which people read tasks.
 
 use fsarena_core::cell::TaskId;
-use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::{cmp::Ordering, collections::HashMap};
 
 /// Tasks of one name next to each other, where the first of them was, by their parameters: `clients=5` before
 /// `clients=10`. A run has them in the random order in which its first cell took them.

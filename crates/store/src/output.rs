@@ -1,8 +1,7 @@
 //! The output of the user's commands: a file for each cell, below the directory of the run.
 
 use crate::{Error, Result, RunDir};
-use fsarena_core::cell::Cell;
-use fsarena_core::event::CommandRecord;
+use fsarena_core::{cell::Cell, event::CommandRecord};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use crate::{Error, Result};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, MAIN_DB, Row, StatementStatus};
 use serde::de::DeserializeOwned;
-use std::path::Path;
+use std::{ffi::CStr, ops::ControlFlow, path::Path};
 
 /// A database opened for reading, with the name that errors give.
 pub(crate) struct Source<'a> {
@@ -20,6 +20,46 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Source<'_> {
+    /// Whether the file has the table. Views do not count (SQLite's `table_exists` ignores them): a view could return
+    /// endless rows.
+    pub(crate) fn has(&self, table: &CStr) -> Result<bool> {
+        self.db.table_exists(Some(MAIN_DB), table).map_err(Error::read(self.path))
+    }
+
+    /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
+    fn visit(
+        &self,
+        table: &'static str,
+        sql: &str,
+        mut visit: impl FnMut(&Cursor) -> Result<ControlFlow<()>>,
+    ) -> Result<bool> {
+        let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;
+        let mut rows = statement.query([]).map_err(Error::read(self.path))?;
+        while let Some(row) = rows.next().map_err(Error::read(self.path))? {
+            if visit(&Cursor { row, table, path: self.path })?.is_break() {
+                break;
+            }
+        }
+        drop(rows);
+        Ok(statement.get_status(StatementStatus::Sort) > 0)
+    }
+
+    /// Calls `visit` with the rows of a big table, which `sql` asks for in the order of its key, until it breaks or fails.
+    ///
+    /// # Errors
+    /// Where the table lacks the key, as SQLite sorts only then; and the errors of `visit`.
+    pub(crate) fn in_order(
+        &self,
+        table: &'static str,
+        sql: &str,
+        visit: impl FnMut(&Cursor) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        match self.visit(table, sql, visit)? {
+            true => Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}"))),
+            false => Ok(()),
+        }
+    }
+
     /// Calls `each` with every row.
     pub(crate) fn each(
         &self,
@@ -27,15 +67,38 @@ impl Source<'_> {
         sql: &str,
         mut each: impl FnMut(&Cursor) -> Result<()>,
     ) -> Result<()> {
-        let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;
-        let mut rows = statement.query([]).map_err(Error::read(self.path))?;
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => each(&Cursor { row, table, path: self.path })?,
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(Error::read(self.path)(error)),
-            }
-        }
+        self.visit(table, sql, |row| each(row).map(ControlFlow::Continue)).map(drop)
+    }
+
+    /// Reads a table: what `of` makes of each row, and the ids, which the first column holds in ascending order.
+    pub(crate) fn table<T>(
+        &self,
+        table: &'static str,
+        sql: &str,
+        of: impl Fn(&Cursor) -> Result<T>,
+    ) -> Result<(Vec<T>, Ids)> {
+        let (mut all, mut ids) = (vec![], Ids::default());
+        self.each(table, sql, |row| {
+            ids.push(row.int(0)?);
+            all.push(of(row)?);
+            Ok(())
+        })?;
+        Ok((all, ids))
+    }
+
+    /// The last row of a table that cannot be empty.
+    pub(crate) fn one<T>(
+        &self,
+        table: &'static str,
+        sql: &str,
+        of: impl Fn(&Cursor) -> Result<T>,
+    ) -> Result<T> {
+        let mut found = None;
+        self.each(table, sql, |row| {
+            found = Some(of(row)?);
+            Ok(())
+        })?;
+        found.ok_or_else(|| Error::damaged(self.path, format!("damaged: table {table} is empty")))
     }
 }
 
@@ -111,7 +174,7 @@ impl Cursor<'_> {
 
 /// The row ids of a table in ascending order; their places are the indices that a record uses.
 #[derive(Default)]
-pub(crate) struct Ids(Vec<i64>);
+pub(crate) struct Ids(pub(crate) Vec<i64>);
 
 impl Ids {
     /// Adds the next id.
@@ -119,28 +182,13 @@ impl Ids {
         self.0.push(id);
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The id at a place.
-    pub(crate) fn id(&self, place: usize) -> i64 {
-        self.0[place]
-    }
-
-    /// The place of an id, if it is there.
-    pub(crate) fn place(&self, id: i64) -> Option<usize> {
-        self.0.binary_search(&id).ok()
+    /// The place of the id that a row refers to.
+    pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
+        self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
     }
 
     /// The same; `guess` where it is most often, which saves the search.
-    pub(crate) fn near(&self, id: i64, guess: usize) -> Option<usize> {
-        if self.0.get(guess) == Some(&id) { Some(guess) } else { self.place(id) }
-    }
-
-    /// The place of the id that a row refers to.
-    pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
-        self.place(id).ok_or_else(|| row.damaged("a reference to a row that is not there"))
+    pub(crate) fn near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
+        if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
     }
 }

@@ -1,12 +1,8 @@
 //! The tables of `run.db`, and how the file is opened.
 
 use crate::{Error, Result, older};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, MAIN_DB, OpenFlags, ffi};
-use std::ffi::CStr;
-use std::path::Path;
-use std::sync::Once;
-use std::time::Duration;
+use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
+use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
 pub(crate) const VERSION: i64 = 2;
@@ -210,7 +206,11 @@ fn check(db: &Connection, path: &Path) -> Result<i64> {
     };
     let (version, complete) = ask().map_err(Error::read(path))?;
     if version > VERSION {
-        return Err(Error::Newer { path: path.into(), found: version, known: VERSION });
+        let what = format!(
+            "made by a newer fsarena (store version {version}, this one reads up to {VERSION}); \
+             use that version to read it"
+        );
+        return Err(Error::damaged(path, what));
     }
     if ![VERSION, older::VERSION].contains(&version) || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));

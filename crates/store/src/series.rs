@@ -1,30 +1,23 @@
 //! Reads the time series of loads.
 
+use crate::Result;
 use crate::rows::{Cursor, Ids, Source};
-use crate::{Error, Result};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 
 /// The most points to hold in memory at once: 80 MB.
-const MOST_POINTS: u64 = 1_000_000;
+pub(crate) const MOST_POINTS: u64 = 1_000_000;
 
 /// An upper limit for the length of any task, in seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
-/// Reads every point, or, where there are too many, those of every n-th round.
-pub(crate) fn series(source: &Source, samples: &Ids) -> Result<SeriesTable> {
-    up_to(source, samples, MOST_POINTS)
-}
-
-fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
+/// Reads every point, or, where there are more than `most`, those of every n-th round.
+pub(crate) fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
-    let ask = |sql: &str| {
-        source.db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(Error::read(source.path))
-    };
-    // Runs of before have none. A view of that name could give rows without end.
-    if ask("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'series'")? == 0 {
+    // Runs of before have none.
+    if !source.has(c"series")? {
         return Ok(table);
     }
-    let there_are = ask("SELECT count(*) FROM series")?.unsigned_abs();
+    let there_are: u64 = source.one("series", "SELECT count(*) FROM series", |row| row.number(0))?;
     let every = there_are.div_ceil(most).max(1);
     // Whole rounds, so that no variant is left out where another is not.
     let kept = match every {

@@ -3,10 +3,8 @@
 use crate::{RunDir, Writer};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
-use fsarena_core::host::Host;
-use fsarena_core::metric::TIMER;
-use fsarena_core::plan::Plan;
 use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::{host::Host, metric::TIMER, plan::Plan};
 use std::path::Path;
 
 /// A plan that compares filesystems by one workload.

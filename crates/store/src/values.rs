@@ -1,27 +1,19 @@
 //! The values of a run, read back: by far the most rows there are.
 
 use crate::rows::{Ids, Source};
-use crate::scan::Table;
 use crate::{Error, Result, schema};
 use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 
-const VALUES: Table =
-    Table { name: "value", key: "sample, metric", whole: &["sample", "metric"], real: "value" };
-
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
 /// The samples that are read at a time. Where there are more, two readers take turns.
-const PART: usize = 20_000;
+pub(crate) const PART: usize = 20_000;
 
-/// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none.
-pub(crate) fn values(source: &Source, samples: &Ids, readings: &Ids) -> Result<Vec<Vec<f64>>> {
-    in_parts(source, samples, readings, PART)
-}
-
-fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
-    let (rows, columns) = (samples.len(), readings.len());
+/// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none. Reads `size` samples at a time.
+pub(crate) fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
+    let (rows, columns) = (samples.0.len(), readings.0.len());
     if rows.saturating_mul(columns) > MOST_VALUES {
         let what = format!("damaged: {rows} samples of {columns} readings are an absurd number");
         return Err(Error::damaged(source.path, what));
@@ -87,23 +79,23 @@ impl Part<'_> {
     /// last sample.
     fn fill(mut self, source: &Source, samples: &Ids, readings: &Ids) -> Result<()> {
         self.columns.iter_mut().for_each(|column| column.fill(f64::NAN));
-        let lost = || VALUES.lost(source);
         let Range { start, end } = self.places;
-        let first = (start > 0).then(|| samples.id(start));
-        let beyond = (end < samples.len()).then(|| samples.id(end));
+        let from = if start > 0 { format!("WHERE sample >= {}", samples.0[start]) } else { String::new() };
+        let beyond = samples.0.get(end);
+        let sql = format!("SELECT sample, metric, value FROM value {from} ORDER BY sample, metric");
         let mut last = (i64::MIN, start);
         let mut column = 0;
-        VALUES.each(source, first, |row| {
+        source.in_order("value", &sql, |row| {
             let sample = row.int(0)?;
             if sample != last.0 {
-                if beyond.is_some_and(|beyond| sample >= beyond) {
+                if beyond.is_some_and(|beyond| sample >= *beyond) {
                     return Ok(ControlFlow::Break(()));
                 }
                 // Rows are sorted, so the next is most often the one after the last.
-                last = (sample, samples.near(sample, last.1 + 1).ok_or_else(lost)?);
+                last = (sample, samples.near(sample, last.1 + 1, row)?);
                 column = 0;
             }
-            column = readings.near(row.int(1)?, column).ok_or_else(lost)?;
+            column = readings.near(row.int(1)?, column, row)?;
             self.columns[column][last.1 - start] = row.real(2)?;
             column += 1;
             Ok(ControlFlow::Continue(()))

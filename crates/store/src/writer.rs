@@ -1,17 +1,13 @@
 //! The sink of a run's events.
 
 use crate::cell::{Metrics, OpenCell, json, write_note};
-use crate::events::EventLog;
-use crate::log::CommandLog;
-use crate::{Error, Result, RunDir, output, schema};
+use crate::{Error, Result, RunDir, events::EventLog, log::CommandLog, output, schema};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
-use fsarena_core::host::Host;
-use fsarena_core::sample::ReadingDef;
+use fsarena_core::{host::Host, sample::ReadingDef};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 /// Writes what the runner says. A cell is in the database from the moment that its end was applied, and
 /// not at all before.

@@ -3,13 +3,9 @@
 use super::Part;
 use crate::pairs::log_ratios;
 use crate::verdict::{self, Outcome, Region, Rival};
-use fsarena_core::cell::TaskId;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
-use fsarena_core::conclusion::Trust;
-use fsarena_core::metric;
 use fsarena_core::plan::{TOTAL, WHOLES};
-use fsarena_core::published::Published;
-use fsarena_core::sample::Direction;
+use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published, sample::Direction};
 
 /// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. There is no outcome where a
 /// figure is missing. `rivals` are the variants among which the best or the worst was named.

@@ -1,10 +1,7 @@
 //! Two services on one resource.
 
 use super::fieller::{self, Quotient};
-use super::line::Line;
-use super::load::Overlap;
-use super::per_request::PerRequest;
-use super::{Estimate, Windows, t_quantile, welch};
+use super::{Estimate, Windows, line::Line, load::Overlap, per_request::PerRequest, t_quantile, welch};
 
 /// Fewer windows than this decide nothing.
 pub const FEWEST: usize = 8;

@@ -1,13 +1,11 @@
 //! The quantity of a claim, as values by variant and round.
 
-use crate::composite;
 use crate::grid::{Grid, grid, has_data};
-use crate::trust::reason;
-use fsarena_core::claim::Quantity;
+use crate::{composite, trust::reason};
 use fsarena_core::metric::{self, reading};
-use fsarena_core::names::unknown;
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{claim::Quantity, names::unknown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Metrics that tell how a figure was measured: claims about them hold for any figure.

@@ -2,8 +2,7 @@ use super::*;
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::{CellRecord, MetricInfo, RunStatus, SampleTable};
-use fsarena_core::sample::Unit;
-use fsarena_core::series::SeriesTable;
+use fsarena_core::{sample::Unit, series::SeriesTable};
 
 const VARIANTS: [&str; 3] = ["a", "b", "c"];
 /// Task, parameter, seconds of `a`, and how many times as much `b` and `c` take.

@@ -1,8 +1,7 @@
 //! A comparison of cells: a weighted sum of log throughputs, held against a limit round by round.
 
 use super::cells::{At, Matrix};
-use crate::evalue::e_value;
-use crate::ratio::Ratio;
+use crate::{evalue::e_value, ratio::Ratio};
 
 /// Which side of the limit breaks the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Cells that touch.
 
-use super::cells::At;
-use super::rule::Flag;
+use super::{cells::At, rule::Flag};
 use std::collections::BTreeSet;
 
 /// Parts flags of one variant and mode into regions: cells that are neighbours along one axis belong together,

@@ -1,7 +1,6 @@
 //! The rules, and what they flag.
 
-use super::cells::At;
-use super::contrast::Contrast;
+use super::{cells::At, contrast::Contrast};
 use crate::ratio::Ratio;
 
 /// A rule that a sound matrix keeps.

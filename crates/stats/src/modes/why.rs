@@ -1,10 +1,7 @@
 //! Why a variant has two modes: its place in the round, the variant before, or another reading that goes with them.
 
-use crate::comparison::median;
-use crate::grid::Grid;
-use crate::orders;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
+use crate::{comparison::median, grid::Grid, orders};
+use fsarena_core::{record::RunRecord, sample::Unit};
 use rand::seq::SliceRandom;
 use std::collections::BTreeMap;
 

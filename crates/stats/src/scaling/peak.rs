@@ -1,10 +1,7 @@
 //! The highest throughput: where it is, and what is left of it at the end.
 
-use super::laws;
-use super::series::Series;
-use crate::pairs::log_ratios;
-use crate::ratio::Ratio;
-use crate::simulate::stream;
+use super::{laws, series::Series};
+use crate::{pairs::log_ratios, ratio::Ratio, simulate::stream};
 use rand::RngExt;
 
 /// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.

@@ -1,8 +1,7 @@
 //! Saturation: the number of clients above which more clients hardly add throughput, under any law.
 
 use super::series::Series;
-use crate::pairs::log_ratios;
-use crate::ratio::Ratio;
+use crate::{pairs::log_ratios, ratio::Ratio};
 
 /// Twice the clients pay where they bring more than this.
 pub const GAIN: f64 = 1.05;

@@ -1,8 +1,7 @@
 //! `--find best` simulated: its errors over all looks, and its time against rounds that run every variant.
 
 use super::noise::{Noise, Order, SD, differences};
-use crate::regret;
-use crate::table::LOOKS;
+use crate::{regret, table::LOOKS};
 use fsarena_core::sample::Direction;
 use rand::Rng;
 

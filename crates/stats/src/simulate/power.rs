@@ -1,8 +1,7 @@
 //! The constants of [`crate::power`], computed again.
 
 use super::{parallel, stream};
-use crate::table::LOOKS;
-use crate::walsh::Walsh;
+use crate::{table::LOOKS, walsh::Walsh};
 use rand_distr::{Distribution, StandardNormal};
 
 /// The probability with which an effect is to be found.

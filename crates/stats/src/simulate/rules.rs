@@ -6,11 +6,9 @@ mod tools;
 
 pub use tools::Tool;
 
-use super::noise::series;
-use super::{parallel, stream};
+use super::{noise::series, parallel, stream};
 use crate::sequential::{lies_above, lies_below};
-use crate::table::LOOKS;
-use crate::walsh::Walsh;
+use crate::{table::LOOKS, walsh::Walsh};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 

@@ -3,11 +3,9 @@
 use super::best::{Effects, Search, advice, search};
 use super::noise::{Noise, Order, differences};
 use super::{lower_limit, parallel, stream, upper_limit};
-use crate::comparison::median;
-use crate::evalue::Evidence;
 use crate::sequential::{lies_above, lies_below};
 use crate::table::{LOOKS, Look, bound};
-use crate::walsh::Walsh;
+use crate::{comparison::median, evalue::Evidence, walsh::Walsh};
 use fsarena_core::schedule::mix;
 use rand::Rng;
 

@@ -1,9 +1,7 @@
 //! Verdicts on "best is X".
 
-use super::region::Region;
-use super::{ALPHA, Outcome, Verdict};
-use crate::evalue::e_value;
-use crate::sequential::Centre;
+use super::{ALPHA, Outcome, Verdict, region::Region};
+use crate::{evalue::e_value, sequential::Centre};
 use fsarena_core::claim::{End, Extreme};
 use fsarena_core::sample::Direction;
 

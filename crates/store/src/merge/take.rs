@@ -1,10 +1,9 @@
 //! Takes the cells of one shard into a merged run, in one transaction.
 
 use super::{Merge, each_round};
-use crate::cell::json;
-use crate::{Error, Result, RunDir, log, output, schema};
+use crate::{Error, Result, RunDir, commands, log, output, schema};
 use fsarena_core::record::LogLine;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, HashSet};
 
 /// The rows that are new: which cells, and for each kind of name that rows refer to, its id here.
@@ -36,58 +35,45 @@ SELECT p.round, v.name, h.hostname FROM part.cell p CROSS JOIN main.cell m USING
     CROSS JOIN main.host h ON h.id = m.host CROSS JOIN main.variant v ON v.id = m.variant
 WHERE m.started_at <> p.started_at LIMIT 1";
 
-/// What each table takes: its name, how many rows that must be, and how it is done. `?1` is added to the ids of cells, `?2`
-/// to those of samples. Where every cell is new, [`ONLY`] is left out.
-const TAKE: [(&str, &str, &str); 5] = [
+/// What each table takes: its name, the columns that it keeps, what else it is joined with, and which rows are new. `+C` is
+/// added to the ids of cells, `+S` to those of samples.
+const TAKE: [(&str, &str, &str, &str); 5] = [
     (
         "cell",
-        "SELECT count(*) FROM fresh",
-        "INSERT INTO main.cell(id, hash, round, position, variant, workload, outcome, host, started_at, spent)
-         SELECT c.id + ?1, c.hash, c.round, c.position, v.new, c.workload, c.outcome, h.new, c.started_at, c.spent
-         FROM fresh CROSS JOIN part.cell c ON c.id = fresh.id
-         CROSS JOIN map v ON v.kind = 'variant' AND v.old = c.variant
-         CROSS JOIN map h ON h.kind = 'host' AND h.old = c.host WHERE ?2 >= 0",
+        "id+C, hash, round, position, v.new, workload, outcome, h.new, started_at, spent",
+        "CROSS JOIN map v ON v.kind = 'variant' AND v.old = p.variant
+         CROSS JOIN map h ON h.kind = 'host' AND h.old = p.host",
+        "p.id IN fresh",
     ),
     (
         "sample",
-        "SELECT count(*) FROM part.sample WHERE cell IN fresh",
-        "INSERT INTO main.sample(id, cell, task, started_at)
-         SELECT s.id + ?2, s.cell + ?1, t.new, s.started_at FROM part.sample s
-         CROSS JOIN map t ON t.kind = 'task' AND t.old = s.task WHERE s.cell IN fresh",
+        "id+S, cell+C, t.new, started_at",
+        "CROSS JOIN map t ON t.kind = 'task' AND t.old = p.task",
+        "p.cell IN fresh",
     ),
     (
         "value",
-        "SELECT count(*) FROM part.value WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
-        "INSERT INTO main.value(sample, metric, value)
-         SELECT v.sample + ?2, m.new, v.value FROM part.value v
-         CROSS JOIN map m ON m.kind = 'metric' AND m.old = v.metric
-         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+        "sample+S, m.new, value",
+        "CROSS JOIN map m ON m.kind = 'metric' AND m.old = p.metric",
+        OF_SAMPLES,
     ),
     (
         "series",
-        "SELECT count(*) FROM part.series WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
-        "INSERT INTO main.series
-         SELECT sample + ?2, point, start_s, length_s, warm_up, operations, bytes,
-                latency_p50_ns, latency_p99_ns, latency_p999_ns FROM part.series
-         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
+        "sample+S, point, start_s, length_s, warm_up, operations, bytes,
+         latency_p50_ns, latency_p99_ns, latency_p999_ns",
+        "",
+        OF_SAMPLES,
     ),
-    (
-        "latencies",
-        "SELECT count(*) FROM part.latencies WHERE sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
-        "INSERT INTO main.latencies SELECT sample + ?2, counts FROM part.latencies
-         WHERE ?1 >= 0 AND sample IN (SELECT id FROM part.sample WHERE cell IN fresh)",
-    ),
+    ("latencies", "sample+S, counts", "", OF_SAMPLES),
 ];
-
-/// The samples of new cells.
-const ONLY: &str = "sample IN (SELECT id FROM part.sample WHERE cell IN fresh)";
-
+/// The rows of new cells' samples. Left out where every cell is new.
+const OF_SAMPLES: &str = "p.sample IN (SELECT id FROM part.sample WHERE cell IN fresh)";
 /// Notes of cells come with these; those of no cell are often the same on every machine, and are taken once.
 const NOTES: [&str; 2] = [
     "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
-     SELECT round, cell + ?1, kind, variant, task, text, fix FROM part.note WHERE cell IN fresh ORDER BY id",
+     SELECT round, cell+C, kind, variant, task, text, fix FROM part.note WHERE cell IN fresh ORDER BY id",
     "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
-     SELECT round, NULL, kind, variant, task, text, fix FROM part.note WHERE cell IS NULL AND ?1 >= 0
+     SELECT round, NULL, kind, variant, task, text, fix FROM part.note WHERE cell IS NULL
      EXCEPT SELECT round, NULL, kind, variant, task, text, fix FROM main.note WHERE cell IS NULL",
 ];
 
@@ -132,24 +118,26 @@ impl Merge {
             found.query_map([], |row| row.get(0))?.collect()
         };
         let fresh = fresh().map_err(failed)?;
-        let last = |table: &str| {
-            let sql = format!("SELECT ifnull(max(id), 0) FROM main.{table}");
-            transaction.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_err(failed)
-        };
-        let offsets = params![last("cell")?, last("sample")?];
-        let count_cells = "SELECT count(*) FROM part.cell";
-        let cells: i64 = transaction.query_row(count_cells, [], |row| row.get(0)).map_err(failed)?;
-        let only = if cells == fresh.len() as i64 { "TRUE" } else { ONLY };
-        for (table, count, insert) in TAKE {
-            let (count, insert) = (&count.replace(ONLY, only), &insert.replace(ONLY, only));
-            let expected: i64 = transaction.query_row(count, [], |row| row.get(0)).map_err(failed)?;
-            if transaction.execute(insert, offsets).map_err(failed)? as i64 != expected {
+        let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+        let cells = number("SELECT ifnull(max(id), 0) FROM main.cell")?;
+        let samples = number("SELECT ifnull(max(id), 0) FROM main.sample")?;
+        let moved =
+            |sql: &str| sql.replace("+C", &format!(" + {cells}")).replace("+S", &format!(" + {samples}"));
+        let all_new = number("SELECT count(*) FROM part.cell")? == fresh.len() as i64;
+        for (table, columns, joins, new) in TAKE {
+            let new = if all_new && new == OF_SAMPLES { "TRUE" } else { new };
+            let expected = number(&format!("SELECT count(*) FROM part.{table} p WHERE {new}"))?;
+            let insert = format!(
+                "INSERT INTO main.{table} SELECT {} FROM part.{table} p {joins} WHERE {new}",
+                moved(columns)
+            );
+            if transaction.execute(&insert, []).map_err(failed)? as i64 != expected {
                 let what = format!("damaged: table {table} refers to rows that are missing");
                 return Err(Error::damaged(&path, what));
             }
         }
         for notes in NOTES {
-            transaction.execute(notes, &offsets[..1]).map_err(failed)?;
+            transaction.execute(&moved(notes), []).map_err(failed)?;
         }
         transaction.execute_batch(ROUNDS).map_err(failed)?;
         transaction.commit().map_err(Error::write(&self.path))?;
@@ -169,16 +157,12 @@ impl Merge {
             rounds.insert(round, host);
         })
         .map_err(Error::read(&part.database()))?;
-        match split {
-            None => Ok(rounds),
-            Some((round, one, other)) => {
-                let round = round + 1;
-                let what = format!(
-                    "cannot be merged: round {round} was measured on two hosts, {one} and {other}; leave out one of the runs"
-                );
-                Err(Error::damaged(part.path(), what))
-            }
-        }
+        let Some((round, one, other)) = split else { return Ok(rounds) };
+        let round = round + 1;
+        let what = format!(
+            "cannot be merged: round {round} was measured on two hosts, {one} and {other}; leave out one of the runs"
+        );
+        Err(Error::damaged(part.path(), what))
     }
 
     /// Copies the log lines of new cells, and those of no cell where every cell is new.
@@ -187,10 +171,9 @@ impl Merge {
             return Ok(());
         }
         let (mut text, mut times) = (String::new(), 0);
-        log::commands(part, &mut |line: &LogLine| {
+        commands(part, &mut |line: &LogLine| {
             if line.cell.as_ref().is_none_or(|cell| fresh.contains(cell)) {
-                text.push_str(&json(line));
-                text.push('\n');
+                text.push_str(&log::json_line(line));
                 times += line.command.times;
             }
         })?;
@@ -202,12 +185,12 @@ impl Merge {
 
 /// Refuses a cell that another run measured as well: to choose one of them could be a choice by value.
 fn twice(db: &Connection, part: &RunDir) -> Result<()> {
-    let mut found = db.prepare(TWICE).map_err(Error::read(&part.database()))?;
-    let mut rows = found.query([]).map_err(Error::read(&part.database()))?;
-    let row = rows.next().map_err(Error::read(&part.database()))?;
-    let Some(row) = row else { return Ok(()) };
-    let read = || -> rusqlite::Result<(u32, String, String)> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
-    let (round, variant, host) = read().map_err(Error::read(&part.database()))?;
+    let found = db
+        .query_row(TWICE, [], |row| {
+            Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+        })
+        .optional();
+    let Some((round, variant, host)) = found.map_err(Error::read(&part.database()))? else { return Ok(()) };
     let round = round + 1;
     let what = format!(
         "cannot be merged: another run, on host {host}, also measured round {round} of {variant}; leave out one of the runs"

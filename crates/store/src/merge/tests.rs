@@ -2,8 +2,7 @@ use super::*;
 use crate::testing::{cells, command, plan, run_cell};
 use crate::{Writer, commands, read};
 use fsarena_core::event::{Event, Note, NoteKind, Outcome};
-use fsarena_core::host::Host;
-use fsarena_core::metric::TIMER;
+use fsarena_core::{host::Host, metric::TIMER};
 
 /// A shard of four rounds of two variants, which a host measured with a build.
 fn shard_of(

@@ -6,13 +6,10 @@
 
 use crate::testing::{cells, host, plan, run_cell};
 use crate::{RunDir, Writer, read};
-use fsarena_core::event::Outcome;
-use fsarena_core::metric::TIMER;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use std::collections::BTreeMap;
+use fsarena_core::{event::Outcome, metric::TIMER};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{collections::BTreeMap, process::Command};
 
 /// Names the directory in which the child writes a run. Where it is not set this test is the parent.
 const CHILD: &str = "FSARENA_TEST_POWER";

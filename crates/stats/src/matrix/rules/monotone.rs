@@ -1,11 +1,8 @@
 //! Along the block-size axis bandwidth should not fall and operations a second should not rise: a larger
 //! request does no less work than a smaller one, and costs no less.
 
-use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
-use crate::matrix::limits::MONOTONE;
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::cells::At, matrix::limits::MONOTONE, matrix::rule::Rule, matrix::screen::Screen};
 
 pub fn apply(screen: &mut Screen) {
     for (variant, mode) in screen.tables() {

@@ -1,10 +1,8 @@
 //! Variants against each other in the same mode. A variant whose own cell breaks a rule cannot be the yardstick there.
 
-use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{BEHIND, CLIFF};
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::cells::At, matrix::rule::Rule, matrix::screen::Screen};
 use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {

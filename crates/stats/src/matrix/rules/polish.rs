@@ -6,12 +6,9 @@
 //! counts only where the cell is a pit, below the values that its neighbours along both axes predict; saturation
 //! does not cause pits.
 
-use crate::comparison::median;
-use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{PIT, RESIDUAL};
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{comparison::median, matrix::cells::At, matrix::rule::Rule, matrix::screen::Screen};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cells a table needs at least for a residual to mean something.

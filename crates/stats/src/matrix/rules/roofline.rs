@@ -1,11 +1,9 @@
 //! Against the bare device: above it something else answered (a cache); far below it the filesystem is
 //! the limit.
 
-use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{ABOVE_DEVICE, BELOW_DEVICE};
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::cells::At, matrix::rule::Rule, matrix::screen::Screen};
 
 pub fn apply(screen: &mut Screen) {
     let places: Vec<At> =

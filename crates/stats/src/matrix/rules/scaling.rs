@@ -1,10 +1,7 @@
 //! More threads should not lose throughput.
 
-use crate::matrix::cells::At;
 use crate::matrix::contrast::{Contrast, Side};
-use crate::matrix::limits::SCALING;
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::cells::At, matrix::limits::SCALING, matrix::rule::Rule, matrix::screen::Screen};
 
 pub fn apply(screen: &mut Screen) {
     for (variant, mode) in screen.tables() {

@@ -3,9 +3,7 @@
 
 use crate::matrix::cells::{At, Order};
 use crate::matrix::contrast::{Contrast, Side};
-use crate::matrix::limits::SEQUENTIAL;
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::limits::SEQUENTIAL, matrix::rule::Rule, matrix::screen::Screen};
 
 pub fn apply(screen: &mut Screen) {
     let modes = &screen.matrix.modes;

@@ -3,8 +3,7 @@
 use crate::matrix::cells::{At, Order};
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{GAIN, HEADROOM, RANGE};
-use crate::matrix::rule::Rule;
-use crate::matrix::screen::Screen;
+use crate::{matrix::rule::Rule, matrix::screen::Screen};
 use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {
