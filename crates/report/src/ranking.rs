@@ -6,7 +6,7 @@ use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::unknown;
 use fsarena_core::sample::Direction;
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::ranksets::rank_sets;
+use fsarena_stats::rank::rank_sets;
 use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::weights;

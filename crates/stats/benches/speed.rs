@@ -2,9 +2,9 @@
 //! Prints figures; asserts nothing. Medians of five, the self-test once.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_stats::ebh::e_bh;
+use fsarena_stats::evalue::e_bh;
 use fsarena_stats::simulate::noise::{Noise, Order, differences};
-use fsarena_stats::simulate::{RUNS, selftest, stream};
+use fsarena_stats::simulate::{selftest::RUNS, selftest::selftest, stream};
 use fsarena_stats::simultaneous::simultaneous;
 use fsarena_stats::verdict::judge;
 use fsarena_stats::walsh::Walsh;

@@ -1,6 +1,6 @@
 //! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS]`.
 
-use fsarena_stats::simulate::{Check, RUNS, selftest};
+use fsarena_stats::simulate::selftest::{Check, RUNS, selftest};
 use std::time::Instant;
 
 fn main() {

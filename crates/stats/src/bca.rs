@@ -1,6 +1,6 @@
 //! The ratio of means, with its bootstrap interval.
 
-use crate::simulate::stream;
+use crate::{average::mean, estimate::Estimate, simulate::stream};
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -9,20 +9,11 @@ const RESAMPLES: usize = 9_999;
 
 /// How much longer all rounds together took: Σb/Σa. Unlike the Hodges–Lehmann estimate it counts every
 /// spike in full.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MeanRatio {
-    /// The ratio.
-    pub value: f64,
-    /// Lower end of its 95% interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
+///
 /// The ratio of means of paired positive values and its BCa interval (Efron 1987, "Better bootstrap confidence
 /// intervals"), resampling rounds. The same values and seed give the same interval. It is a fixed-sample
 /// interval: not for deciding when to stop. None under two rounds, or where a sum is not above 0.
-pub fn mean_ratio(a: &[f64], b: &[f64], seed: u64) -> Option<MeanRatio> {
+pub fn mean_ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
     let pairs: Vec<(f64, f64)> =
         a.iter().copied().zip(b.iter().copied()).filter(|(a, b)| !a.is_nan() && !b.is_nan()).collect();
     let value = ratio(pairs.iter().copied())?;
@@ -41,7 +32,7 @@ pub fn mean_ratio(a: &[f64], b: &[f64], seed: u64) -> Option<MeanRatio> {
         let at = (p * (resampled.len() + 1) as f64) as usize;
         resampled[at.clamp(1, resampled.len()) - 1]
     };
-    Some(MeanRatio { value, low: end(0.025), high: end(0.975) })
+    Some(Estimate { value, low: end(0.025), high: end(0.975) })
 }
 
 fn ratio(pairs: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
@@ -63,7 +54,7 @@ fn acceleration(pairs: &[(f64, f64)]) -> Option<f64> {
     let without =
         |left: usize| ratio(pairs.iter().enumerate().filter(|(at, _)| *at != left).map(|(_, pair)| *pair));
     let jackknife: Vec<f64> = (0..pairs.len()).map(without).collect::<Option<_>>()?;
-    let mean = jackknife.iter().sum::<f64>() / jackknife.len() as f64;
+    let mean = mean(&jackknife);
     let sum = |power: i32| jackknife.iter().map(|value| (mean - value).powi(power)).sum::<f64>();
     let squares = sum(2);
     Some(if squares > 0.0 { sum(3) / (6.0 * squares.powf(1.5)) } else { 0.0 })

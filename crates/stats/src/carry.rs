@@ -1,6 +1,6 @@
 //! Carry-over: whether it matters which variant ran before.
 
-use crate::{analyse::composites, grid, orders, table::FIRST_LOOK};
+use crate::{analyse::composites, average::mean, grid, orders, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.
@@ -48,21 +48,16 @@ fn residuals(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
         .iter()
         .map(|rounds| rounds.iter().map(|x| if *x > 0.0 { x.ln() } else { f64::NAN }).collect())
         .collect();
+    let known = |x: &f64| x.is_finite();
     for column in 0..logs.first().map_or(0, Vec::len) {
-        let mean = mean(logs.iter().map(|rounds| rounds[column]));
+        let mean = mean(logs.iter().map(|rounds| rounds[column]).filter(known));
         logs.iter_mut().for_each(|rounds| rounds[column] -= mean);
     }
     for rounds in &mut logs {
-        let mean = mean(rounds.iter().copied());
+        let mean = mean(rounds.iter().copied().filter(known));
         rounds.iter_mut().for_each(|x| *x -= mean);
     }
     logs
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) =
-        values.filter(|x| x.is_finite()).fold((0.0, 0.0), |(sum, count), x| (sum + x, count + 1.0));
-    sum / count
 }
 
 /// The variance between predecessors, and of these the one that changes most, with the mean change of its successors

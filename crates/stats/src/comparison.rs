@@ -1,7 +1,7 @@
 //! All variants against each other on one quantity.
 
+pub use crate::average::median;
 use crate::pairs::{self, Pairs};
-use crate::sequential::{lies_above, lies_below};
 use crate::table::{self, FIRST_LOOK};
 use crate::{letters, ratio::Ratio, walsh::Walsh};
 use fsarena_core::sample::Direction;
@@ -181,11 +181,10 @@ impl AllPairs {
         if i == j {
             return false;
         }
-        self.get(i, j).averages.as_ref().is_some_and(|averages| {
-            table::at(averages.values()).is_some_and(|look| {
-                lies_above(averages, look.c05, 0.0) || lies_below(averages, look.c05, 0.0)
-            })
-        })
+        let excludes = |averages: &Walsh| {
+            table::at(averages.values()).is_some_and(|look| averages.excludes(look.c05, 0.0))
+        };
+        self.get(i, j).averages.as_ref().is_some_and(excludes)
     }
 }
 
@@ -212,17 +211,6 @@ fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usiz
         (b_enough, b_wins).cmp(&(a_enough, a_wins)).then(b_mean.total_cmp(a_mean))
     });
     keyed.into_iter().map(|(_, variant)| variant).collect()
-}
-
-/// The median of the values that are there: the mean of the two middle ones where their number is even.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut values: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[n / 2]),
-        n => Some(values[n / 2 - 1] / 2.0 + values[n / 2] / 2.0),
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
 use fsarena_core::{matrix::PLAIN, published::Published, record::RunRecord};
 use std::collections::BTreeSet;
+use then::Part;
 
 /// A conclusion, then and here.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,19 +49,6 @@ pub struct Comparisons {
     pub checked: usize,
     /// All.
     pub of: usize,
-}
-
-/// One claim of a conclusion on some figures.
-struct Part {
-    outcome: Option<Outcome>,
-    checked: usize,
-    of: usize,
-}
-
-impl Part {
-    fn of_pair(outcome: Option<Outcome>) -> Part {
-        Part { outcome, checked: usize::from(outcome.is_some()), of: 1 }
-    }
 }
 
 /// Checks every conclusion of a study's author.

@@ -15,8 +15,7 @@ pub mod load;
 pub mod per_request;
 pub mod serial;
 
-use crate::ratio::Ratio;
-use serde::Serialize;
+pub use crate::estimate::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The windows of one service: loads and spendings, in order of time. Both are rates, so that windows need not
@@ -27,30 +26,6 @@ pub struct Windows<'a> {
     pub load: &'a [f64],
     /// Consumption per second.
     pub spent: &'a [f64],
-}
-
-/// A number and the ends of its 95% interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl From<Ratio> for Estimate {
-    fn from(Ratio { value, low, high, .. }: Ratio) -> Estimate {
-        Estimate { value, low, high }
-    }
-}
-
-impl Estimate {
-    /// Whether the interval lies on one side of a value.
-    pub fn excludes(&self, value: f64) -> bool {
-        self.low > value || self.high < value
-    }
 }
 
 /// The 97.5% quantile of Student's t. None without degrees of freedom.

@@ -1,9 +1,39 @@
 //! From the rows of a record to one value for each task, variant and round.
 
-use crate::trust::{Doubt, doubts};
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{cell::TaskInfo, event::NoteKind};
+use fsarena_core::{cell::TaskInfo, event::NoteKind, record::RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a figure of one task and variant may not rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// The page cache served direct I/O.
+    Cache,
+    /// The load generator took more than a tenth of an operation.
+    ClientBound,
+    /// The load was steady in no round.
+    NeverSteady,
+    /// Blocks were to be verified, and none was.
+    Unverified,
+    /// It had too few requests for the percentile.
+    FewRequests,
+}
+
+impl Doubt {
+    /// Every reason.
+    pub const ALL: [Doubt; 5] =
+        [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified, Doubt::FewRequests];
+
+    /// What the variant did; follows the names of the variant and the task.
+    pub fn words(self) -> &'static str {
+        match self {
+            Doubt::Cache => "served direct I/O from the page cache",
+            Doubt::ClientBound => "was bound by the load generator",
+            Doubt::NeverSteady => "was steady in no round",
+            Doubt::Unverified => "verified no block, although the plan asks for that",
+            Doubt::FewRequests => "had too few requests a round for the percentile",
+        }
+    }
+}
 
 /// Values by task, variant and round.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,21 +49,6 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
-    pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
-        let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, &left_out(record)).trusted(record, metric)))
-    }
-
-    /// The same with the tasks set aside of which a figure of this metric did not measure what it claims: for all variants, so that every
-    /// sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
-    pub fn trusted(mut self, record: &RunRecord, metric: &str) -> Grid {
-        let ranks = |variant: &usize| !self.references.contains(variant);
-        let doubts = doubts(record, metric).into_iter().filter(|((_, variant), _)| ranks(variant));
-        self.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
-        self
-    }
-
     /// The tasks of the composite that have data and may rank, with their values by variant and round.
     pub fn tasks<'a>(
         &'a self,

@@ -1,7 +1,7 @@
 //! Self-test of a machine with identical variants: how often they are called different, and how often chance does that.
 
-use crate::sequential::Centre;
-use crate::table::{FIRST_LOOK, LOOKS};
+use crate::sequential::{Centre, first_look};
+use crate::table::FIRST_LOOK;
 use fsarena_core::schedule::mix;
 
 /// Random swaps behind [`chance`].
@@ -14,7 +14,7 @@ pub fn differs(d: &[f64]) -> bool {
 
 /// The first look at d that finds a difference, in rounds.
 pub fn found_at(d: &[f64]) -> Option<usize> {
-    LOOKS.iter().map(|look| look.n).filter(|n| *n <= d.len()).find(|n| differs(&d[..*n]))
+    first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0))
 }
 
 /// Verdicts on identical variants, and how many said "different": one for each series of d and batch of 8 rounds.

@@ -3,8 +3,8 @@
 mod quantity;
 
 use crate::pairs::{Pairs, log_ratios};
-use crate::verdict::{self, ALPHA, Outcome, Region, Rival, Verdict};
-use crate::{ebh::e_bh, grid, sequential::Centre};
+use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
+use crate::{evalue::e_bh, grid, sequential::Centre};
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
 use fsarena_core::{event, names::unknown, record::RunRecord, sample::Direction};
 use quantity::Quantities;
@@ -192,7 +192,7 @@ impl<'a> Judge<'a> {
             .filter(|rival| *rival != variant && self.competes(*rival))
             .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[variant])))
             .collect();
-        let races: Vec<Rival> = rivals.iter().map(|(_, pairs)| Rival { d: &pairs.d }).collect();
+        let races: Vec<&Vec<f64>> = rivals.iter().map(|(_, pairs)| &pairs.d).collect();
         let direction = subject.metric.direction;
         if direction == Direction::Neutral {
             return Err(format!("neither more nor less of {} is better", subject.metric.id));

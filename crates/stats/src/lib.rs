@@ -1,6 +1,7 @@
 //! Statistics: pure functions of samples.
 
 pub mod analyse;
+pub mod average;
 pub mod bca;
 pub mod best;
 pub mod carry;
@@ -9,7 +10,7 @@ pub mod comparison;
 pub mod composite;
 pub mod conclusion;
 pub mod cost;
-pub mod ebh;
+pub mod estimate;
 pub mod evalue;
 pub mod grid;
 pub mod hosts;
@@ -22,7 +23,6 @@ pub mod orders;
 pub mod pairs;
 pub mod power;
 pub mod rank;
-pub mod ranksets;
 pub mod ratio;
 pub mod recompute;
 pub mod regret;
@@ -30,7 +30,6 @@ pub mod scaling;
 mod select;
 pub mod sequential;
 pub mod shift;
-pub mod sign;
 pub mod simulate;
 pub mod simultaneous;
 pub mod table;

@@ -7,9 +7,10 @@
 
 mod why;
 
+use crate::average::{mean, median, squares};
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
-use crate::{analyse::Analysis, comparison::median, grid::has_data, table::FIRST_LOOK};
+use crate::{analyse::Analysis, grid::has_data, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -126,8 +127,7 @@ fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
 /// the cut.
 fn explained(sorted: &[f64]) -> Option<(f64, usize)> {
     let count = sorted.len() as f64;
-    let mean = sorted.iter().sum::<f64>() / count;
-    let all: f64 = sorted.iter().map(|x| (x - mean).powi(2)).sum();
+    let (mean, all) = (mean(sorted), squares(sorted.iter()));
     if all <= 0.0 {
         return None;
     }

@@ -2,11 +2,14 @@
 //! of the peak that remains at the most clients.
 
 pub mod choice;
+pub mod law;
 pub mod laws;
 pub mod peak;
 pub mod saturation;
 pub mod series;
+mod usl;
 
+use crate::estimate::Estimate;
 use choice::Choice;
 use peak::Peak;
 use saturation::Saturation;
@@ -24,7 +27,7 @@ pub struct Scaling {
     /// The highest throughput, and what is left of it at the end.
     pub peak: Peak,
     /// The peak of the fitted USL, where that has been chosen and has one.
-    pub modelled_peak: Option<peak::Interval>,
+    pub modelled_peak: Option<Estimate>,
 }
 
 /// Analyses one series. The same series and seed give the same intervals.

@@ -1,6 +1,7 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
-use crate::{select::Multiset, sign, table, walsh::Walsh};
+use crate::table::{self, LOOKS, Look};
+use crate::{average::median, walsh::Walsh};
 
 /// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +31,7 @@ impl Centre {
             estimate: walsh.estimate(),
             wide: interval(look.map(|look| look.c05)),
             narrow: interval(look.map(|look| look.c10)),
-            median: sign::interval(d)?,
+            median: by_sign(d)?,
             rounds: d.len(),
             provisional: look.is_none(),
         })
@@ -45,18 +46,41 @@ impl Centre {
     }
 }
 
-/// Whether the interval [w_(c+1), w_(M−c)] lies wholly above θ. Counting is cheaper than finding the ends.
-pub(crate) fn lies_above(walsh: &Walsh, c: usize, theta: f64) -> bool {
-    walsh.count(theta) <= c
-}
-
-/// Whether it lies wholly below θ.
-pub(crate) fn lies_below(walsh: &Walsh, c: usize, theta: f64) -> bool {
-    walsh.count(theta.next_down()) >= walsh.len() - c
+/// The rounds of the first look at which something is true of the averages.
+pub(crate) fn first_look(d: &[f64], is: impl Fn(&Walsh, &Look) -> bool) -> Option<usize> {
+    let at = |look: &&Look| Walsh::new(d[..look.n].to_vec()).is_some_and(|walsh| is(&walsh, look));
+    LOOKS.iter().take_while(|look| look.n <= d.len()).find(at).map(|look| look.n)
 }
 
 fn holds((low, high): (f64, f64), value: f64) -> bool {
     low <= value && value <= high
+}
+
+/// The median and its 95% interval [d_(k+1), d_(n−k)], k the largest number with P(B ≤ k) ≤ 0.025 for
+/// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It needs no symmetry. Under six values no interval of
+/// this kind reaches 95%, and the extremes are given. None without values.
+fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
+    let mut sorted = d.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let k = critical(d.len());
+    Some((median(d)?, (sorted[k], sorted[sorted.len() - 1 - k])))
+}
+
+/// The largest k with P(B ≤ k) ≤ 0.025, 0 where there is none.
+fn critical(n: usize) -> usize {
+    let mut log = -(n as f64) * std::f64::consts::LN_2;
+    let mut sum = log.exp();
+    let mut k = 0;
+    // P(B = k + 1) = P(B = k)·(n − k)/(k + 1); on logarithms, for 2⁻ⁿ is nothing beyond n = 1,074.
+    while k + 1 < n {
+        log += ((n - k) as f64 / (k + 1) as f64).ln();
+        sum += log.exp();
+        if sum > 0.025 {
+            break;
+        }
+        k += 1;
+    }
+    k
 }
 
 #[cfg(test)]
@@ -79,8 +103,8 @@ mod tests {
         for c in [0, 10, 99, 200] {
             let (low, high) = walsh.interval(c);
             for theta in (-8..80).map(|i| f64::from(i) / 8.0) {
-                assert_eq!(lies_above(&walsh, c, theta), low > theta, "{c} {theta}");
-                assert_eq!(lies_below(&walsh, c, theta), high < theta, "{c} {theta}");
+                assert_eq!(walsh.lies_above(c, theta), low > theta, "{c} {theta}");
+                assert_eq!(walsh.lies_below(c, theta), high < theta, "{c} {theta}");
             }
         }
     }
@@ -98,5 +122,23 @@ mod tests {
         // Two thirds of the rounds at 0, one third spread far out: the median is 0, the centre is not.
         let d: Vec<f64> = (0..60).map(|i| if i % 3 == 0 { 1.0 + f64::from(i) } else { 0.0 }).collect();
         assert!(Centre::of(&d).unwrap().shapes_differ());
+    }
+
+    #[test]
+    fn critical_values_as_scipy_has_them() {
+        // scipy.stats.binom.ppf(0.025, n, 0.5) − 1 where that is not below 0.
+        for (n, k) in
+            [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (20, 5), (100, 39), (400, 179), (2000, 955)]
+        {
+            assert_eq!(critical(n), k, "{n}");
+        }
+    }
+
+    #[test]
+    fn ten_values() {
+        let d: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!(by_sign(&d), Some((5.5, (2.0, 9.0))));
+        assert_eq!(by_sign(&[3.0]), Some((3.0, (3.0, 3.0))));
+        assert_eq!(by_sign(&[]), None);
     }
 }

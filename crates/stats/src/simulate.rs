@@ -6,9 +6,7 @@ pub mod noise;
 pub mod power;
 pub mod rules;
 
-mod selftest;
-
-pub use selftest::{Check, RUNS, Report, Rule, selftest};
+pub mod selftest;
 
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
@@ -36,6 +34,11 @@ pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
             .collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulated run does not fail")).collect()
     })
+}
+
+/// In how many of `runs` runs, done on all CPUs, something happens.
+pub(crate) fn count(runs: usize, of: impl Fn(u64) -> bool + Sync) -> usize {
+    parallel(runs, of).into_iter().filter(|happened| *happened).count()
 }
 
 /// The upper 95% confidence limit of a probability of which `events` of `runs` were seen (Clopper and

@@ -1,41 +1,28 @@
 //! Figures that did not measure what their task claims.
 
 use crate::comparison::median;
-use crate::grid::{grid, left_out};
+pub use crate::grid::Doubt;
+use crate::grid::{Grid, grid, left_out};
 use crate::tail::{self, Tail};
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
-use fsarena_core::{cell::Variant, matrix::work_of, record::RunRecord, setting::Value};
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{cell::Variant, matrix::work_of, setting::Value};
 use std::collections::BTreeMap;
 
-/// Why a figure of one task and variant may not rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
-    /// The page cache served direct I/O.
-    Cache,
-    /// The load generator took more than a tenth of an operation.
-    ClientBound,
-    /// The load was steady in no round.
-    NeverSteady,
-    /// Blocks were to be verified, and none was.
-    Unverified,
-    /// It had too few requests for the percentile.
-    FewRequests,
-}
+impl Grid {
+    /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
+    pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
+        let (info, rows) = record.metric(metric)?;
+        Some((info, grid(record, &rows, &left_out(record)).trusted(record, metric)))
+    }
 
-impl Doubt {
-    /// Every reason.
-    pub const ALL: [Doubt; 5] =
-        [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified, Doubt::FewRequests];
-
-    /// What the variant did; follows the names of the variant and the task.
-    pub fn words(self) -> &'static str {
-        match self {
-            Doubt::Cache => "served direct I/O from the page cache",
-            Doubt::ClientBound => "was bound by the load generator",
-            Doubt::NeverSteady => "was steady in no round",
-            Doubt::Unverified => "verified no block, although the plan asks for that",
-            Doubt::FewRequests => "had too few requests a round for the percentile",
-        }
+    /// The same with the tasks set aside of which a figure of this metric did not measure what it claims: for all variants, so that every
+    /// sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
+    pub fn trusted(mut self, record: &RunRecord, metric: &str) -> Grid {
+        let ranks = |variant: &usize| !self.references.contains(variant);
+        let doubts = doubts(record, metric).into_iter().filter(|((_, variant), _)| ranks(variant));
+        self.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
+        self
     }
 }
 

@@ -4,109 +4,16 @@
 //! ([`crate::table`]): a verdict may be asked for at every look, and over all of them it errs with the
 //! probability of one test.
 
-mod extreme;
-mod region;
+mod outcome;
 
-pub use extreme::{Rival, judge_extreme};
-pub use region::Region;
+pub use outcome::{Outcome, Region, Verdict, exit_code};
 
 use crate::{evalue::e_value, sequential::Centre};
-use fsarena_core::claim::{Op, Pair};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::claim::{End, Extreme, Op, Pair};
+use fsarena_core::sample::Direction;
 
 /// Level of the intervals that tell variants apart.
 pub(crate) const ALPHA: f64 = 0.05;
-
-/// What became of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The data show it.
-    Held,
-    /// The data show the opposite.
-    Refuted,
-    /// Neither: see [`Verdict::excludes`].
-    Inconclusive,
-    /// A difference was claimed, and there is none that matters.
-    Equivalent,
-}
-
-impl Outcome {
-    /// The word for it in every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Held => "held",
-            Outcome::Refuted => "refuted",
-            Outcome::Inconclusive => "inconclusive",
-            Outcome::Equivalent => "equivalent",
-        }
-    }
-}
-
-/// The exit code that all claims together call for: a refuted one before an inconclusive one. Equivalence is an
-/// answer.
-pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
-    if outcomes.contains(&Outcome::Refuted) {
-        ExitCode::Refuted
-    } else if outcomes.contains(&Outcome::Inconclusive) {
-        ExitCode::Inconclusive
-    } else {
-        ExitCode::Done
-    }
-}
-
-/// A judged claim.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Verdict {
-    /// What became of it. Always inconclusive where it is provisional.
-    pub outcome: Outcome,
-    /// Under 8 rounds nothing is exact.
-    pub provisional: bool,
-    /// Left over right, minus 1: the estimate exp(θ) − 1. Of a claim about all variants, the variant over `rival`.
-    pub effect: f64,
-    /// Its 95% interval.
-    pub interval: (f64, f64),
-    /// Its 90% interval, for equivalence.
-    pub narrow: (f64, f64),
-    /// The ends of what the claim allows, as fractions: the interval is held against them.
-    pub edges: [f64; 2],
-    /// Rounds behind it.
-    pub rounds: usize,
-    /// The difference is real, but smaller than the margin: smaller than what you said matters.
-    pub negligible: bool,
-    /// The sign test disagrees: the variants differ in shape, not only in place.
-    pub shapes_differ: bool,
-    /// The evidence against "the claimed threshold is the truth", for [`crate::ebh::e_bh`] over a family of
-    /// claims. Anytime-valid.
-    pub e_value: f64,
-    /// Of a claim about all variants, the rival that decided it or leaves it open.
-    pub rival: Option<usize>,
-}
-
-impl Verdict {
-    /// The largest difference, either way, that the rounds leave possible at 95%: what is larger, the run
-    /// excludes. As a fraction: 0.03 for 3%.
-    pub fn excludes(&self) -> f64 {
-        self.interval.0.abs().max(self.interval.1.abs())
-    }
-
-    fn of(centre: &Centre, outcome: Outcome) -> Verdict {
-        let ratio = |theta: f64| theta.exp_m1();
-        let ends = |(low, high): (f64, f64)| (ratio(low), ratio(high));
-        Verdict {
-            outcome: if centre.provisional { Outcome::Inconclusive } else { outcome },
-            provisional: centre.provisional,
-            effect: ratio(centre.estimate),
-            interval: ends(centre.wide),
-            narrow: ends(centre.narrow),
-            edges: [0.0; 2],
-            rounds: centre.rounds,
-            negligible: false,
-            shapes_differ: centre.shapes_differ(),
-            e_value: 1.0,
-            rival: None,
-        }
-    }
-}
 
 /// Judges a claim about a pair from its paired log ratios d_i = ln(left_i/right_i), in the order of the
 /// rounds; [`crate::pairs::log_ratios`]`(right, left)` gives them. `margin` is what the user said matters,
@@ -122,14 +29,14 @@ pub fn judge(pair: &Pair, d: &[f64], margin: Option<f64>) -> Option<Verdict> {
     let region = Region::of(pair, margin);
     let factor = pair.factor.ln();
     let small = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
-    let matters_not = small.is_some_and(|x| Region::around(factor, x).covers(centre.narrow));
-    let outcome = match region.judge(&centre) {
-        Outcome::Inconclusive if matters_not && !pair.op.tolerates() => Outcome::Equivalent,
+    let outcome = match region.judge(centre.wide, centre.narrow) {
+        Outcome::Inconclusive if !pair.op.tolerates() && matters_not(&centre, factor, small) => {
+            Outcome::Equivalent
+        }
         outcome => outcome,
     };
-    let differs = !Region::around(factor, 0.0).meets(centre.wide);
     Some(Verdict {
-        negligible: differs && matters_not && !centre.provisional,
+        negligible: !centre.provisional && negligible(&centre, factor, small),
         edges: [region.low.exp_m1(), region.high.exp_m1()],
         e_value: e_value(d, threshold(pair, &region, centre.estimate)),
         ..Verdict::of(&centre, outcome)
@@ -144,6 +51,95 @@ fn threshold(pair: &Pair, region: &Region, estimate: f64) -> f64 {
         Op::Equal | Op::NotEqual if estimate < pair.factor.ln() => region.low,
         Op::Equal | Op::NotEqual => region.high,
     }
+}
+
+/// One rival, with signs such that below 0 the claimed variant is ahead.
+struct Race {
+    rival: usize,
+    centre: Centre,
+    /// Evidence that the two differ, in either direction.
+    e_value: f64,
+}
+
+/// Judges a claim about all variants. `rivals` are ln(variant/rival) of all the other variants, in the rounds that they share
+/// with the variant of the claim; [`Verdict::rival`] is an index into them.
+///
+/// - **held**: ahead of every rival, each at 95%. The claim is an intersection, so each part is tested at
+///   the full level (intersection–union test; Berger 1982).
+/// - **refuted**: some rival is ahead. Here any of k rivals may be the one by chance, so with more than one
+///   the evidence is an e-value of k/0.05 (Bonferroni).
+/// - **equivalent**: neither, but within `margin` of or ahead of each.
+///
+/// None where no rival shares a round with the variant, or where neither way is better.
+pub fn judge_extreme(
+    claim: &Extreme,
+    rivals: &[impl AsRef<[f64]>],
+    direction: Direction,
+    margin: Option<f64>,
+) -> Option<Verdict> {
+    let ahead_is_below = match (direction, claim.end) {
+        (Direction::Neutral, _) => return None,
+        (Direction::Lower, End::Best) | (Direction::Higher, End::Worst) => true,
+        (Direction::Higher, End::Best) | (Direction::Lower, End::Worst) => false,
+    };
+    let races: Vec<Race> = rivals
+        .iter()
+        .enumerate()
+        .filter_map(|(rival, d)| {
+            let signed: Vec<f64> = d.as_ref().iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
+            Some(Race { rival, centre: Centre::of(&signed)?, e_value: e_value(&signed, 0.0) })
+        })
+        .collect();
+    let complete = races.len() == rivals.len() && races.iter().all(|race| !race.centre.provisional);
+    let (outcome, decisive) = decide(&races, complete, margin)?;
+    let outcome = outcome.turned(claim.negated);
+    // Back to the signs of the claim, for people.
+    let centre = Centre::of(rivals[decisive.rival].as_ref())?;
+    let provisional = centre.provisional || (!complete && outcome == Outcome::Inconclusive);
+    Some(Verdict {
+        provisional,
+        e_value: decisive.e_value,
+        rival: Some(decisive.rival),
+        negligible: !provisional && negligible(&decisive.centre, 0.0, margin),
+        ..Verdict::of(&centre, outcome)
+    })
+}
+
+/// The outcome before any negation, with the rival that it hangs on.
+fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcome, &Race)> {
+    let ahead = |race: &Race| race.centre.wide.1 < 0.0;
+    let beaten = |race: &Race| {
+        let enough = races.len() == 1 || race.e_value * ALPHA >= races.len() as f64;
+        !race.centre.provisional && race.centre.wide.0 > 0.0 && enough
+    };
+    if let Some(race) = nearest(races.iter().filter(|race| beaten(race)), |race| race.centre.wide.0) {
+        return Some((Outcome::Refuted, race));
+    }
+    let closest = nearest(races.iter(), |race| race.centre.wide.1)?;
+    if !complete {
+        return Some((Outcome::Inconclusive, races.iter().min_by_key(|race| race.centre.rounds)?));
+    }
+    if ahead(closest) {
+        return Some((Outcome::Held, closest));
+    }
+    let as_good = |race: &Race| ahead(race) || matters_not(&race.centre, 0.0, margin);
+    let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
+    Some((outcome, closest))
+}
+
+/// The race with the largest value of `of`: the one that is the furthest from being won.
+fn nearest<'a>(races: impl Iterator<Item = &'a Race>, of: impl Fn(&Race) -> f64) -> Option<&'a Race> {
+    races.max_by(|a, b| of(a).total_cmp(&of(b)))
+}
+
+/// Whether the 90% interval lies within a factor of 1 + margin around another one, the logarithm of which is given.
+fn matters_not(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
+    margin.is_some_and(|margin| Region::around(factor, margin).covers(centre.narrow))
+}
+
+/// Whether the variants differ from that factor, but by less than matters.
+fn negligible(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
+    !Region::around(factor, 0.0).meets(centre.wide) && matters_not(centre, factor, margin)
 }
 
 #[cfg(test)]

@@ -45,6 +45,21 @@ impl Walsh {
         (select::kth(self, c + 1, self.few()), select::kth(self, all - c, self.few()))
     }
 
+    /// Whether the interval lies wholly above θ. Counting is cheaper than finding the ends.
+    pub(crate) fn lies_above(&self, c: usize, theta: f64) -> bool {
+        self.count(theta) <= c
+    }
+
+    /// Whether it lies wholly below θ.
+    pub(crate) fn lies_below(&self, c: usize, theta: f64) -> bool {
+        self.count(theta.next_down()) >= self.len() - c
+    }
+
+    /// Whether it leaves out θ.
+    pub(crate) fn excludes(&self, c: usize, theta: f64) -> bool {
+        self.lies_above(c, theta) || self.lies_below(c, theta)
+    }
+
     /// The smallest and the largest value of the sample.
     pub fn extremes(&self) -> (f64, f64) {
         self.range()

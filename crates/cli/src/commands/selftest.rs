@@ -9,7 +9,8 @@ use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::output::{self, Columns, Row};
 use fsarena_core::exit::ExitCode;
-use fsarena_stats::simulate::{Check, RUNS, Report, lower_limit, selftest};
+use fsarena_stats::simulate::lower_limit;
+use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
 use here::Here;
 use serde_json::{Value, json};
 
@@ -206,7 +207,7 @@ fn as_json(report: &Report) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::simulate::Rule;
+    use fsarena_stats::simulate::selftest::Rule;
     use fsarena_stats::simulate::noise::{Noise, Order};
 
     fn check(order: Order, wrong: usize, runs: usize) -> Check {

@@ -51,7 +51,7 @@ fn standing(standing: Standing) -> &'static str {
 
 fn part(matrix: &Matrix, part: &Part) -> Value {
     json!({
-        "rule": part.rule.id(),
+        "rule": part.rule,
         "worst": flag(matrix, part.worst()),
         "cells": part.flags.iter().map(|f| flag(matrix, f)).collect::<Vec<_>>(),
     })

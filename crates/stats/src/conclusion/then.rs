@@ -1,11 +1,23 @@
 //! Claims on published figures: single values, each with what it can be trusted to, or samples.
 
-use super::Part;
 use crate::pairs::log_ratios;
-use crate::verdict::{self, Outcome, Region, Rival};
+use crate::verdict::{self, Outcome, Region};
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published, sample::Direction};
+
+/// One claim of a conclusion on some figures.
+pub(super) struct Part {
+    pub(super) outcome: Option<Outcome>,
+    pub(super) checked: usize,
+    pub(super) of: usize,
+}
+
+impl Part {
+    pub(super) fn of_pair(outcome: Option<Outcome>) -> Part {
+        Part { outcome, checked: usize::from(outcome.is_some()), of: 1 }
+    }
+}
 
 /// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. There is no outcome where a
 /// figure is missing. `rivals` are the variants among which the best or the worst was named.
@@ -57,9 +69,8 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
             let d: Vec<Vec<f64>> = rivals
                 .filter_map(|variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d))
                 .collect();
-            let rivals: Vec<Rival> = d.iter().map(|d| Rival { d }).collect();
             let direction = metric::find(&claim.subject.metric)?.direction;
-            verdict::judge_extreme(extreme, &rivals, direction, None).map(|verdict| verdict.outcome)
+            verdict::judge_extreme(extreme, &d, direction, None).map(|verdict| verdict.outcome)
         }
     }
 }
@@ -79,7 +90,8 @@ impl Figures<'_> {
                 self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
             }
         };
-        Some(judged(&Region::of(pair, None), self.trust.ratio(left, right)))
+        let ratio = self.trust.ratio(left, right);
+        Some(Region::of(pair, None).judge(ratio, ratio))
     }
 
     fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
@@ -96,11 +108,7 @@ impl Figures<'_> {
             () if rivals.iter().all(|(_, high)| *high < 0.0) => Outcome::Held,
             () => Outcome::Inconclusive,
         };
-        Some(match outcome {
-            Outcome::Held if extreme.negated => Outcome::Refuted,
-            Outcome::Refuted if extreme.negated => Outcome::Held,
-            outcome => outcome,
-        })
+        Some(outcome.turned(extreme.negated))
     }
 
     /// Of the one task that fits, as a quantity without a task may name it by its parameters alone.
@@ -118,16 +126,6 @@ impl Figures<'_> {
         let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
         let value = tasks.by_ref().find_map(has)?;
         tasks.find_map(has).is_none().then_some(value)
-    }
-}
-
-fn judged(region: &Region, (low, high): (f64, f64)) -> Outcome {
-    let (inside, outside) =
-        if region.negated { (Outcome::Refuted, Outcome::Held) } else { (Outcome::Held, Outcome::Refuted) };
-    match () {
-        () if high < region.low || low > region.high => outside,
-        () if region.low <= low && high <= region.high => inside,
-        () => Outcome::Inconclusive,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::cells::{At, Matrix};
 use super::finding::{Finding, Standing};
 use super::limits::ALPHA;
-use crate::{ebh::e_bh, table::FIRST_LOOK};
+use crate::{evalue::e_bh, table::FIRST_LOOK};
 use std::collections::BTreeSet;
 
 /// The cells to run again on fresh rounds: for every part of every finding its worst cell, and all that

@@ -1,7 +1,7 @@
 //! Findings: regions of flags with one cause.
 
-use super::rule::{Flag, Rule};
-use super::{cells::At, region::regions};
+use super::cells::At;
+use super::rule::{Flag, Rule, regions};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one rule flagged in one region.

@@ -1,10 +1,8 @@
 //! The sheet on which the rules note what they tried and what they flagged.
 
 use super::cells::{At, Matrix, Mode};
-use super::contrast::{Contrast, Outcome};
-use super::limits::{ALONE, CEILING};
-use super::region::regions;
-use super::rule::{Flag, Rule};
+use super::rule::{Flag, Rule, regions};
+use super::{contrast::Contrast, limits::ALONE, limits::CEILING};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the rules noted so far.
@@ -12,7 +10,7 @@ pub struct Screen<'a> {
     /// The matrix under search.
     pub matrix: &'a Matrix,
     /// The stated throughput of the device, in bytes a second.
-    device: Option<f64>,
+    pub device: Option<f64>,
     /// The most that the bare device moved in the direction of each mode, in bytes a second.
     measured: Vec<Option<f64>>,
     /// The cells that break a rule; one for each rule and cell.
@@ -37,16 +35,26 @@ impl<'a> Screen<'a> {
 
     /// Every variant and mode of the subjects.
     pub fn tables(&self) -> Vec<(usize, usize)> {
-        let modes = 0..self.matrix.modes.len();
-        self.subjects()
-            .into_iter()
-            .flat_map(|variant| modes.clone().map(move |mode| (variant, mode)))
-            .collect()
+        let modes = |variant| (0..self.matrix.modes.len()).map(move |mode| (variant, mode));
+        self.subjects().into_iter().flat_map(modes).collect()
     }
 
-    /// The stated throughput of the device, in bytes a second.
-    pub fn stated(&self) -> Option<f64> {
-        self.device
+    /// Every cell of the subjects that has a value.
+    pub fn places(&self) -> Vec<At> {
+        self.matrix.places().filter(|at| !self.matrix.variants[at.variant].raw).collect()
+    }
+
+    /// The cells of each of the subjects' rows: at one block size, by ascending threads.
+    pub fn rows(&self) -> Vec<Vec<At>> {
+        let rows = |(variant, mode)| {
+            (0..self.matrix.sizes.len()).map(move |size| self.matrix.along_threads(variant, mode, size))
+        };
+        self.tables().into_iter().flat_map(rows).collect()
+    }
+
+    /// The cells of each column of a variant and mode: at one thread count, by ascending block size.
+    pub fn columns(&self, variant: usize, mode: usize) -> Vec<Vec<At>> {
+        (0..self.matrix.threads.len()).map(|threads| self.matrix.along_size(variant, mode, threads)).collect()
     }
 
     /// Whether the device itself is what limits a cell, as far as that is known.
@@ -66,12 +74,26 @@ impl<'a> Screen<'a> {
         vec![contrast.clone(), Contrast { terms, offset: 0.0, ..contrast }]
     }
 
-    /// Tries one comparison: the cell is flagged where every test is beyond its limit. The least of their
-    /// e-values is an e-value for "not all of them are".
-    pub fn attempt(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>) -> bool {
-        let Some(outcomes) = self.outcomes(&tests) else { return false };
-        self.e.push(outcomes.iter().map(|o| o.e).fold(f64::INFINITY, f64::min));
-        self.note(rule, at, against, tests, &outcomes)
+    /// Tries one comparison: the cell is flagged where every test is beyond its limit.
+    pub fn attempt(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>) {
+        self.note(rule, at, against, tests, true);
+    }
+
+    /// Tries the first of some cells, and extends that comparison to the next ones as long as they break the rule as well.
+    /// Ends at a cell without tests.
+    pub fn run<'c>(
+        &mut self,
+        rule: Rule,
+        cells: impl IntoIterator<Item = &'c At>,
+        against: At,
+        tests: impl Fn(&Screen, At) -> Vec<Contrast>,
+    ) {
+        for (number, at) in cells.into_iter().enumerate() {
+            let tests = tests(self, *at);
+            if tests.is_empty() || !self.note(rule, *at, Some(against), tests, number == 0) {
+                return;
+            }
+        }
     }
 
     /// Counts a comparison that was made and kept the rule.
@@ -79,24 +101,14 @@ impl<'a> Screen<'a> {
         self.e.push(0.0);
     }
 
-    /// Extends the last comparison to a further cell, as long as that breaks the rule as well.
-    pub fn extend(&mut self, rule: Rule, at: At, against: At, tests: Vec<Contrast>) -> bool {
-        self.outcomes(&tests).is_some_and(|outcomes| self.note(rule, at, Some(against), tests, &outcomes))
-    }
-
-    fn outcomes(&self, tests: &[Contrast]) -> Option<Vec<Outcome>> {
-        tests.iter().map(|test| test.outcome(self.matrix)).collect()
-    }
-
-    /// Of two flags of one rule on one cell the larger stays.
-    fn note(
-        &mut self,
-        rule: Rule,
-        at: At,
-        against: Option<At>,
-        tests: Vec<Contrast>,
-        outcomes: &[Outcome],
-    ) -> bool {
+    /// Whether all tests are beyond their limits. The least of their e-values is an e-value for "not all of them are", and
+    /// counts once for each comparison. Of two flags of one rule on one cell the larger stays.
+    fn note(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>, counts: bool) -> bool {
+        let outcomes = tests.iter().map(|test| test.outcome(self.matrix)).collect::<Option<Vec<_>>>();
+        let Some(outcomes) = outcomes else { return false };
+        if counts {
+            self.e.push(outcomes.iter().map(|outcome| outcome.e).fold(f64::INFINITY, f64::min));
+        }
         if !outcomes.iter().all(|outcome| outcome.beyond) {
             return false;
         }

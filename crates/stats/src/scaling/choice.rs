@@ -1,7 +1,8 @@
 //! Which law: AICc between them, and whether the winner fits at all.
 
-use super::laws::{self, Law, distinct};
+use super::laws::{self, Fitted, Law, distinct};
 use super::series::Series;
+use crate::average::squares;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// A law is named the winner only where the next is this much behind it in AICc.
@@ -66,14 +67,13 @@ impl Choice {
     }
 }
 
-fn judged(fit: &laws::Fitted, points: &[(f64, f64)]) -> Option<Fit> {
+fn judged(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
     let (n, k) = (points.len() as f64, fit.law.parameters() as f64);
     if n - k - 1.0 <= 0.0 {
         return None;
     }
     let rss = fit.rss.max(n * RESOLUTION * RESOLUTION);
-    let mean = points.iter().map(|p| p.1).sum::<f64>() / n;
-    let total: f64 = points.iter().map(|p| (p.1 - mean).powi(2)).sum();
+    let total = squares(points.iter().map(|p| p.1));
     Some(Fit {
         law: fit.law,
         rss: fit.rss,
@@ -83,25 +83,16 @@ fn judged(fit: &laws::Fitted, points: &[(f64, f64)]) -> Option<Fit> {
     })
 }
 
-fn lack(fit: &laws::Fitted, points: &[(f64, f64)]) -> Option<Lack> {
+fn lack(fit: &Fitted, points: &[(f64, f64)]) -> Option<Lack> {
     let (n, d, p) = (points.len(), distinct(points), fit.law.shape());
-    let pure = pure_error(points);
+    // How much replicates differ from their own mean.
+    let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squares(group.iter().map(|p| p.1))).sum();
     if n <= d || d <= p || pure <= 0.0 {
         return None;
     }
     let (above, below) = ((d - p) as f64, (n - d) as f64);
     let f = ((fit.rss - pure).max(0.0) / above) / (pure / below);
     Some(Lack { f, p: FisherSnedecor::new(above, below).ok()?.sf(f) })
-}
-
-/// How much replicates differ from their own mean.
-fn pure_error(points: &[(f64, f64)]) -> f64 {
-    let same = points.chunk_by(|a, b| a.0 == b.0);
-    same.map(|group| {
-        let mean = group.iter().map(|p| p.1).sum::<f64>() / group.len() as f64;
-        group.iter().map(|p| (p.1 - mean).powi(2)).sum::<f64>()
-    })
-    .sum()
 }
 
 #[cfg(test)]

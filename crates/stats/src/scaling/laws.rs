@@ -1,100 +1,9 @@
 //! The laws by which throughput may grow, each fitted to ln X of every replicate by least squares.
 
-mod hinge;
-mod power;
-mod usl;
+use super::usl;
+use crate::average::{mean, squares};
 
-/// A law with its parameters. N is the number of clients, X the throughput.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Law {
-    /// ln X = ln a + b·ln N.
-    Power {
-        /// Throughput of one client.
-        a: f64,
-        /// The exponent: 1 doubles with the clients, 0 does not grow.
-        b: f64,
-    },
-    /// Amdahl 1967: X = λN / (1 + σ(N−1)). It levels off at λ/σ and never falls.
-    Amdahl {
-        /// Throughput of one client.
-        lambda: f64,
-        /// The share that is done one after another.
-        sigma: f64,
-    },
-    /// Gunther 1993, universal scalability law: X = λN / (1 + σ(N−1) + κN(N−1)), σ, κ ≥ 0.
-    Usl {
-        /// Throughput of one client.
-        lambda: f64,
-        /// Contention: the share that is done one after another.
-        sigma: f64,
-        /// Coherency: what every pair of clients costs.
-        kappa: f64,
-    },
-    /// ln X = ln a + b·min(ln N, ln Nₛ): a power law up to Nₛ, level behind it.
-    Hinge {
-        /// Throughput of one client.
-        a: f64,
-        /// The exponent before the knee.
-        b: f64,
-        /// The knee Nₛ.
-        knee: f64,
-    },
-}
-
-/// A law as it was fitted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fitted {
-    /// The law.
-    pub law: Law,
-    /// The sum of squared residuals of ln X.
-    pub rss: f64,
-}
-
-impl Law {
-    /// What people call it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Law::Power { .. } => "power law",
-            Law::Amdahl { .. } => "Amdahl's law",
-            Law::Usl { .. } => "universal scalability law",
-            Law::Hinge { .. } => "hinge",
-        }
-    }
-
-    /// How many parameters it has, the variance of its residuals among them, as AICc counts them (Burnham and
-    /// Anderson 2002).
-    pub fn parameters(&self) -> usize {
-        self.shape() + 1
-    }
-
-    /// How many parameters its curve has.
-    pub fn shape(&self) -> usize {
-        match self {
-            Law::Power { .. } | Law::Amdahl { .. } => 2,
-            Law::Usl { .. } | Law::Hinge { .. } => 3,
-        }
-    }
-
-    /// ln X at N clients.
-    pub fn ln_at(&self, n: f64) -> f64 {
-        match *self {
-            Law::Power { a, b } => a.ln() + b * n.ln(),
-            Law::Amdahl { lambda, sigma } => usl::ln_at(n, lambda.ln(), sigma, 0.0),
-            Law::Usl { lambda, sigma, kappa } => usl::ln_at(n, lambda.ln(), sigma, kappa),
-            Law::Hinge { a, b, knee } => a.ln() + b * n.min(knee).ln(),
-        }
-    }
-
-    /// The number of clients at which it peaks, √((1−σ)/κ), where it does beyond one client.
-    pub fn peak(&self) -> Option<f64> {
-        match *self {
-            Law::Usl { sigma, kappa, .. } if kappa > 0.0 && sigma < 1.0 => {
-                Some(((1.0 - sigma) / kappa).sqrt()).filter(|peak| *peak > 1.0)
-            }
-            _ => None,
-        }
-    }
-}
+pub use super::law::{Fitted, Law};
 
 /// Every law that these points can carry and that is not another in disguise: a USL without coherency is
 /// Amdahl's law, a hinge behind the last number of clients a power law.
@@ -103,17 +12,12 @@ pub fn all(points: &[(f64, f64)]) -> Vec<Fitted> {
     if distinct < 3 {
         return vec![];
     }
-    let mut fits = vec![power::fit(points), usl::amdahl(points)];
+    let mut fits = vec![power(points), usl::amdahl(points)];
     if distinct > 3 {
         fits.extend(usl::fit(points));
-        fits.extend(hinge::fit(points));
+        fits.extend(hinge(points));
     }
     fits
-}
-
-/// The universal scalability law alone; none where its coherency would be 0.
-pub fn usl(points: &[(f64, f64)]) -> Option<Fitted> {
-    usl::fit(points)
 }
 
 /// How many numbers of clients there are. Points are sorted by them.
@@ -123,21 +27,52 @@ pub fn distinct(points: &[(f64, f64)]) -> usize {
     numbers.len()
 }
 
-/// The sum of squared residuals of a law.
-fn rss(points: &[(f64, f64)], law: &Law) -> f64 {
-    points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum()
+/// (ln N, ln X) of points, N up to a limit.
+fn logs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
+    points.iter().map(|(n, y)| (n.min(most).ln(), *y)).collect()
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
+/// The power law: ordinary least squares of ln X on ln N.
+fn power(points: &[(f64, f64)]) -> Fitted {
+    let (intercept, b) = line(&logs(points, f64::INFINITY));
+    Fitted::of(Law::Power { a: intercept.exp(), b }, points)
+}
+
+/// A power law up to a knee, level behind it: least squares in closed form.
+///
+/// With the knee between two numbers of clients the curve is a line before it and a mean behind it; the knee is
+/// where these meet, if that is between the two. Otherwise it is best at one of the numbers themselves. So the
+/// best over all intervals and numbers is the least-squares hinge. The level part has two numbers of clients at
+/// least: one alone lies on a power law as well.
+fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
+    let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
+    numbers.dedup();
+    let between = (2..numbers.len() - 1).filter_map(|at| meeting(points, numbers[at - 1], numbers[at]));
+    let at = numbers[1..numbers.len() - 1].iter().map(|knee| bent_at(points, *knee));
+    let fitted = between.chain(at).map(|law| Fitted::of(law, points));
+    fitted.min_by(|a, b| a.rss.total_cmp(&b.rss))
+}
+
+/// The hinge whose knee is between two neighbouring numbers of clients, where there is one.
+fn meeting(points: &[(f64, f64)], low: f64, high: f64) -> Option<Law> {
+    let logs: Vec<(f64, f64)> = points.iter().filter(|p| p.0 <= low).map(|(n, y)| (n.ln(), *y)).collect();
+    debug_assert!(distinct(&logs) > 1);
+    let (intercept, b) = line(&logs);
+    let level = mean(points.iter().filter(|p| p.0 >= high).map(|p| p.1));
+    let knee = ((level - intercept) / b).exp();
+    (low..=high).contains(&knee).then(|| Law::Hinge { a: intercept.exp(), b, knee })
+}
+
+/// The hinge with this knee.
+fn bent_at(points: &[(f64, f64)], knee: f64) -> Law {
+    let (intercept, b) = line(&logs(points, knee));
+    Law::Hinge { a: intercept.exp(), b, knee }
 }
 
 /// Intercept and slope of y over x by ordinary least squares.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let (mx, my) = (mean(points.iter().map(|p| p.0)), mean(points.iter().map(|p| p.1)));
     let sxy: f64 = points.iter().map(|(x, y)| (x - mx) * (y - my)).sum();
-    let sxx: f64 = points.iter().map(|(x, _)| (x - mx).powi(2)).sum();
-    let slope = sxy / sxx;
+    let slope = sxy / squares(points.iter().map(|p| p.0));
     (my - slope * mx, slope)
 }

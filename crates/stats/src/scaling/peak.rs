@@ -1,24 +1,13 @@
 //! The highest throughput: where it is, and what is left of it at the end.
 
-use super::{laws, series::Series};
-use crate::{pairs::log_ratios, ratio::Ratio, simulate::stream};
+use super::{series::Series, usl};
+use crate::{estimate::Estimate, pairs::log_ratios, ratio::Ratio, simulate::stream};
 use rand::RngExt;
 
 /// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.
 const RESAMPLES: usize = 1_000;
 /// Resamples of a fit, which takes longer.
 const REFITS: usize = 200;
-
-/// A number of clients with its 95% interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
 
 /// The number of clients with the highest throughput.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,15 +40,15 @@ impl Peak {
 
 /// The peak of the universal scalability law, √((1−σ)/κ), with its interval by round bootstrap. None where it
 /// has no peak. Resamples that have none count as peaks behind everything measured.
-pub fn modelled(series: &Series, seed: u64) -> Option<Interval> {
-    let peak = |series: &Series| laws::usl(&series.points()).and_then(|fit| fit.law.peak());
+pub fn modelled(series: &Series, seed: u64) -> Option<Estimate> {
+    let peak = |series: &Series| usl::fit(&series.points()).and_then(|fit| fit.law.peak());
     let value = peak(series)?;
     if series.rounds() < 2 {
-        return Some(Interval { value, low: f64::NAN, high: f64::NAN });
+        return Some(Estimate { value, low: f64::NAN, high: f64::NAN });
     }
     let draws = draws(series, seed, REFITS, |drawn| Some(peak(drawn).unwrap_or(f64::INFINITY)));
     let (low, high) = middle(draws)?;
-    Some(Interval { value, low, high })
+    Some(Estimate { value, low, high })
 }
 
 fn top(means: &[f64]) -> usize {

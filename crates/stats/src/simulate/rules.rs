@@ -6,9 +6,8 @@ mod tools;
 
 pub use tools::Tool;
 
-use super::{noise::series, parallel, stream};
-use crate::sequential::{lies_above, lies_below};
-use crate::{table::LOOKS, walsh::Walsh};
+use super::{count, noise::series, parallel, stream};
+use crate::{sequential::first_look, table::LOOKS};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 
@@ -28,22 +27,19 @@ pub struct ErrorRate {
 /// How often each tool's own rule tells identical variants apart.
 pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
     let rate = |tool: Tool, rounds: usize, drifts: bool| {
-        let wrong = parallel(runs, |run| {
+        let wrong = count(runs, |run| {
             let mut rng = stream(mix(seed, (rounds * 2 + usize::from(drifts)) as u64), run);
             let x = series(drifts, 2 * rounds, &mut rng);
             tool.tells_apart(&x[..rounds], &x[rounds..], &mut rng)
         });
-        wrong.into_iter().filter(|wrong| *wrong).count() as f64 / runs as f64
+        wrong as f64 / runs as f64
     };
     let cases = Tool::ALL.into_iter().map(|tool| (tool, 10)).chain([(Tool::Hyperfine, 100)]);
-    cases
-        .map(|(tool, rounds)| ErrorRate {
-            tool,
-            rounds,
-            white: rate(tool, rounds, false),
-            drift: rate(tool, rounds, true),
-        })
-        .collect()
+    let of = |(tool, rounds)| {
+        let [white, drift] = [false, true].map(|drifts| rate(tool, rounds, drifts));
+        ErrorRate { tool, rounds, white, drift }
+    };
+    cases.map(of).collect()
 }
 
 /// Rounds that a rule needs to see an effect in four of five runs, its threshold moved so that it errs in 5%.
@@ -93,10 +89,7 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
     let mut stopped = parallel(runs, |run| {
         let mut rng = stream(seed, run);
         let d = randomised(drifts, effect.ln_1p(), &mut rng);
-        let apart = |n: usize, c: usize| {
-            Walsh::new(d[..n].to_vec()).is_some_and(|w| lies_above(&w, c, 0.0) || lies_below(&w, c, 0.0))
-        };
-        LOOKS.iter().find(|look| apart(look.n, look.c05)).map_or(usize::MAX, |look| look.n)
+        first_look(&d, |walsh, look| walsh.excludes(look.c05, 0.0)).unwrap_or(usize::MAX)
     });
     stopped.sort_unstable();
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)

@@ -2,10 +2,9 @@
 
 use super::best::{Effects, Search, advice, search};
 use super::noise::{Noise, Order, differences};
-use super::{lower_limit, parallel, stream, upper_limit};
-use crate::sequential::{lies_above, lies_below};
+use super::{count, lower_limit, parallel, stream, upper_limit};
 use crate::table::{LOOKS, Look, bound};
-use crate::{comparison::median, evalue::Evidence, walsh::Walsh};
+use crate::{comparison::median, evalue::Evidence, sequential::first_look, walsh::Walsh};
 use fsarena_core::schedule::mix;
 use rand::Rng;
 
@@ -97,9 +96,10 @@ impl Rule {
             let of_rival = differences(noise, order, ROUNDS, rng);
             let to_best: Vec<f64> =
                 of_rival.iter().zip(&d).map(|(rival, best)| size * rival - best).collect();
-            at_some_look(&to_best, |walsh, look| {
-                bound(look.n, variants - 1).is_some_and(|c| lies_below(walsh, c, 0.0))
+            first_look(&to_best, |walsh, look| {
+                bound(look.n, variants - 1).is_some_and(|c| walsh.lies_below(c, 0.0))
             })
+            .is_some()
         })
     }
 
@@ -107,7 +107,7 @@ impl Rule {
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
             Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
-            Rule::Sequential => at_some_look(d, |walsh, look| misses(walsh, look, 0.0)),
+            Rule::Sequential => first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0)).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
                 d.iter().any(|d| {
@@ -118,25 +118,16 @@ impl Rule {
             Rule::Equivalence => {
                 let edge = MARGIN.ln_1p();
                 let within = |walsh: &Walsh, look: &Look| {
-                    lies_above(walsh, look.c10, -edge) && lies_below(walsh, look.c10, edge)
+                    walsh.lies_above(look.c10, -edge) && walsh.lies_below(look.c10, edge)
                 };
-                at_some_look(&shifted(d, edge), within)
+                first_look(&shifted(d, edge), within).is_some()
             }
             Rule::Coverage => {
                 let truth = EFFECT.ln_1p();
-                at_some_look(&shifted(d, truth), |walsh, look| misses(walsh, look, truth))
+                first_look(&shifted(d, truth), |walsh, look| walsh.excludes(look.c05, truth)).is_some()
             }
         }
     }
-}
-
-/// Whether the 95% interval leaves out θ.
-fn misses(walsh: &Walsh, look: &Look, theta: f64) -> bool {
-    lies_above(walsh, look.c05, theta) || lies_below(walsh, look.c05, theta)
-}
-
-fn at_some_look(d: &[f64], errs: impl Fn(&Walsh, &Look) -> bool) -> bool {
-    LOOKS.iter().any(|look| Walsh::new(d[..look.n].to_vec()).is_some_and(|walsh| errs(&walsh, look)))
 }
 
 fn shifted(d: &[f64], by: f64) -> Vec<f64> {
@@ -218,15 +209,8 @@ pub fn selftest(runs: usize, seed: u64) -> Report {
         if let Rule::Best(effects) = rule {
             return best(effects, noise, parallel(runs, |run| search(effects, noise, &mut rng(run))));
         }
-        let wrong = parallel(runs, |run| rule.errs(noise, order, &mut rng(run)));
-        Check {
-            noise,
-            rule,
-            order,
-            wrong: wrong.into_iter().filter(|wrong| *wrong).count(),
-            runs,
-            time: None,
-        }
+        let wrong = count(runs, |run| rule.errs(noise, order, &mut rng(run)));
+        Check { noise, rule, order, wrong, runs, time: None }
     };
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
     let checks: Vec<Check> =

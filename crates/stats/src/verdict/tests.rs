@@ -1,5 +1,6 @@
 use super::*;
 use fsarena_core::claim::{Claim, Extreme, Relation};
+use fsarena_core::exit::ExitCode;
 use fsarena_core::sample::Direction;
 
 fn pair(text: &str) -> Pair {
@@ -111,7 +112,6 @@ fn best(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<(Outcome, usize)> {
-    let rivals: Vec<Rival> = rivals.iter().map(|d| Rival { d }).collect();
     judge_extreme(&extreme(text), &rivals, direction, margin).map(|v| (v.outcome, v.rival.unwrap()))
 }
 
@@ -152,7 +152,7 @@ fn as_good_as_the_best() {
 #[test]
 fn a_rival_that_left_early_keeps_it_open() {
     let (ahead, thin) = (around(-0.05), vec![-0.2; 3]);
-    let rivals = [Rival { d: &ahead }, Rival { d: &thin }];
+    let rivals = [&ahead[..], &thin[..]];
     let verdict = judge_extreme(&extreme("x: best is a"), &rivals, Direction::Lower, None).unwrap();
     assert_eq!((verdict.outcome, verdict.provisional, verdict.rival), (Outcome::Inconclusive, true, Some(1)));
 }

@@ -6,9 +6,7 @@ use crate::{matrix::cells::At, matrix::limits::MONOTONE, matrix::rule::Rule, mat
 
 pub fn apply(screen: &mut Screen) {
     for (variant, mode) in screen.tables() {
-        let columns: Vec<Vec<At>> = (0..screen.matrix.threads.len())
-            .map(|threads| screen.matrix.along_size(variant, mode, threads))
-            .collect();
+        let columns = screen.columns(variant, mode);
         for column in &columns {
             iops_rise(screen, column);
         }
@@ -21,19 +19,10 @@ pub fn apply(screen: &mut Screen) {
 fn iops_rise(screen: &mut Screen, column: &[At]) {
     for i in 1..column.len() {
         let above = column[i];
-        let tests = |screen: &Screen, at| {
-            // Written as the smaller block's share of the larger one's, so that flags of one rule compare.
+        // Written as the smaller block's share of the larger one's, so that flags of one rule compare.
+        screen.run(Rule::IopsRise, column[..i].iter().rev(), above, |screen, at| {
             screen.beside_device(Contrast::ratio(at, above, Side::Below, MONOTONE))
-        };
-        let first = tests(screen, column[i - 1]);
-        if screen.attempt(Rule::IopsRise, column[i - 1], Some(above), first) {
-            for &at in column[..i - 1].iter().rev() {
-                let further = tests(screen, at);
-                if !screen.extend(Rule::IopsRise, at, above, further) {
-                    break;
-                }
-            }
-        }
+        });
     }
 }
 
@@ -42,7 +31,7 @@ fn iops_rise(screen: &mut Screen, column: &[At]) {
 /// the low one.
 fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
     for size in 0..screen.matrix.sizes.len() {
-        let falls: Vec<(&[At], usize)> = columns
+        let found: Vec<(&[At], usize)> = columns
             .iter()
             .filter_map(|column| {
                 let i = column.iter().skip(1).position(|at| at.size == size)? + 1;
@@ -50,52 +39,31 @@ fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
             })
             .collect();
         let odd = |offset: usize| {
-            let falls = falls.iter().filter(|(column, i)| falls_at(screen, column[*i], column[*i - 1]));
+            let breaks =
+                |contrast: Contrast| contrast.outcome(screen.matrix).is_some_and(|outcome| outcome.beyond);
+            let falls = found.iter().filter(|(column, i)| breaks(falls(screen, column[*i], column[*i - 1])));
             falls.filter_map(|(column, i)| distance(screen, column[*i - offset])).sum::<f64>()
         };
         let high = odd(1) > odd(0);
-        for (column, i) in falls {
-            if high { flag_high(screen, column, i) } else { flag_low(screen, column, i) }
-        }
-    }
-}
-
-fn falls_at(screen: &Screen, after: At, before: At) -> bool {
-    Contrast::bandwidth(screen.matrix, after, before, Side::Below, MONOTONE)
-        .outcome(screen.matrix)
-        .is_some_and(|outcome| outcome.beyond)
-}
-
-fn flag_low(screen: &mut Screen, column: &[At], i: usize) {
-    let before = column[i - 1];
-    let tests = |screen: &Screen, at| {
-        screen.beside_device(Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE))
-    };
-    let first = tests(screen, column[i]);
-    if screen.attempt(Rule::BandwidthFalls, column[i], Some(before), first) {
-        for &at in &column[i + 1..] {
-            let further = tests(screen, at);
-            if !screen.extend(Rule::BandwidthFalls, at, before, further) {
-                break;
+        for (column, i) in found {
+            let (before, after) = (column[i - 1], column[i]);
+            if high {
+                screen.run(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screen, at| {
+                    let test = Contrast::bandwidth(screen.matrix, at, after, Side::Above, 1.0 / MONOTONE);
+                    screen.beside_device(test)
+                });
+            } else {
+                screen.run(Rule::BandwidthFalls, &column[i..], before, |screen, at| {
+                    screen.beside_device(falls(screen, at, before))
+                });
             }
         }
     }
 }
 
-fn flag_high(screen: &mut Screen, column: &[At], i: usize) {
-    let after = column[i];
-    let tests = |screen: &Screen, at| {
-        screen.beside_device(Contrast::bandwidth(screen.matrix, at, after, Side::Above, 1.0 / MONOTONE))
-    };
-    let first = tests(screen, column[i - 1]);
-    if screen.attempt(Rule::BandwidthFalls, column[i - 1], Some(after), first) {
-        for &at in column[..i - 1].iter().rev() {
-            let further = tests(screen, at);
-            if !screen.extend(Rule::BandwidthFalls, at, after, further) {
-                break;
-            }
-        }
-    }
+/// A cell's bandwidth, which should not be below that of the cell before it.
+fn falls(screen: &Screen, at: At, before: At) -> Contrast {
+    Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE)
 }
 
 /// How far a cell is from the nearest other in the same place: from the bare device where that was

@@ -7,14 +7,11 @@ use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {
     let suspects = screen.suspects();
-    let places: Vec<At> =
-        screen.matrix.places().filter(|at| !screen.matrix.variants[at.variant].raw).collect();
-    for at in places {
+    for at in screen.places() {
         behind(screen, at, &suspects);
     }
     for (variant, mode) in screen.tables() {
-        for threads in 0..screen.matrix.threads.len() {
-            let column = screen.matrix.along_size(variant, mode, threads);
+        for column in screen.columns(variant, mode) {
             for i in 1..column.len() {
                 cliff(screen, &column, i, &suspects);
             }
@@ -52,22 +49,12 @@ fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) 
     let edge = column[i];
     let size = |at: At| screen.matrix.sizes[at.size] as f64;
     let limit = (CLIFF * size(column[i - 1]) / size(edge)).ln();
-    let tests = |screen: &Screen, at: At| -> Vec<Contrast> {
+    screen.run(Rule::Cliff, column[..i].iter().rev(), edge, |screen, at| {
         let share = |variant: usize| {
             let (theirs, theirs_at_edge) = (At { variant, ..at }, At { variant, ..edge });
             let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
             Contrast { terms, offset: 0.0, limit, side: Side::Below }
         };
         peers(screen, &[at, edge], suspects).into_iter().map(share).collect()
-    };
-    let first = tests(screen, column[i - 1]);
-    if first.is_empty() || !screen.attempt(Rule::Cliff, column[i - 1], Some(edge), first) {
-        return;
-    }
-    for &at in column[..i - 1].iter().rev() {
-        let further = tests(screen, at);
-        if further.is_empty() || !screen.extend(Rule::Cliff, at, edge, further) {
-            break;
-        }
-    }
+    });
 }

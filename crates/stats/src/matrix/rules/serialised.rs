@@ -8,10 +8,8 @@ use std::collections::BTreeSet;
 
 pub fn apply(screen: &mut Screen) {
     let too_high = screen.too_high();
-    for (variant, mode) in screen.tables() {
-        for size in 0..screen.matrix.sizes.len() {
-            row(screen, &screen.matrix.along_threads(variant, mode, size), &too_high);
-        }
+    for cells in screen.rows() {
+        row(screen, &cells, &too_high);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The decision rules of other benchmark tools, as their sources have them.
 
+use crate::average::{mean, squares};
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -58,13 +59,8 @@ impl Tool {
     }
 }
 
-fn mean(x: &[f64]) -> f64 {
-    x.iter().sum::<f64>() / x.len() as f64
-}
-
 fn variance(x: &[f64]) -> f64 {
-    let mean = mean(x);
-    x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (x.len() - 1) as f64
+    squares(x.iter()) / (x.len() - 1) as f64
 }
 
 /// Welch's t and its degrees of freedom (Welch 1947).

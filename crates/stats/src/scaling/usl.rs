@@ -1,6 +1,7 @@
 //! The universal scalability law and Amdahl's, by Levenberg and Marquardt.
 
-use super::{Fitted, Law, mean, rss};
+use super::law::{Fitted, Law, cost, usl_at};
+use crate::average::mean;
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::{DVector, Dyn, Matrix, U1, U2, VecStorage, Vector2};
 
@@ -9,16 +10,6 @@ use nalgebra::{DVector, Dyn, Matrix, U1, U2, VecStorage, Vector2};
 const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0.1)];
 /// A κ under which the coherency of a thousand clients is nothing that can be measured.
 const NOTHING: f64 = 1e-9;
-
-/// ln X of the law.
-pub fn ln_at(n: f64, ln_lambda: f64, sigma: f64, kappa: f64) -> f64 {
-    ln_lambda + n.ln() - cost(n, sigma, kappa).ln()
-}
-
-/// What N clients cost: 1 + σ(N−1) + κN(N−1).
-fn cost(n: f64, sigma: f64, kappa: f64) -> f64 {
-    1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
-}
 
 /// The least-squares USL with σ, κ ≥ 0. None where κ comes out as nothing.
 pub fn fit(points: &[(f64, f64)]) -> Option<Fitted> {
@@ -42,7 +33,7 @@ fn search(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted {
     let [sigma, kappa] = problem.squares();
     let lambda = problem.ln_lambda().exp();
     let law = if coherent { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
-    Fitted { law, rss: rss(points, &law) }
+    Fitted::of(law, points)
 }
 
 /// The residuals of ln X, with ln λ eliminated: for any σ and κ the best is the mean of what is left. The
@@ -59,7 +50,7 @@ impl Problem<'_> {
 
     fn ln_lambda(&self) -> f64 {
         let [sigma, kappa] = self.squares();
-        mean(self.points.iter().map(|(n, y)| y - ln_at(*n, 0.0, sigma, kappa)))
+        mean(self.points.iter().map(|(n, y)| y - usl_at(*n, 0.0, sigma, kappa)))
     }
 }
 
@@ -78,7 +69,7 @@ impl LeastSquaresProblem<f64, Dyn, U2> for Problem<'_> {
 
     fn residuals(&self) -> Option<DVector<f64>> {
         let ([sigma, kappa], ln_lambda) = (self.squares(), self.ln_lambda());
-        let residual = |(n, y): &(f64, f64)| ln_at(*n, ln_lambda, sigma, kappa) - y;
+        let residual = |(n, y): &(f64, f64)| usl_at(*n, ln_lambda, sigma, kappa) - y;
         Some(DVector::from_iterator(self.points.len(), self.points.iter().map(residual)))
     }
 

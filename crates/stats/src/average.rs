@@ -1,0 +1,27 @@
+//! Averages, and how far values are from them.
+
+use std::borrow::Borrow;
+
+/// The arithmetic mean; NaN of nothing.
+pub(crate) fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
+    let (sum, count) =
+        values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value.borrow(), count + 1.0));
+    sum / count
+}
+
+/// The sum of the squared distances from the mean.
+pub(crate) fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) -> f64 {
+    let mean = mean(values.clone());
+    values.map(|value| (value.borrow() - mean).powi(2)).sum()
+}
+
+/// The median of the values that are there: the mean of the two middle ones where their number is even.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[n / 2]),
+        n => Some(values[n / 2 - 1] / 2.0 + values[n / 2] / 2.0),
+    }
+}

@@ -1,0 +1,28 @@
+//! A number with its confidence interval.
+
+use crate::ratio::Ratio;
+use serde::Serialize;
+
+/// A number and the ends of its 95% interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl From<Ratio> for Estimate {
+    fn from(Ratio { value, low, high, .. }: Ratio) -> Estimate {
+        Estimate { value, low, high }
+    }
+}
+
+impl Estimate {
+    /// Whether the interval lies on one side of a value.
+    pub fn excludes(&self, value: f64) -> bool {
+        self.low > value || self.high < value
+    }
+}
