@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use fsarena_core::event::Event;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::Written;
+use fsarena_core::plan::Written;
 use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::record::RunRecord;
 use fsarena_run::executor::Fatal;
@@ -20,7 +20,7 @@ pub fn handle_signals() -> Result<(), Failure> {
 
 /// The plan that a text means here, under what the flags say. Without `--on` a stored plan runs where it ran.
 pub fn resolved(written: &Written, over: &mut Overrides) -> Result<Plan, Failure> {
-    over.where_it_ran(&written.file)?;
+    over.where_it_ran(written)?;
     Ok(resolve(written, over, &vocabulary::collect(&Kernel::host(), over)?)?)
 }
 

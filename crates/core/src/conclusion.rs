@@ -1,9 +1,10 @@
 //! The conclusions of a study's author as claims, which fsarena checks on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
+use crate::number::percentage;
+use crate::plan::Written;
 use crate::plan::error::PlanError;
-use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile, Written};
-use crate::plan::resolve::percentage;
+use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile};
 use crate::published::Published;
 use crate::study::{AROUND, Study};
 use std::collections::BTreeMap;

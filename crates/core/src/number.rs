@@ -178,6 +178,12 @@ pub fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
+/// `1%` as a fraction; None where it is not above 0% and under 100%.
+pub fn percentage(text: &str) -> Option<f64> {
+    let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -350,3 +350,13 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn a_claim_of_a_stored_plan_that_does_not_fit_here_is_an_error() {
+    let text = with("claims = [\"untar.elapsed: ext4 < xfs\"]");
+    let plan = read(&text, &Overrides::default()).unwrap();
+    let stored = toml::to_string(&plan).unwrap();
+    let one = Overrides { factors: vec![("fs".into(), vec!["ext4".into()])], ..Overrides::default() };
+    let said = read(&stored, &one).unwrap_err();
+    assert!(said.starts_with("plan.toml, line 1, column 1: claim: Unknown variant `xfs`"), "{said}");
+}

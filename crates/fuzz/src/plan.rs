@@ -2,9 +2,9 @@
 
 use crate::room::sensible;
 use fsarena_core::claim::{Claim, parse_all};
-use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::{PlanFile, Written};
+use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
+use fsarena_core::plan::{Plan, Written};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_fs::grammar;
 use fsarena_run::vocabulary;
@@ -28,7 +28,7 @@ pub fn plan(bytes: &[u8]) {
 /// Checks that a resolved plan, as its run stores it, resolves to the same plan again.
 fn resolved(written: &Written, bytes: &[u8]) {
     let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
-    let _ = over.where_it_ran(&written.file);
+    let _ = over.where_it_ran(written);
     match resolve(written, &over, words()) {
         Err(error) => sensible(&error, bytes),
         Ok(plan) => {
@@ -36,7 +36,7 @@ fn resolved(written: &Written, bytes: &[u8]) {
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut over = Overrides::default();
-            if over.where_it_ran(&stored.file).is_ok() {
+            if over.where_it_ran(&stored).is_ok() {
                 let again =
                     resolve(&stored, &over, words()).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);

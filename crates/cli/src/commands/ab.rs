@@ -8,9 +8,8 @@ use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::factor;
 use fsarena_core::matrix;
 use fsarena_core::plan::error::PlanError;
-use fsarena_core::plan::file::Written;
 use fsarena_core::plan::resolve::{Overrides, resolve};
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Plan, Written};
 use fsarena_run::{vocabulary, work};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;
@@ -69,7 +68,7 @@ pub fn run(args: Args) -> Outcome {
 fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     let mut over = args.overrides()?;
-    over.where_it_ran(&written.file)?;
+    over.where_it_ran(&written)?;
     let file = &mut written.file;
     if over.backing == Some(Backing::Dir) {
         return usage("directories are sides here: --a dir=PATH --b dir=PATH, without --on");

@@ -13,7 +13,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::matrix;
 use fsarena_core::number::plural;
-use fsarena_core::plan::stage::Stage;
+use fsarena_core::plan::Stage;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::record::RunRecord;
 use fsarena_report::Decision;

@@ -1,15 +1,14 @@
 //! Claims in plans and on the command line: where a fault lies, and whether what they name is there.
 
-use super::Plan;
 use super::error::PlanError;
-use super::resolve::Vocabulary;
+use super::given::{Overrides, Vocabulary};
+use super::{Plan, Written};
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
 use crate::matrix;
 use crate::metric::{METRICS, adds_up};
 use crate::names::unknown;
 use std::ops::Range;
-use toml::Spanned;
 
 /// The name of the sum over all tasks in claims.
 pub const TOTAL: &str = "total";
@@ -26,22 +25,21 @@ pub const WHOLES: [&str; 3] = [TOTAL, GEOMEAN, COMPOSITE];
 /// # Errors
 /// The first text that is not a claim or contains an unknown name, with line and column of the character at fault.
 pub(super) fn resolve(
-    (origin, text): (&str, &str),
-    written: &[Spanned<String>],
-    flags: &[String],
+    Written { origin, text, file, .. }: &Written,
+    over: &Overrides,
     plan: &Plan,
     words: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
     let (variants, tasks) = (matrix::expand(plan), (words.outline)(plan));
     let names = Names { variants, tasks, metrics: &words.metrics, prints: plan.prints() };
     let mut claims = Vec::new();
-    for spanned in written {
+    for spanned in &file.claims {
         claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
             let at = character(text, spanned.span(), fault.column);
             PlanError::at(origin, text, Some(at..at), format!("claim: {}", fault.message))
         })?);
     }
-    for flag in flags {
+    for flag in &over.claims {
         claims.push(names.claim(flag).map_err(|fault| {
             let error = fault.to_string();
             PlanError::flag("--claim", error.strip_prefix("claim, ").unwrap_or(&error))
@@ -173,7 +171,9 @@ fn character(text: &str, span: Range<usize>, column: usize) -> usize {
     let escapes = raw.starts_with('"');
     // A line break right behind three quotes is not part of the string.
     let begin = quotes + usize::from(quotes == 3 && raw[3..].starts_with('\n'));
-    let mut rest = raw[begin..].chars();
+    // A claim of a stored plan has no place in the text.
+    let Some(string) = raw.get(begin..) else { return span.start };
+    let mut rest = string.chars();
     for _ in 1..column {
         if rest.next() == Some('\\') && escapes {
             let digits = match rest.next() {

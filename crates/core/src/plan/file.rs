@@ -1,7 +1,5 @@
 //! A plan as it was written: parsed, inert, every value with its place in the text.
 
-use super::error::{PlanError, line_and_column, plain};
-use super::{Plan, stored};
 use crate::scale::Scale;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,23 +8,8 @@ use toml::Spanned;
 /// The size limit of a plan, in bytes: far above any plan that a person writes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// A plan as it was written: what was parsed, and the text that errors point into.
-#[derive(Debug, Clone)]
-pub struct Written {
-    /// What errors call it: the file's path, `study NAME`.
-    pub origin: String,
-    /// The text.
-    pub text: String,
-    /// What the text says.
-    pub file: PlanFile,
-}
-
-impl Written {
-    /// The plan of one of its stages, in the same text.
-    pub fn of_stage(&self, stage: &StageFile) -> Written {
-        Written { file: self.file.of_stage(stage), ..self.clone() }
-    }
-}
+/// Names and values with their places in the text.
+pub type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
 /// A plan file, parsed and nothing more.
 #[derive(Debug, Clone, Deserialize)]
@@ -49,10 +32,10 @@ pub struct PlanFile {
     pub claims: Vec<Spanned<String>>,
     /// What varies.
     #[serde(default)]
-    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    pub factors: Pairs,
     /// Variants one by one, instead of the product of the factors.
     #[serde(default, rename = "variant")]
-    pub variants: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
+    pub variants: Vec<Pairs>,
     /// What carries the filesystems.
     #[serde(default)]
     pub device: DeviceFile,
@@ -76,10 +59,7 @@ pub struct PlanFile {
     pub conclusions: Vec<ConclusionFile>,
     /// The workloads: each has `use = "WORKLOAD"` and that workload's settings.
     #[serde(default, rename = "workload")]
-    pub workloads: Vec<BTreeMap<Spanned<String>, Spanned<toml::Value>>>,
-    /// The complete plan of a run, where this was made of one.
-    #[serde(skip)]
-    pub stored: Option<Box<Plan>>,
+    pub workloads: Vec<Pairs>,
 }
 
 /// `[device]` as written.
@@ -122,7 +102,7 @@ pub struct StopFile {
 
 /// `[scales.SCALE]` as written.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ScaleFile {
     /// The number of rounds.
     #[serde(alias = "blocks")]
@@ -130,16 +110,14 @@ pub struct ScaleFile {
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
     /// Levels of factors at this scale.
-    #[serde(default)]
-    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    pub factors: Pairs,
     /// Settings of the workloads that differ at this scale.
-    #[serde(default)]
-    pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    pub set: Pairs,
 }
 
 /// `[published]` as written; see [`crate::conclusion::Trust`].
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct PublishedFile {
     /// The set that conclusions are about which name none.
     pub set: Option<String>,
@@ -148,14 +126,11 @@ pub struct PublishedFile {
     /// The step of the last printed digit.
     pub resolution: Option<f64>,
     /// Every filesystem that the author compared, if the sets lack figures of some.
-    #[serde(default)]
     pub filesystems: Vec<String>,
     /// Roles of the author's variants, if they are not filesystems: `["before", "after"]`. The variants of a run take
     /// these roles in order.
-    #[serde(default)]
     pub roles: Vec<String>,
     /// The author's machine as he states it, by set.
-    #[serde(default)]
     pub machine: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -196,10 +171,10 @@ pub struct StageFile {
     pub optional: bool,
     /// What varies in it, before what varies in all stages.
     #[serde(default)]
-    pub factors: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    pub factors: Pairs,
     /// Settings of the workloads in it.
     #[serde(default)]
-    pub set: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    pub set: Pairs,
     /// The factor of which each variant keeps the best level of an earlier stage.
     pub best: Option<String>,
     /// That stage.
@@ -221,48 +196,4 @@ pub struct IdleFile {
     pub dirty: Option<Spanned<String>>,
     /// Share of time that some task may stall on I/O, in per cent.
     pub io_pressure_percent: Option<Spanned<f64>>,
-}
-
-impl PlanFile {
-    /// Parses a plan, be it one that a person wrote or the stored one of a run. `origin` names it in errors.
-    ///
-    /// # Errors
-    /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
-    ///
-    /// # Examples
-    /// ```
-    /// use fsarena_core::plan::file::PlanFile;
-    ///
-    /// let text = "name = 'mail'\n[factors]\nfs = ['ext4', 'xfs']\n[[workload]]\nuse = 'tree'\n";
-    /// let written = PlanFile::parse("mail.toml", text.as_bytes())?;
-    /// assert_eq!(*written.file.name.get_ref(), "mail");
-    ///
-    /// let error = PlanFile::parse("mail.toml", b"name = 'mail'\nfactor = 1\n").unwrap_err();
-    /// assert!(error.to_string().contains("line 2, column 1"), "{error}");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn parse(origin: &str, bytes: &[u8]) -> Result<Written, PlanError> {
-        if bytes.len() > MAX_BYTES {
-            let message = format!("too large for a plan; the limit is {} MiB", MAX_BYTES >> 20);
-            return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
-        }
-        let text = std::str::from_utf8(bytes).map_err(|error| PlanError {
-            origin: origin.into(),
-            at: Some(line_and_column(bytes, error.valid_up_to())),
-            message: "a plan is UTF-8 text, and this byte is not".into(),
-        })?;
-        let parsed = match stored::is_stored(text) {
-            true => toml::from_str(text).map(stored::as_written),
-            false => toml::from_str(text),
-        };
-        let file = parsed.map_err(|error| {
-            let first = error.message().lines().next().unwrap_or("is not TOML");
-            // Without a place it is nested too deeply to go on anywhere.
-            PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))
-        })?;
-        match file.stages_fault() {
-            Some(fault) => Err(PlanError::flag(origin, fault)),
-            None => Ok(Written { origin: origin.into(), text: text.into(), file }),
-        }
-    }
 }

@@ -1,22 +1,8 @@
 //! Stages: runs that a study makes one after another, the later ones of what an earlier one found best.
 
 use super::file::{PlanFile, StageFile};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use toml::Spanned;
-
-/// Which stage of a study a run is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stage {
-    /// Its name: `saturation`.
-    pub name: String,
-    /// The runs of the stages before it, by the names of these.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub earlier: BTreeMap<String, String>,
-    /// Runs among which the error of one answer is split, where it is: each bounds its regrets at that part of 5%.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_split: Option<u32>,
-}
 
 impl PlanFile {
     /// The plan of one stage: its factors, settings and scales before those of the whole.

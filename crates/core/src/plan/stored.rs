@@ -4,14 +4,11 @@
 //! the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
 //! source.
 
-use super::error::PlanError;
-use super::file::{DeviceFile, IdleFile, PlanFile, StopFile};
-use super::resolve::Overrides;
-use super::{Backing, Plan};
-use crate::setting::Value;
+use super::Plan;
+use super::file::{DeviceFile, IdleFile, Pairs, PlanFile, StopFile};
+use crate::cell::Variant;
 use bytesize::ByteSize;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -22,11 +19,15 @@ pub(super) fn is_stored(text: &str) -> bool {
 }
 
 /// What a person could have written for it.
-pub(super) fn as_written(plan: Plan) -> PlanFile {
+pub(super) fn as_written(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, most) = if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
     let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
+    let variant = |variant: &Variant| {
+        pairs(variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]))
+    };
+    let workload = |workload| pairs(toml::Table::try_from(workload).expect("a workload is plain data"));
     PlanFile {
         name: at_begin(plan.name.clone()),
         title: plan.title.clone(),
@@ -34,19 +35,8 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
         scale: Some(plan.scale),
         seed: Some(at_begin(plan.seed)),
         claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
-        factors: plan.factors.iter().map(|(id, levels)| pair(id, texts(levels))).collect(),
-        variants: plan
-            .variants
-            .iter()
-            .map(|variant| {
-                variant
-                    .levels
-                    .iter()
-                    .map(|(id, level)| pair(id, text(level)))
-                    .chain([pair("name", text(&variant.name))])
-                    .collect()
-            })
-            .collect(),
+        factors: pairs(plan.factors.clone()),
+        variants: plan.variants.iter().map(variant).collect(),
         device: DeviceFile {
             size: device.size.map(|size| at_begin(bytes(size))),
             direct_io: Some(device.direct_io),
@@ -72,15 +62,7 @@ pub(super) fn as_written(plan: Plan) -> PlanFile {
         published: Default::default(),
         stages: vec![],
         conclusions: vec![],
-        workloads: plan
-            .workloads
-            .iter()
-            .map(|workload| {
-                let settings = workload.settings.0.iter().map(|(id, value)| pair(id, setting(value)));
-                settings.chain([pair("use", text(&workload.name))]).collect()
-            })
-            .collect(),
-        stored: Some(Box::new(plan)),
+        workloads: plan.workloads.iter().map(workload).collect(),
     }
 }
 
@@ -89,16 +71,8 @@ fn at_begin<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-fn pair(id: &str, value: toml::Value) -> (Spanned<String>, Spanned<toml::Value>) {
-    (at_begin(id.to_string()), at_begin(value))
-}
-
-fn text(text: &str) -> toml::Value {
-    toml::Value::String(text.into())
-}
-
-fn texts(all: &[String]) -> toml::Value {
-    toml::Value::Array(all.iter().map(|one| text(one)).collect())
+fn pairs<V: Into<toml::Value>>(all: impl IntoIterator<Item = (String, V)>) -> Pairs {
+    all.into_iter().map(|(id, value)| (at_begin(id), at_begin(value.into()))).collect()
 }
 
 fn bytes(size: ByteSize) -> String {
@@ -111,71 +85,26 @@ fn seconds(seconds: f64) -> String {
     time.map_or_else(|_| seconds.to_string(), |time| humantime::format_duration(time).to_string())
 }
 
-fn setting(value: &Value) -> toml::Value {
-    match value {
-        Value::Bool(value) => toml::Value::Boolean(*value),
-        Value::Int(value) => toml::Value::Integer(*value),
-        Value::Float(value) => toml::Value::Float(*value),
-        Value::Text(value) => text(value),
-        Value::List(values) => toml::Value::Array(values.iter().map(setting).collect()),
-        Value::Table(values) => {
-            toml::Value::Table(values.iter().map(|(id, value)| (id.clone(), setting(value))).collect())
-        }
-    }
-}
-
-impl Overrides {
-    /// Takes over from a stored plan where it ran, unless the command line says where to run.
-    ///
-    /// # Errors
-    /// Where a device was erased for it: that is for the command line to say, each time.
-    pub fn where_it_ran(&mut self, file: &PlanFile) -> Result<(), PlanError> {
-        let Some(plan) = &file.stored else { return Ok(()) };
-        let again = |path: &Path, flag: &str| {
-            let message = format!(
-                "the run of this plan erased {}; to erase a device again, name it: {flag} DEVICE",
-                path.display()
-            );
-            Err(PlanError::flag(flag, message))
-        };
-        if self.other_dir.is_none() && self.other_device.is_none() {
-            if let Some(other) = &plan.device.other_device {
-                return again(&other.path, "--other");
-            }
-            self.other_dir.clone_from(&plan.device.other_dir);
-        }
-        if self.backing.is_some() {
-            return Ok(());
-        }
-        self.backing = Some(match plan.device.backing.clone() {
-            Backing::Erase { path, .. } => return again(&path, "--erase"),
-            // What runs the guest's instructions is found out anew.
-            Backing::Guest(guest) => Backing::Guest(super::GuestPlan { accelerator: None, ..guest }),
-            backing => backing,
-        });
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::resolve::Overrides;
     use crate::plan::tests::plan_with;
-    use crate::plan::{Accelerator, Emulator, GuestPlan};
+    use crate::plan::{Accelerator, Backing, Emulator, GuestPlan, Written};
 
-    fn parsed(plan: &Plan) -> PlanFile {
-        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap().file
+    fn parsed(plan: &Plan) -> Written {
+        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap()
     }
 
     #[test]
     fn a_device_is_erased_only_where_the_command_line_names_it() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
-        let file = parsed(&plan);
-        let told = Overrides::default().where_it_ran(&file).unwrap_err().to_string();
+        let written = parsed(&plan);
+        let told = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
         assert!(told.contains("/dev/disk/by-id/x") && told.contains("--erase DEVICE"), "{told}");
         let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
-        over.where_it_ran(&file).unwrap();
+        over.where_it_ran(&written).unwrap();
         assert_eq!(over.backing, Some(Backing::Ram));
     }
 

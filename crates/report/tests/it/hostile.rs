@@ -5,7 +5,7 @@ use crate::fixture;
 use fsarena_charts::svg;
 use fsarena_core::claim::Claim;
 use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
-use fsarena_core::plan::stage::Stage;
+use fsarena_core::plan::Stage;
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::setting::Value;
 use fsarena_report::report::Report;

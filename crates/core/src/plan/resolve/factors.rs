@@ -2,7 +2,6 @@
 
 use super::super::Backing;
 use super::super::error::PlanError;
-use super::super::file::PlanFile;
 use super::Resolver;
 use crate::factor;
 use crate::names::unknown;
@@ -14,9 +13,9 @@ type Levels = BTreeMap<String, Vec<String>>;
 
 impl Resolver<'_> {
     /// The factors with their levels, and which filesystems are left out because they lack an option set.
-    pub(super) fn factors(&self, file: &PlanFile) -> Result<(Levels, Option<String>), PlanError> {
+    pub(super) fn factors(&self) -> Result<(Levels, Option<String>), PlanError> {
         let (mut factors, mut left_out) = (BTreeMap::new(), None);
-        for (key, value) in file.factors.iter().chain(self.at_scale(file)) {
+        for (key, value) in self.file.factors.iter().chain(&self.at_scale.factors) {
             let id = self.factor_name(key)?;
             let levels = self.level_list(value)?;
             factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
@@ -30,7 +29,7 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Dir)) {
             // Directories are used as they are: fsarena makes no filesystem there.
             factors.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
-        } else if !self.takes_named(file) {
+        } else if !self.takes_named() {
             factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
             factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
             if factors.get(factor::FS) == Some(&self.words.available) {
@@ -38,15 +37,6 @@ impl Resolver<'_> {
             }
         }
         Ok((factors, left_out))
-    }
-
-    /// The levels that differ at the scale of the run.
-    pub(super) fn at_scale<'f>(
-        &self,
-        file: &'f PlanFile,
-    ) -> impl Iterator<Item = (&'f Spanned<String>, &'f Spanned<toml::Value>)> {
-        let scale = self.over.scale.or(file.scale).unwrap_or_default();
-        file.scales.get(&scale).into_iter().flat_map(|at_scale| &at_scale.factors)
     }
 
     /// Without `--fs`, drops the filesystems that lack one of the option sets.

@@ -1,11 +1,10 @@
 //! The stopping rule, from the plan and from the command line.
 
 use super::Resolver;
+use crate::number::percentage;
 use crate::plan::error::PlanError;
-use crate::plan::file::PlanFile;
 use crate::plan::shard::Shard;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
-use crate::scale::Scale;
 use toml::Spanned;
 
 /// The default number of rounds.
@@ -26,27 +25,27 @@ impl Resolver<'_> {
     /// With claims the run ends when they are decided, or with `best_within` when the choice is good enough, unless
     /// `--rounds` asks for a number. A budget that was
     /// asked for is used up, and not cut short by the rounds of the plan.
-    pub(super) fn stop(&self, file: &PlanFile, scale: Scale) -> Result<StopPlan, PlanError> {
-        let at_scale = file.scales.get(&scale);
-        let rounds = at_scale.and_then(|s| s.rounds.as_ref()).or(file.stop.rounds.as_ref());
-        let (rounds, most) = (self.at_least_one(rounds)?, self.at_least_one(file.stop.max_rounds.as_ref())?);
+    pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
+        let (at_scale, written) = (&self.at_scale, &self.file.stop);
+        let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
+        let (rounds, most) = (self.at_least_one(rounds)?, self.at_least_one(written.max_rounds.as_ref())?);
         for (flag, number) in [("--rounds", self.over.rounds), ("--max-rounds", self.over.max_rounds)] {
             if number == Some(0) {
                 return Err(PlanError::flag(flag, NO_ROUND));
             }
         }
-        let claims = !file.claims.is_empty() || !self.over.claims.is_empty();
+        let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
         // A stored plan says for itself whether its claims ended it.
-        let may_decide = file.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let written = self.percentage("best_within", file.stop.best_within.as_ref())?;
-        let best_within = self.over.best_within.or(written.filter(|_| self.over.rounds.is_none()));
+        let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
+        let best_within = self.read(&written.best_within, percentage, "best_within", MARGIN)?;
+        let best_within = self.over.best_within.or(best_within.filter(|_| self.over.rounds.is_none()));
         let when_decided = claims
             && best_within.is_none()
             && self.over.rounds.is_none()
             && (may_decide || !self.over.claims.is_empty());
         let most = self.over.max_rounds.or(most);
-        let budget = at_scale.and_then(|s| s.budget.as_ref()).or(file.stop.budget.as_ref());
-        let shard = self.shard(file, rounds)?;
+        let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &written.budget };
+        let shard = self.shard(rounds)?;
         let open_ended = when_decided
             || best_within.is_some()
             || (self.over.budget_s.is_some() && self.over.rounds.is_none());
@@ -55,7 +54,7 @@ impl Resolver<'_> {
                 true => most.unwrap_or(MOST_ROUNDS),
                 false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
             },
-            warmup: self.warmup(file, shard)?,
+            warmup: self.warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.over.budget_s, self.over.rounds) {
                 (Some(budget), _) => Some(budget),
@@ -63,10 +62,10 @@ impl Resolver<'_> {
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
             when_decided,
-            margin: self.over.margin.or(self.percentage("margin", file.stop.margin.as_ref())?),
+            margin: self.over.margin.or(self.read(&written.margin, percentage, "margin", MARGIN)?),
             best_within,
             best_metric: best_within
-                .and_then(|_| self.over.best_metric.clone().or_else(|| file.stop.best_metric.clone())),
+                .and_then(|_| self.over.best_metric.clone().or_else(|| written.best_metric.clone())),
             shard,
         };
         let refused = |message: String| Err(PlanError::flag("--shard", message));
@@ -83,8 +82,8 @@ impl Resolver<'_> {
     }
 
     /// The shard to run. Each machine resolves the plan by itself, so nothing may be left to chance or to a default.
-    fn shard(&self, file: &PlanFile, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
-        let lacking = match (self.over.shard, self.over.rounds.or(rounds), self.over.seed, &file.seed) {
+    fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
+        let lacking = match (self.over.shard, self.over.rounds.or(rounds), self.over.seed, &self.file.seed) {
             (None, ..) | (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => return Ok(self.over.shard),
             (_, None, ..) => FIXED,
             _ => "all shards must have the same seed, and the plan names none; choose one: --seed N",
@@ -101,8 +100,8 @@ impl Resolver<'_> {
     }
 
     /// The warm-up rounds of all shards: each machine warms up.
-    fn warmup(&self, file: &PlanFile, shard: Option<Shard>) -> Result<u32, PlanError> {
-        let written = file.stop.warmup.as_ref();
+    fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
+        let written = self.file.stop.warmup.as_ref();
         let rounds = self.over.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
         let all = rounds.checked_mul(shard.map_or(1, |shard| shard.of)).filter(|all| *all <= MOST_WARMUP);
         let too_many = format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards");
@@ -119,18 +118,4 @@ impl Resolver<'_> {
             rounds => Ok(rounds.map(|rounds| *rounds.get_ref())),
         }
     }
-
-    fn percentage(&self, name: &str, text: Option<&Spanned<String>>) -> Result<Option<f64>, PlanError> {
-        let Some(text) = text else { return Ok(None) };
-        match percentage(text.get_ref()) {
-            Some(fraction) => Ok(Some(fraction)),
-            None => self.bad(text.span(), format!("cannot read the {name} `{}`; {MARGIN}", text.get_ref())),
-        }
-    }
-}
-
-/// `1%` as a fraction; None where it is not above 0% and under 100%.
-pub fn percentage(text: &str) -> Option<f64> {
-    let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
-    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
 }

@@ -1,23 +1,23 @@
 //! Variants that a plan names.
 
 use super::super::error::PlanError;
-use super::super::file::PlanFile;
+use super::super::file::Pairs;
 use super::super::{Backing, Plan};
-use super::{Pairs, Resolver};
+use super::Resolver;
 use crate::cell::Variant;
 use crate::factor;
 use crate::matrix;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Resolver<'_> {
-    pub(super) fn variants(&self, file: &PlanFile) -> Result<Vec<Variant>, PlanError> {
-        if matches!(self.over.backing, Some(Backing::Dir)) || !self.takes_named(file) {
+    pub(super) fn variants(&self) -> Result<Vec<Variant>, PlanError> {
+        if matches!(self.over.backing, Some(Backing::Dir)) || !self.takes_named() {
             return Ok(vec![]);
         }
-        let variants = file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
+        let variants = self.file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
         let variants = self.wanted(variants.collect::<Result<_, _>>()?)?;
         let mut varied = BTreeMap::new();
-        for (key, value) in self.at_scale(file) {
+        for (key, value) in &self.at_scale.factors {
             varied.insert(key.get_ref().clone(), self.level_list(value)?);
         }
         varied.extend(self.over.factors.iter().filter(|(id, _)| id != factor::FS).cloned());
@@ -27,15 +27,15 @@ impl Resolver<'_> {
 
     /// Whether the variants that a plan names are those of the run: `--fs` replaces variants that differ in something
     /// else than their filesystems, and takes a choice of the others.
-    pub(super) fn takes_named(&self, file: &PlanFile) -> bool {
+    pub(super) fn takes_named(&self) -> bool {
         let mut seen = BTreeSet::new();
         let fs = |pairs: &Pairs| {
             let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
             level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
         };
-        let distinct = file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
+        let distinct = self.file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
         let asked = self.over.factors.iter().any(|(id, _)| id == factor::FS);
-        !file.variants.is_empty() && (distinct || !asked)
+        !self.file.variants.is_empty() && (distinct || !asked)
     }
 
     /// `--fs` takes a choice of the variants that a plan names.
@@ -84,13 +84,8 @@ impl Resolver<'_> {
             variant.levels.insert(id.to_string(), level);
         }
         if variant.name.is_empty() {
-            variant.name = variant
-                .levels
-                .values()
-                .filter(|level| !level.is_empty())
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("/");
+            let levels = variant.levels.values().map(String::as_str).filter(|level| !level.is_empty());
+            variant.name = levels.collect::<Vec<_>>().join("/");
         }
         let here = self.words.available.iter().any(|fs| fs == variant.level(factor::FS));
         Ok(Some(variant).filter(|_| here || !optional))
@@ -98,14 +93,12 @@ impl Resolver<'_> {
 
     pub(super) fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
         if let Some(fault) = matrix::fault(plan) {
-            return Err(PlanError::flag(self.origin, fault));
+            return Err(self.fault(fault));
         }
         let mut seen = BTreeSet::new();
         let variants = matrix::expand(plan);
         match variants.iter().find(|variant| !seen.insert(&variant.name)) {
-            Some(variant) => {
-                Err(PlanError::flag(self.origin, format!("two variants are both called `{}`", variant.name)))
-            }
+            Some(variant) => Err(self.fault(format!("two variants are both called `{}`", variant.name))),
             None => Ok(()),
         }
     }

@@ -1,34 +1,30 @@
 //! Workloads and their settings, from the plan and from the command line.
 
-use super::{Pairs, Resolver};
+use super::Resolver;
 use crate::cell::WorkloadPlan;
 use crate::names::{nearest, unknown};
 use crate::plan::Backing;
 use crate::plan::error::PlanError;
-use crate::plan::file::PlanFile;
-use crate::scale::Scale;
+use crate::plan::file::Pairs;
 use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
 use std::collections::BTreeSet;
 use toml::Spanned;
 
 impl Resolver<'_> {
-    pub(super) fn workloads(&self, file: &PlanFile, scale: Scale) -> Result<Vec<WorkloadPlan>, PlanError> {
-        if file.workloads.is_empty() {
-            return Err(PlanError::flag(
-                self.origin,
-                "the plan has no [[workload]]; add one: use = \"coreutils\"",
-            ));
+    pub(super) fn workloads(&self) -> Result<Vec<WorkloadPlan>, PlanError> {
+        if self.file.workloads.is_empty() {
+            return Err(self.fault("the plan has no [[workload]]; add one: use = \"coreutils\""));
         }
-        if self.over.workload.is_some() && file.workloads.len() > 1 {
-            let message =
-                format!("replaces the only workload of a plan, and this plan has {}", file.workloads.len());
+        if self.over.workload.is_some() && self.file.workloads.len() > 1 {
+            let message = format!(
+                "replaces the only workload of a plan, and this plan has {}",
+                self.file.workloads.len()
+            );
             return Err(PlanError::flag("--workload", message));
         }
         let mut workloads =
-            file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(at_scale) = file.scales.get(&scale) {
-            self.set_at_scale(&mut workloads, &at_scale.set)?;
-        }
+            self.file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
+        self.set_at_scale(&mut workloads)?;
         for (id, text) in &self.over.settings {
             self.set(&mut workloads, id, text)?;
         }
@@ -36,16 +32,16 @@ impl Resolver<'_> {
             self.without_programs(&mut workloads)?;
         }
         match workloads.iter().find_map(too_many_tasks) {
-            Some(fault) => Err(PlanError::flag(self.origin, fault)),
+            Some(fault) => Err(self.fault(fault)),
             None => Ok(workloads),
         }
     }
 
     /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
-    pub(super) fn settings_without_use(&self, file: &PlanFile, scale: Scale) -> Option<String> {
+    pub(super) fn settings_without_use(&self) -> Option<String> {
         let name = self.over.workload.as_deref()?;
         let def = self.words.workloads.iter().find(|def| def.id == name)?;
-        let written = file.workloads.iter().chain(file.scales.get(&scale).map(|at_scale| &at_scale.set));
+        let written = self.file.workloads.iter().chain([&self.at_scale.set]);
         let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
         let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
         let ids: BTreeSet<&str> = ids.filter(lacks).collect();
@@ -100,15 +96,15 @@ impl Resolver<'_> {
 
     /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting. Those of a workload that
     /// `--workload` replaced reach none.
-    fn set_at_scale(&self, workloads: &mut [WorkloadPlan], pairs: &Pairs) -> Result<(), PlanError> {
+    fn set_at_scale(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
         let has = |workload: &WorkloadPlan, id: &String| workload.settings.0.contains_key(id);
         let replaced = self.over.workload.is_some();
         let apply = |id: &String| !replaced || workloads.iter().any(|workload| has(workload, id));
-        let pairs: Vec<_> = pairs.iter().filter(|(id, _)| apply(id.get_ref())).collect();
+        let pairs: Vec<_> = self.at_scale.set.iter().filter(|(id, _)| apply(id.get_ref())).collect();
         pairs.into_iter().try_for_each(|(id, value)| {
             let read = |setting: &SettingDef| self.written_value(setting, value);
             self.set_all(workloads, id.get_ref(), read, |message| {
-                PlanError::at(self.origin, self.text, Some(id.span()), message)
+                PlanError::at(&self.written.origin, &self.written.text, Some(id.span()), message)
             })
         })
     }
@@ -142,11 +138,10 @@ impl Resolver<'_> {
     }
 
     fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
-        let read = setting_value(value.get_ref()).and_then(|value| setting.kind.read(value));
-        read.map_or_else(
-            || self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))),
-            Ok,
-        )
+        match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
+            Some(value) => Ok(value),
+            None => self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))),
+        }
     }
 }
 
@@ -183,21 +178,4 @@ fn unfit(setting: &SettingDef, text: &str) -> String {
     };
     let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
     format!("`{}` accepts {}, not `{text}`.{near}", setting.id, setting.kind)
-}
-
-fn setting_value(value: &toml::Value) -> Option<Value> {
-    Some(match value {
-        toml::Value::Boolean(value) => Value::Bool(*value),
-        toml::Value::Integer(value) => Value::Int(*value),
-        toml::Value::Float(value) => Value::Float(*value),
-        toml::Value::String(value) => Value::Text(value.clone()),
-        toml::Value::Array(values) => Value::List(values.iter().map(setting_value).collect::<Option<_>>()?),
-        toml::Value::Table(values) => Value::Table(
-            values
-                .iter()
-                .map(|(id, value)| Some((id.clone(), setting_value(value)?)))
-                .collect::<Option<_>>()?,
-        ),
-        toml::Value::Datetime(_) => return None,
-    })
 }
