@@ -5,8 +5,8 @@ use crate::number::percentage;
 use crate::plan::Written;
 use crate::plan::error::PlanError;
 use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile};
-use crate::published::Published;
-use crate::study::{AROUND, Study};
+use crate::published::{AROUND, Published};
+use crate::study::Study;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,107 +1,13 @@
 //! The figures that a study published, as its author printed them.
 
+mod figure;
 mod lines;
 
-use crate::cell::TaskId;
+pub use figure::{AROUND, Derived, Figure, Kind, Published};
+
 use crate::exit::{ExitCode, Exits};
-use crate::sample::Unit;
-use crate::study::AROUND;
 use lines::Form;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// One published set of figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Published {
-    /// The study: `piszcz`.
-    pub study: String,
-    /// The set, where the author published more than one: `II`.
-    pub set: String,
-    /// The figures, in the author's order.
-    pub rows: Vec<Figure>,
-    /// The metrics that the author worked out from others of the same sample.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub derived: Vec<Derived>,
-}
-
-/// A metric that follows from two others: `above / below`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Derived {
-    /// The metric.
-    pub metric: String,
-    /// The dividend.
-    pub above: String,
-    /// The divisor.
-    pub below: String,
-}
-
-/// One published figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// When it was taken, where the author took samples: `daily-average`. Empty for most.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub sample: String,
-    /// The author's number of the task: `009`. Empty where parameters identify the task.
-    pub number: String,
-    /// The corresponding task in fsarena: `untar`.
-    pub task: String,
-    /// The parameters that identify the task: `bs` → `4096`. Empty for most.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub params: BTreeMap<String, String>,
-    /// The author's title of the task.
-    pub title: String,
-    /// The name of the filesystem.
-    pub variant: String,
-    /// The metric: `elapsed`.
-    pub metric: String,
-    /// Its value, in `unit`.
-    pub value: f64,
-    /// Digits that were printed behind the point.
-    #[serde(skip)]
-    pub decimals: u8,
-    /// The unit.
-    pub unit: Unit,
-    /// Where the author has it from.
-    pub kind: Kind,
-}
-
-/// Where the author of a figure has it from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A measured value, printed as a number.
-    #[default]
-    Measured,
-    /// A value that the author states in a sentence: "about one third of the best".
-    Stated,
-    /// A value that was read off a chart.
-    Chart,
-    /// A value of a curve that the author fitted, within the range for which he states it.
-    Fit,
-    /// An average of other figures of the same set, or a difference of two.
-    Summary,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 5] = [Kind::Measured, Kind::Stated, Kind::Chart, Kind::Fit, Kind::Summary];
-
-    /// Its name in files and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Measured => "measured",
-            Kind::Stated => "stated",
-            Kind::Chart => "chart",
-            Kind::Fit => "fit",
-            Kind::Summary => "summary",
-        }
-    }
-
-    /// Whether a conclusion may rest on it. A fit has the author's conclusion built in, and a summary repeats figures.
-    pub fn is_evidence(self) -> bool {
-        !matches!(self, Kind::Fit | Kind::Summary)
-    }
-}
 
 /// Why published figures could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -173,84 +79,11 @@ fn sound(figure: &Figure) -> Result<(), String> {
     if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
 }
 
-impl Figure {
-    /// What identifies its task.
-    pub fn task_id(&self) -> TaskId {
-        TaskId { name: self.task.clone(), params: self.params.clone() }
-    }
-}
-
-impl Published {
-    /// The name on the command line, after `published:`; `piszcz-II`.
-    pub fn name(&self) -> String {
-        if self.set.is_empty() { self.study.clone() } else { format!("{}-{}", self.study, self.set) }
-    }
-
-    /// The names of its variants, in the author's order.
-    pub fn variants(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.variant.as_str()))
-    }
-
-    /// The metrics that were published.
-    pub fn metrics(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.metric.as_str()))
-    }
-
-    /// The first figure of every task, for its number, title and task.
-    pub fn tasks(&self) -> Vec<&Figure> {
-        let mut seen = std::collections::BTreeSet::new();
-        self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
-    }
-
-    /// The tasks of the work itself, which totals are made of.
-    pub fn work(&self) -> Vec<&Figure> {
-        let tasks = self.tasks().into_iter();
-        tasks.filter(|row| !AROUND.contains(&row.task.as_str())).collect()
-    }
-
-    /// The samples, in the author's order; none for most.
-    pub fn samples(&self) -> Vec<&str> {
-        distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
-    }
-
-    /// A figure of a sample, by variant and metric.
-    pub fn sampled(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
-        self.rows.iter().find(|row| row.sample == sample && row.variant == variant && row.metric == metric)
-    }
-
-    /// A figure, by task, variant and metric.
-    pub fn figure(&self, task: &TaskId, variant: &str, metric: &str) -> Option<&Figure> {
-        // Parameters last: they take longest to compare, and a matrix has hundreds of figures.
-        let is_task = |row: &Figure| row.task == task.name && row.params == task.params;
-        self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
-    }
-
-    /// The sum of a metric over the tasks of the work for one variant: the author's composite. None where a task is
-    /// missing.
-    pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        Some(self.of_work(variant, metric)?.iter().sum())
-    }
-
-    /// A metric of one variant in each task of the work. None where one is missing.
-    pub fn of_work(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
-        let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
-        self.work().into_iter().map(value).collect()
-    }
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::TaskId;
+    use crate::sample::Unit;
 
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 

@@ -19,9 +19,6 @@ pub struct Study {
     pub device_bytes_per_s: Option<f64>,
 }
 
-/// Tasks around the work: part of no total, and of no claim about all tasks.
-pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
-
 /// Every study.
 pub const STUDIES: &[Study] = &[
     Study {

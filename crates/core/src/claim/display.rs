@@ -2,7 +2,7 @@
 
 use super::cursor::{in_name, in_value};
 use super::parse::{KEYWORDS, reads_as_quantity};
-use super::{Claim, End, Extreme, Op, Pair, Quantity, Relation, Right};
+use super::statement::{Claim, End, Extreme, Op, Pair, Quantity, Relation, Right};
 use std::fmt::{Display, Formatter, Result};
 
 impl Display for Claim {
@@ -18,7 +18,8 @@ impl Display for Quantity {
         }
         f.write_str(&self.metric)?;
         for (i, (key, value)) in self.params.iter().enumerate() {
-            write!(f, "{}{key}={}", if i == 0 { "[" } else { "," }, Value(value))?;
+            let value = quoted(value, !value.is_empty() && value.chars().all(in_value));
+            write!(f, "{}{key}={value}", if i == 0 { "[" } else { "," })?;
         }
         f.write_str(if self.params.is_empty() { "" } else { "]" })
     }
@@ -26,24 +27,18 @@ impl Display for Quantity {
 
 impl Display for Relation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let name = |name: &str| quoted(name, is_name(name));
         match self {
-            Relation::Pair(pair) => pair.fmt(f),
-            Relation::Extreme(extreme) => extreme.fmt(f),
-        }
-    }
-}
-
-impl Display for Pair {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {} ", Name(&self.left), self.op)?;
-        if self.factor != 1.0 {
-            write!(f, "{} * ", self.factor)?;
-        }
-        write!(f, "{}", self.right)?;
-        match self.percent {
-            None => Ok(()),
-            Some(percent) if self.op.tolerates() => write!(f, " within {percent}%"),
-            Some(percent) => write!(f, " by {percent}%"),
+            Relation::Extreme(Extreme { end, variant, negated }) => {
+                write!(f, "{end} is {}{}", if *negated { "not " } else { "" }, name(variant))
+            }
+            Relation::Pair(Pair { left, op, factor, right, percent }) => {
+                let factor = Some(factor).filter(|factor| **factor != 1.0);
+                let factor = factor.map_or(String::new(), |factor| format!("{factor} * "));
+                write!(f, "{} {op} {factor}{right}", name(left))?;
+                let word = if op.tolerates() { "within" } else { "by" };
+                percent.map_or(Ok(()), |percent| write!(f, " {word} {percent}%"))
+            }
         }
     }
 }
@@ -51,8 +46,9 @@ impl Display for Pair {
 impl Display for Right {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Right::Variant(variant) if reads_as_quantity(variant) => quote(variant, f),
-            Right::Variant(variant) => Name(variant).fmt(f),
+            Right::Variant(variant) => {
+                f.write_str(&quoted(variant, is_name(variant) && !reads_as_quantity(variant)))
+            }
             Right::Quantity(quantity) => {
                 quantity.fmt(f)?;
                 // Without brackets a metric alone would read as a variant.
@@ -63,67 +59,30 @@ impl Display for Right {
     }
 }
 
-impl Display for Extreme {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let not = if self.negated { "not " } else { "" };
-        write!(f, "{} is {not}{}", self.end, Name(&self.variant))
-    }
-}
-
 impl Display for End {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            End::Best => "best",
-            End::Worst => "worst",
-        })
+        f.write_str(if *self == End::Best { "best" } else { "worst" })
     }
 }
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            Op::Less => "<",
-            Op::AtMost => "<=",
-            Op::Equal => "==",
-            Op::NotEqual => "!=",
-            Op::AtLeast => ">=",
-            Op::More => ">",
-        })
+        let own = Op::ALL.iter().find(|(_, op)| op == self);
+        own.map_or(Ok(()), |(text, _)| f.write_str(text))
     }
 }
 
-/// A variant, in quotes where it needs them.
-struct Name<'a>(&'a str);
-
-impl Display for Name<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let plain = !self.0.is_empty()
-            && self.0.chars().all(in_name)
-            && !self.0.contains("==")
-            && !KEYWORDS.contains(&self.0);
-        // A name that ends in `=` or begins with it could grow into an operator.
-        if plain && !self.0.starts_with('=') && !self.0.ends_with('=') {
-            f.write_str(self.0)
-        } else {
-            quote(self.0, f)
-        }
-    }
+/// Whether a variant needs no quotes. A name that ends in `=` or begins with it could grow into an operator.
+fn is_name(text: &str) -> bool {
+    let plain = !text.is_empty() && text.chars().all(in_name);
+    let operator = text.contains("==") || text.starts_with('=') || text.ends_with('=');
+    plain && !operator && !KEYWORDS.contains(&text)
 }
 
-/// The value of a parameter, in quotes where it needs them.
-struct Value<'a>(&'a str);
-
-impl Display for Value<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        if !self.0.is_empty() && self.0.chars().all(in_value) {
-            f.write_str(self.0)
-        } else {
-            quote(self.0, f)
-        }
+/// A name or value, in quotes where it needs them.
+fn quoted(text: &str, plain: bool) -> String {
+    if plain {
+        return text.to_string();
     }
-}
-
-fn quote(text: &str, f: &mut Formatter<'_>) -> Result {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    write!(f, "\"{escaped}\"")
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

@@ -1,7 +1,7 @@
 //! The parser of claims: recursive descent over characters.
 
 use super::cursor::{Cursor, Parsed, in_name, in_value, in_word};
-use super::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -37,39 +37,28 @@ impl FromStr for Claim {
         let begin = cursor.at;
         let subject = cursor.quantity("a quantity such as `untar.elapsed`")?;
         cursor.blanks();
-        if !cursor.take(":") {
-            return cursor.expected("`:` and a relation");
-        }
+        cursor.require(":", "`:` and a relation")?;
         let relation = cursor.relation()?;
         let end = cursor.at;
         cursor.blanks();
         if !matches!(cursor.peek(), None | Some('#')) {
             return cursor.expected("the end of the claim");
         }
-        let text: String = cursor.chars[begin..end].iter().collect();
-        Ok(Claim { text: text.trim_end().to_string(), subject, relation })
+        Ok(Claim { text: text[begin..end].trim_end().to_string(), subject, relation })
     }
 }
 
 impl Cursor<'_> {
     fn relation(&mut self) -> Parsed<Relation> {
-        self.blanks();
-        let begin = self.at;
-        for (word, end) in [("best", End::Best), ("worst", End::Worst)] {
-            if self.keyword(word) {
-                return self.extreme(end).map(Relation::Extreme);
-            }
-            self.at = begin;
-        }
-        self.pair().map(Relation::Pair)
-    }
-
-    fn extreme(&mut self, end: End) -> Parsed<Extreme> {
+        let ends = [("best", End::Best), ("worst", End::Worst)];
+        let Some((_, end)) = ends.into_iter().find(|(word, _)| self.keyword(word)) else {
+            return self.pair().map(Relation::Pair);
+        };
         if !self.keyword("is") {
             return self.expected("`is`");
         }
         let negated = self.keyword("not");
-        Ok(Extreme { end, variant: self.variant()?, negated })
+        Ok(Relation::Extreme(Extreme { end, variant: self.variant()?, negated }))
     }
 
     fn pair(&mut self) -> Parsed<Pair> {
@@ -83,15 +72,7 @@ impl Cursor<'_> {
 
     fn op(&mut self) -> Parsed<Op> {
         self.blanks();
-        let ops = [
-            ("<=", Op::AtMost),
-            ("<", Op::Less),
-            (">=", Op::AtLeast),
-            (">", Op::More),
-            ("==", Op::Equal),
-            ("!=", Op::NotEqual),
-        ];
-        match ops.into_iter().find(|(text, _)| self.take(text)) {
+        match Op::ALL.into_iter().find(|(text, _)| self.take(text)) {
             Some((_, op)) => Ok(op),
             None if self.peek() == Some('=') => self.expected("`==` for equal"),
             None => self.expected("one of < <= == != >= >"),
@@ -132,12 +113,9 @@ impl Cursor<'_> {
         let begin = self.at;
         let (wanted, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
         if self.keyword(other) {
-            self.at = begin;
-            return self.fail(format!("`{op}` goes with `{wanted}`, not with `{other}`"));
+            return self.fail_at(begin, format!("`{op}` goes with `{wanted}`, not with `{other}`"));
         }
-        self.at = begin;
         if !self.keyword(wanted) {
-            self.at = begin;
             return Ok(None);
         }
         self.blanks();
@@ -145,13 +123,10 @@ impl Cursor<'_> {
         let Some(number) = self.digits() else {
             return self.expected("a percentage such as `5%`");
         };
-        if !self.take("%") {
-            return self.expected("`%`");
-        }
+        self.require("%", "`%`")?;
         let number = self.positive(number, begin)?;
         if op == Op::Less && number >= 100.0 {
-            self.at = begin;
-            return self.fail("nothing can be 100% or more below something else");
+            return self.fail_at(begin, "nothing can be 100% or more below something else");
         }
         Ok(Some(number))
     }
@@ -165,7 +140,7 @@ impl Cursor<'_> {
         }
         let (task, metric) = match name.rsplit_once('.') {
             Some((task, metric)) => (Some(task.to_string()), metric.to_string()),
-            None => (None, name),
+            None => (None, name.to_string()),
         };
         Ok(Quantity { task, metric, params: self.params()? })
     }
@@ -182,16 +157,14 @@ impl Cursor<'_> {
             if key.is_empty() {
                 return self.expected("a parameter such as `bs=4096`, or `]`");
             }
-            if !self.take("=") {
-                return self.expected("`=`");
-            }
-            let value = if self.peek() == Some('"') { self.quoted()? } else { self.run(in_value) };
-            if value.is_empty() && self.chars[self.at - 1] != '"' {
-                return self.expected("a value");
-            }
-            if params.insert(key, value).is_some() {
-                self.at = begin;
-                return self.fail("this parameter is given twice");
+            self.require("=", "`=`")?;
+            let value = match self.peek() {
+                Some('"') => self.quoted()?,
+                Some(c) if in_value(c) => self.run(in_value).to_string(),
+                _ => return self.expected("a value"),
+            };
+            if params.insert(key.to_string(), value).is_some() {
+                return self.fail_at(begin, "this parameter is given twice");
             }
             self.blanks();
             if self.take(",") {
@@ -210,14 +183,13 @@ impl Cursor<'_> {
         }
         let begin = self.at;
         // `==` ends a name, a single `=` is part of it: `fs=ext4==fs=xfs`.
-        while self.peek().is_some_and(in_name) && !self.ahead("==") {
-            self.at += 1;
-        }
-        let name: String = self.chars[begin..self.at].iter().collect();
-        if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name.as_str()) {
+        let name = self.run(in_name);
+        let name = name.split_once("==").map_or(name, |(name, _)| name);
+        if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name) {
             self.at = begin;
             return self.expected("a variant");
         }
-        Ok(name)
+        self.at = begin + name.len();
+        Ok(name.to_string())
     }
 }

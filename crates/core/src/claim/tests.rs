@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 fn claim(text: &str) -> Claim {
     text.parse().unwrap_or_else(|error| panic!("{error}"))

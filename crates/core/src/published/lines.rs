@@ -1,6 +1,6 @@
 //! The lines of published files: tasks, a matrix, or samples.
 
-use super::{Derived, Figure, Kind};
+use super::figure::{Derived, Figure, Kind};
 use crate::names;
 use crate::sample::Unit;
 use csv::StringRecord;
@@ -23,7 +23,7 @@ pub enum Form {
 
 /// A column of a file of samples.
 pub struct Column {
-    at: usize,
+    name: String,
     metric: String,
     unit: Unit,
 }
@@ -49,10 +49,10 @@ impl Form {
         match self {
             Form::Tasks => Ok((line.text("set")?.to_string(), vec![line.task(tasks)?])),
             Form::Matrix => Ok((String::new(), vec![line.matrix()?])),
-            Form::Samples(columns) => {
-                let figure = |column| line.sample(column);
-                Ok((String::new(), columns.iter().map(figure).collect::<Result<_, _>>()?))
-            }
+            Form::Samples(columns) => Ok((
+                String::new(),
+                columns.iter().map(|column| line.sample(column)).collect::<Result<_, _>>()?,
+            )),
         }
     }
 }
@@ -61,9 +61,7 @@ impl Form {
 /// two others.
 fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
     let (mut columns, mut derived) = (Vec::new(), Vec::new());
-    for (at, name) in
-        headers.iter().enumerate().filter(|(_, name)| !["sample", "filesystem", "kind"].contains(name))
-    {
+    for name in headers.iter().filter(|name| !["sample", "filesystem", "kind"].contains(name)) {
         let (metric, unit) = match name.split_once('=') {
             None => metric(name)?,
             Some((result, formula)) => {
@@ -80,7 +78,7 @@ fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
                 (result, Unit::Ratio)
             }
         };
-        columns.push(Column { at, metric, unit });
+        columns.push(Column { name: name.to_string(), metric, unit });
     }
     Ok((Form::Samples(columns), derived))
 }
@@ -116,68 +114,49 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
-        let unit = self.text("unit")?;
-        let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
-        let number = self.text("task")?;
-        let task = tasks.get(number).ok_or_else(|| format!("no task does task `{number}`"))?.clone();
-        let params = self
-            .headers
-            .iter()
-            .zip(self.record)
-            .filter(|(name, value)| !TASK.contains(name) && !value.is_empty());
+    /// A figure of one task, its value in a column.
+    fn figure(&self, task: &str, column: &str, metric: &str, unit: Unit) -> Result<Figure, String> {
         Ok(Figure {
             sample: String::new(),
-            number: number.to_string(),
-            task,
-            params: params.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-            title: self.text("title")?.to_string(),
+            number: String::new(),
+            task: task.to_string(),
+            params: BTreeMap::new(),
+            title: String::new(),
             variant: self.text("filesystem")?.to_string(),
-            metric: self.text("metric")?.to_string(),
-            value: self.number("value")?,
-            decimals: decimals(self.text("value")?),
+            metric: metric.to_string(),
+            value: self.number(column)?,
+            decimals: decimals(self.text(column)?),
             unit,
             kind: self.kind()?,
         })
     }
 
+    fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
+        let unit = self.text("unit")?;
+        let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
+        let number = self.text("task")?.to_string();
+        let task = tasks.get(&number).ok_or_else(|| format!("no task does task `{number}`"))?;
+        let params = self.headers.iter().zip(self.record);
+        let params = params.filter(|(name, value)| !TASK.contains(name) && !value.is_empty());
+        let params = params.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let title = self.text("title")?.to_string();
+        Ok(Figure { number, params, title, ..self.figure(task, "value", self.text("metric")?, unit)? })
+    }
+
     fn matrix(&self) -> Result<Figure, String> {
         let (round, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
         let params = [("bs", round.to_string()), ("threads", threads.to_string())];
-        Ok(Figure {
-            sample: String::new(),
-            number: String::new(),
-            task: self.text("mode")?.to_string(),
-            params: params.map(|(name, value)| (name.to_string(), value)).into(),
-            title: self.text("mode")?.to_string(),
-            variant: self.text("filesystem")?.to_string(),
-            metric: "iops".into(),
-            value: self.number("iops")?,
-            decimals: decimals(self.text("iops")?),
-            unit: Unit::PerSecond,
-            kind: Kind::Measured,
-        })
+        let params = params.map(|(name, value)| (name.to_string(), value)).into();
+        let mode = self.text("mode")?;
+        Ok(Figure { params, title: mode.into(), ..self.figure(mode, "iops", "iops", Unit::PerSecond)? })
     }
 
     fn sample(&self, column: &Column) -> Result<Figure, String> {
-        let text = self.record.get(column.at).unwrap_or_default();
-        Ok(Figure {
-            sample: self.text("sample")?.to_string(),
-            number: String::new(),
-            task: WINDOW.into(),
-            params: BTreeMap::new(),
-            title: String::new(),
-            variant: self.text("filesystem")?.to_string(),
-            metric: column.metric.clone(),
-            value: text.parse().map_err(|_| format!("expected a number, found `{text}`"))?,
-            decimals: decimals(text),
-            unit: column.unit,
-            kind: self.kind()?,
-        })
+        let sample = self.text("sample")?.to_string();
+        Ok(Figure { sample, ..self.figure(WINDOW, &column.name, &column.metric, column.unit)? })
     }
 }
 
-/// Digits behind the point.
 fn decimals(text: &str) -> u8 {
     text.split_once('.').map_or(0, |(_, digits)| digits.len() as u8)
 }
