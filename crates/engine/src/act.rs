@@ -5,7 +5,7 @@
 use super::calibrate::Calibration;
 use super::clock::{self, Clock};
 use super::drive::{Drive, Work};
-use super::error::{Error, Result};
+use super::error::Result;
 use super::job::{Bound, Rate, Warmup};
 use super::outcome::Outcome;
 use super::pace;
@@ -137,7 +137,7 @@ mod tests {
         type Own = u64;
         type Request = u64;
 
-        fn own(&self, _: u32) -> Result<u64, Error> {
+        fn own(&self, _: u32) -> Result<u64> {
             Ok(0)
         }
 
@@ -146,7 +146,7 @@ mod tests {
             *own
         }
 
-        fn act(&self, _: &mut u64, request: u64) -> Result<usize, Error> {
+        fn act(&self, _: &mut u64, request: u64) -> Result<usize> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(usize::from(request.is_multiple_of(3)))
         }

@@ -4,7 +4,7 @@
 //! written, an inline one lies in the inode, a compressed one is smaller than it looks. FIEMAP tells all of
 //! that; where a filesystem has no FIEMAP, SEEK_HOLE at least tells holes.
 
-use super::error::Error;
+use super::error::{Error, Result};
 use super::files::Files;
 use super::job::Allow;
 use rustix::fs::SeekFrom;
@@ -77,7 +77,7 @@ pub struct Attestation {
 ///
 /// # Errors
 /// [`Error::Layout`] with the first range that is not allowed.
-pub fn attest(files: &Files, allow: Allow) -> Result<Attestation, Error> {
+pub fn attest(files: &Files, allow: Allow) -> Result<Attestation> {
     let mut all = Attestation { source: Source::Fiemap, extents: 0, bytes: 0 };
     if files.device {
         return Ok(Attestation { source: Source::Device, extents: 1, bytes: files.bytes });
@@ -130,7 +130,7 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
 }
 
 /// Refuses the first range that is not allowed.
-fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result<(), Error> {
+fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
@@ -151,7 +151,7 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result<(),
     hole(path, end, size, allow)
 }
 
-fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result<(), Error> {
+fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
     if start >= end || allow.sparse {
         return Ok(());
     }
@@ -160,7 +160,7 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result<(), Error> {
 }
 
 /// Refuses the first hole; gives the number of ranges with data.
-fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64, Error> {
+fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
     let (mut at, mut ranges) = (0, 0);
     while at < size {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {

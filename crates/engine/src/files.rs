@@ -1,6 +1,6 @@
 //! Sets of equal files, prepared so that reading them is work.
 
-use super::error::Error;
+use super::error::{Error, Result};
 use super::fill::Filler;
 use super::job::{Content, Job};
 use super::verify::Identity;
@@ -47,7 +47,7 @@ impl Files {
     ///
     /// # Errors
     /// What the system said of which file.
-    pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files, Error> {
+    pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
         let files = Files::planned(dir, spec.count, spec.bytes);
         if let Some(block) = spec.verify_block
             && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
@@ -70,7 +70,7 @@ impl Files {
     ///
     /// # Errors
     /// If a file cannot be examined, is empty, or differs in size from the first.
-    pub fn existing(paths: Vec<PathBuf>) -> Result<Files, Error> {
+    pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
         let mut bytes = None;
         for path in &paths {
             let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
@@ -96,7 +96,7 @@ impl Files {
     ///
     /// # Errors
     /// Where it cannot be opened.
-    pub fn device(path: &Path) -> Result<Files, Error> {
+    pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let device = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::io("opening", path))?;
         let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(Error::io("sizing", path))?;
@@ -107,7 +107,7 @@ impl Files {
     ///
     /// # Errors
     /// Where it cannot be opened, or is smaller.
-    pub fn device_start(path: &Path, bytes: u64) -> Result<Files, Error> {
+    pub fn device_start(path: &Path, bytes: u64) -> Result<Files> {
         let whole = Files::device(path)?;
         if whole.bytes < bytes {
             let why = format!("it has {} bytes and {bytes} are needed", whole.bytes);
@@ -130,7 +130,7 @@ impl Files {
     ///
     /// # Errors
     /// What the system said of which file.
-    pub fn remove(&self) -> Result<(), Error> {
+    pub fn remove(&self) -> Result {
         if !self.device {
             for path in &self.paths {
                 std::fs::remove_file(path).map_err(Error::io("removing", path))?;
@@ -143,7 +143,7 @@ impl Files {
     ///
     /// # Errors
     /// Where a file is smaller than one block.
-    pub(super) fn layout(&self, job: &Job) -> Result<Layout, Error> {
+    pub(super) fn layout(&self, job: &Job) -> Result<Layout> {
         let block = u64::from(job.block_bytes);
         match self.bytes / block {
             0 => Err(Error::Files {
@@ -155,13 +155,7 @@ impl Files {
     }
 }
 
-fn write_file(
-    path: &Path,
-    number: u32,
-    spec: &FileSpec,
-    filler: &mut Filler,
-    buffer: &mut [u8],
-) -> Result<(), Error> {
+fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
     let mut file = File::create(path).map_err(Error::io("making", path))?;
     let block = spec.verify_block.map(|block| block as usize);
     let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);

@@ -5,7 +5,7 @@
 //! finds the note at the end of its run and ends the job with file and offset.
 
 use super::device::{Device, sync};
-use super::error::Error;
+use super::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -40,7 +40,7 @@ impl Mappings {
         bytes: u64,
         writes: bool,
         data_only: bool,
-    ) -> Result<Mappings, Error> {
+    ) -> Result<Mappings> {
         use std::os::fd::AsRawFd;
         let guard = MAPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let stride = (bytes as usize).next_multiple_of(rustix::param::page_size());

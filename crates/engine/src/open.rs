@@ -1,6 +1,6 @@
 //! Opening files as a job wants them, and the alignment that direct I/O needs.
 
-use super::error::Error;
+use super::error::{Error, Result};
 use super::files::Files;
 use super::job::{Durability, Job};
 use rustix::fd::OwnedFd;
@@ -15,11 +15,11 @@ const SECTOR: u32 = 512;
 ///
 /// # Errors
 /// Where one cannot be opened so, or its blocks need another alignment.
-pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>, Error> {
+pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
     files.paths.iter().map(|path| open(job, path)).collect()
 }
 
-fn open(job: &Job, path: &Path) -> Result<OwnedFd, Error> {
+fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
     let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
     flags |= match job.open.durability {
         Durability::Plain => OFlags::empty(),
@@ -44,7 +44,7 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd, Error> {
 ///
 /// # Errors
 /// Where it cannot be opened so, or its blocks need another alignment.
-pub fn one(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd, Error> {
+pub fn one(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
     let mut flags = OFlags::CLOEXEC;
     flags |= if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
     if direct {
@@ -53,7 +53,7 @@ pub fn one(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<O
     with(path, flags, block_bytes)
 }
 
-fn with(path: &Path, flags: OFlags, block_bytes: u32) -> Result<OwnedFd, Error> {
+fn with(path: &Path, flags: OFlags, block_bytes: u32) -> Result<OwnedFd> {
     let direct = flags.contains(OFlags::DIRECT);
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
         if error == Errno::INVAL && direct {
@@ -78,7 +78,7 @@ pub fn dio_align(path: &Path) -> u32 {
     }
 }
 
-fn check_alignment(path: &Path, block: u32, needed: u32) -> Result<(), Error> {
+fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
     if block.is_multiple_of(needed) {
         Ok(())
     } else {

@@ -1,36 +1,47 @@
 //! An outcome as readings.
 
+use super::histogram::quantiles;
 use super::outcome::Outcome;
 use fsarena_core::sample::{ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;
 
+/// Readings of latencies behind others of the same operations: `$of` says which, `$mean` more about the mean.
+#[macro_export]
+macro_rules! latency_readings {
+    ([$($first:expr),* $(,)?], $prefix:expr, $of:expr, $mean:literal) => {{
+        use $crate::readings::latency;
+        [
+            $($first,)*
+            latency(concat!($prefix, "latency_mean_ns"), concat!("mean latency ", $of, $mean)),
+            latency(concat!($prefix, "latency_p50_ns"), concat!("median latency ", $of)),
+            latency(concat!($prefix, "latency_p95_ns"), concat!("95th percentile of latency ", $of)),
+            latency(concat!($prefix, "latency_p99_ns"), concat!("99th percentile of latency ", $of)),
+            latency(concat!($prefix, "latency_p999_ns"), concat!("99.9th percentile of latency ", $of)),
+            latency(concat!($prefix, "latency_max_ns"), concat!("longest latency ", $of)),
+        ]
+    }};
+}
+
+/// The definition of a latency in nanoseconds.
+pub const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
+    ReadingDef::lower(id, Unit::Nanoseconds).help(help)
+}
+
 /// The readings of all operations of one name: rate, bandwidth, count, and latency.
 macro_rules! readings_of {
-    ($prefix:literal, $of:literal) => {
-        [
-            ReadingDef::higher(concat!($prefix, "iops_per_s"), Unit::PerSecond)
-                .help(concat!($of, " a second, after the warm-up")),
-            ReadingDef::higher(concat!($prefix, "bandwidth_bytes_per_s"), Unit::BytesPerSecond)
-                .help(concat!("bytes a second of ", $of)),
-            ReadingDef::neutral(concat!($prefix, "operations_count"), Unit::Count).help(concat!(
-                "number of ",
-                $of,
-                ", after the warm-up"
-            )),
-            ReadingDef::lower(concat!($prefix, "latency_mean_ns"), Unit::Nanoseconds)
-                .help(concat!("mean latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "latency_p50_ns"), Unit::Nanoseconds)
-                .help(concat!("median latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "latency_p95_ns"), Unit::Nanoseconds)
-                .help(concat!("95th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "latency_p99_ns"), Unit::Nanoseconds)
-                .help(concat!("99th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "latency_p999_ns"), Unit::Nanoseconds)
-                .help(concat!("99.9th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "latency_max_ns"), Unit::Nanoseconds)
-                .help(concat!("longest latency of ", $of)),
-        ]
-    };
+    ($prefix:literal, $of:literal) => {{
+        let [iops, bandwidth, count] = [
+            concat!($prefix, "iops_per_s"),
+            concat!($prefix, "bandwidth_bytes_per_s"),
+            concat!($prefix, "operations_count"),
+        ];
+        let first = [
+            ReadingDef::higher(iops, Unit::PerSecond).help(concat!($of, " a second, after the warm-up")),
+            ReadingDef::higher(bandwidth, Unit::BytesPerSecond).help(concat!("bytes a second of ", $of)),
+            ReadingDef::neutral(count, Unit::Count).help(concat!("number of ", $of, ", after the warm-up")),
+        ];
+        latency_readings!([first[0], first[1], first[2]], $prefix, concat!("of ", $of), "")
+    }};
 }
 
 /// All kinds of operations together, syncs too.
@@ -46,20 +57,8 @@ pub const SYNC: &[ReadingDef] = &readings_of!("sync_", "syncs of one file betwee
 pub const COMMIT: &[ReadingDef] = &readings_of!("commit_", "durable commits");
 
 /// Latencies from the intended start; open loops only.
-pub const CORRECTED: &[ReadingDef] = &[
-    ReadingDef::lower("corrected_latency_mean_ns", Unit::Nanoseconds)
-        .help("mean latency from the intended start: corrected for coordinated omission"),
-    ReadingDef::lower("corrected_latency_p50_ns", Unit::Nanoseconds)
-        .help("median latency from the intended start"),
-    ReadingDef::lower("corrected_latency_p95_ns", Unit::Nanoseconds)
-        .help("95th percentile of latency from the intended start"),
-    ReadingDef::lower("corrected_latency_p99_ns", Unit::Nanoseconds)
-        .help("99th percentile of latency from the intended start"),
-    ReadingDef::lower("corrected_latency_p999_ns", Unit::Nanoseconds)
-        .help("99.9th percentile of latency from the intended start"),
-    ReadingDef::lower("corrected_latency_max_ns", Unit::Nanoseconds)
-        .help("longest latency from the intended start"),
-];
+pub const CORRECTED: &[ReadingDef] =
+    &latency_readings!([], "corrected_", "from the intended start", ": corrected for coordinated omission");
 
 /// How the load was run, and what it cost.
 pub const LOAD: &[ReadingDef] = &[
@@ -168,15 +167,19 @@ impl Outcome {
 
 /// Sets what is read of latencies in nanoseconds, under names that begin so.
 pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>) {
-    if latency.is_empty() {
-        return;
+    if !latency.is_empty() {
+        readings.set(&format!("{prefix}latency_mean_ns"), latency.mean());
+        set_percentiles(readings, prefix, latency, latency.max());
+        readings.set(&format!("{prefix}latency_max_ns"), latency.max() as f64);
     }
-    readings.set(&format!("{prefix}latency_mean_ns"), latency.mean());
-    let found = super::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+}
+
+/// Sets the percentiles of latencies, none of which is above the longest that there was.
+pub fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
+    let found = quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
     for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
-        readings.set(&format!("{prefix}latency_{name}_ns"), ns as f64);
+        readings.set(&format!("{prefix}latency_{name}_ns"), ns.min(longest) as f64);
     }
-    readings.set(&format!("{prefix}latency_max_ns"), latency.max() as f64);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sets up an io_uring with the features that the kernel supports.
 
-use super::error::Error;
+use super::error::{Error, Result};
 use super::fill::Slots;
 use super::job::{Job, UringUse};
 use io_uring::IoUring;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 /// The features that a ring was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RingUse {
     /// The kernel runs task work when the thread waits for completions.
     pub defer_taskrun: bool,
@@ -39,7 +39,7 @@ impl Ring {
     ///
     /// # Errors
     /// Where the kernel has no io_uring, forbids it, or has no room for another.
-    pub fn new(job: &Job, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring, Error> {
+    pub fn new(job: &Job, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
         let (uring, mut in_use) = set_up(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
             let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
@@ -61,14 +61,7 @@ impl Ring {
 
 /// The ways to set a ring up, the best first.
 fn ways(allowed: UringUse) -> Vec<RingUse> {
-    let none = RingUse {
-        defer_taskrun: false,
-        single_issuer: false,
-        coop_taskrun: false,
-        fixed_files: false,
-        fixed_buffers: false,
-        timed_wait: false,
-    };
+    let none = RingUse::default();
     let mut ways = vec![];
     if allowed.single_issuer && allowed.defer_taskrun {
         ways.push(RingUse { single_issuer: true, defer_taskrun: true, ..none });
@@ -83,7 +76,7 @@ fn ways(allowed: UringUse) -> Vec<RingUse> {
     ways
 }
 
-fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, RingUse), Error> {
+fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, RingUse)> {
     let mut refused = None;
     for way in ways(allowed) {
         let mut builder = IoUring::builder();

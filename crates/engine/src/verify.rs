@@ -1,6 +1,6 @@
 //! Blocks that say what they are: magic, file, offset, generation, size, and a checksum over all of it.
 
-use super::error::Error;
+use super::error::{Error, Result};
 use std::path::Path;
 
 /// Bytes of a block's header.
@@ -37,13 +37,7 @@ pub fn seal(block: &mut [u8], identity: Identity) {
 ///
 /// # Errors
 /// [`Error::Corrupt`] with file, offset, expectation and finding.
-pub fn check(
-    block: &[u8],
-    path: &Path,
-    file: u32,
-    offset: u64,
-    generation: Option<u32>,
-) -> Result<u32, Error> {
+pub fn check(block: &[u8], path: &Path, file: u32, offset: u64, generation: Option<u32>) -> Result<u32> {
     let wrong =
         |expected: String, found: String| Err(Error::Corrupt { path: path.into(), offset, expected, found });
     let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));

@@ -1,6 +1,6 @@
 //! The metadata operations, one system call each (create and open are followed by close).
 
-use super::super::error::Error;
+use super::super::error::{Error, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
@@ -63,43 +63,23 @@ pub struct Names<'a> {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 15] = [
-        Operation::Create,
-        Operation::Open,
-        Operation::Read,
-        Operation::Stat,
-        Operation::StatDir,
-        Operation::Readdir,
-        Operation::Rename,
-        Operation::Link,
-        Operation::Symlink,
-        Operation::Chmod,
-        Operation::Setxattr,
-        Operation::Getxattr,
-        Operation::Unlink,
-        Operation::Mkdir,
-        Operation::Rmdir,
+    pub const ALL: [Operation; 15] = {
+        use Operation::*;
+        [
+            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr,
+            Unlink, Mkdir, Rmdir,
+        ]
+    };
+
+    /// Their names, in that order.
+    const NAMES: [&'static str; Operation::ALL.len()] = [
+        "create", "open", "read", "stat", "stat_dir", "readdir", "rename", "link", "symlink", "chmod",
+        "setxattr", "getxattr", "unlink", "mkdir", "rmdir",
     ];
 
     /// Its name in readings, jobs and errors.
     pub const fn name(self) -> &'static str {
-        match self {
-            Operation::Create => "create",
-            Operation::Open => "open",
-            Operation::Read => "read",
-            Operation::Stat => "stat",
-            Operation::StatDir => "stat_dir",
-            Operation::Readdir => "readdir",
-            Operation::Rename => "rename",
-            Operation::Link => "link",
-            Operation::Symlink => "symlink",
-            Operation::Chmod => "chmod",
-            Operation::Setxattr => "setxattr",
-            Operation::Getxattr => "getxattr",
-            Operation::Unlink => "unlink",
-            Operation::Mkdir => "mkdir",
-            Operation::Rmdir => "rmdir",
-        }
+        Operation::NAMES[self as usize]
     }
 
     /// Does it.
@@ -167,7 +147,7 @@ fn list(directory: &CStr) -> Result<(), Errno> {
 ///
 /// # Errors
 /// [`Error::Job`] naming the phase that does not fit.
-pub fn check_order(phases: &[Operation]) -> Result<(), Error> {
+pub fn check_order(phases: &[Operation]) -> Result {
     let (mut files, mut dirs, mut attributes) = (false, false, false);
     let mut made = vec![];
     for &phase in phases {

@@ -1,7 +1,8 @@
 //! The directories of a metadata job, and the names in them.
 
-use super::super::error::Error;
-use super::{Job, Operation, Sharing};
+use super::super::error::{Error, Result};
+use super::job::{Job, Sharing};
+use super::operation::{Names, Operation};
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ impl Tree {
     ///
     /// # Errors
     /// Where the directory given is not empty, or one cannot be made.
-    pub fn make(job: &Job, dir: &Path) -> Result<Tree, Error> {
+    pub fn make(job: &Job, dir: &Path) -> Result<Tree> {
         let mut found = std::fs::read_dir(dir).map_err(Error::io("listing", dir))?;
         if found.next().is_some() {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
@@ -65,7 +66,7 @@ impl Tree {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub fn make_leaves(&self) -> Result<(), Error> {
+    pub fn make_leaves(&self) -> Result {
         self.leaves.iter().try_for_each(|leaf| {
             let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
             std::fs::create_dir_all(path).map_err(Error::io("making", path))
@@ -76,7 +77,7 @@ impl Tree {
     ///
     /// # Errors
     /// Where something cannot be removed.
-    pub fn remove(&self) -> Result<(), Error> {
+    pub fn remove(&self) -> Result {
         std::fs::remove_dir_all(&self.top).map_err(Error::io("removing", &self.top))
     }
 
@@ -138,12 +139,7 @@ impl Writer<'_> {
         if self.two {
             write(second, leaf, self.letters[1], self.thread, number);
         }
-        super::operation::Names {
-            name: text(name),
-            second: text(second),
-            directory: text(leaf),
-            content: self.content,
-        }
+        Names { name: text(name), second: text(second), directory: text(leaf), content: self.content }
     }
 }
 
