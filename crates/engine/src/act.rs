@@ -8,10 +8,8 @@ use super::drive::{Drive, Work};
 use super::error::Result;
 use super::job::{Bound, Rate, Warmup};
 use super::outcome::Outcome;
-use super::pace;
-use super::schedule::Schedule;
+use super::schedule::{self, Schedule};
 use super::tally::{Kind, Recorder};
-use std::time::Instant;
 
 /// Draws taken to find what drawing costs.
 const DRAWS: u32 = 2_000;
@@ -75,15 +73,10 @@ pub fn run<A: Actor>(acting: &Acting, actor: &A) -> Result<Outcome> {
     Outcome::of(&drive, &Stage { actor, acting }, calibration, &mut |_| {})
 }
 
-/// Nanoseconds that drawing a request takes: the best of three rounds, because only disturbances slow it down.
+/// Nanoseconds that drawing a request takes.
 fn drawing_ns<A: Actor>(actor: &A) -> Result<f64> {
     let mut own = actor.own(u32::MAX)?;
-    let mut round = || {
-        let begun = Instant::now();
-        (0..DRAWS).for_each(|_| drop(std::hint::black_box(actor.draw(&mut own))));
-        begun.elapsed().as_nanos() as f64 / f64::from(DRAWS)
-    };
-    Ok((0..3).map(|_| round()).fold(f64::INFINITY, f64::min))
+    Ok(clock::best_ns(3, DRAWS, |_| drop(std::hint::black_box(actor.draw(&mut own)))))
 }
 
 struct Stage<'a, A> {
@@ -112,7 +105,7 @@ impl<'a, A: Actor> Work<'a> for Stage<'_, A> {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let begun = pace::begin(&mut worker.schedule, recorder, clock);
+                let begun = schedule::begin(&mut worker.schedule, recorder, clock);
                 let Some((start, intended)) = begun else { return Ok(()) };
                 let request = self.actor.draw(&mut worker.own);
                 let kind = self.actor.act(&mut worker.own, request)?;

@@ -140,17 +140,22 @@ fn calibrate(tsc: Tsc) -> Scale {
     Scale::of(ticks_to - ticks_from, ns_to - ns_from)
 }
 
-/// Nanoseconds of one stamp: the best of five rounds, because only disturbances make it slower.
+/// Nanoseconds of one stamp.
 fn cost_ns<C: Clock>(clock: C) -> f64 {
-    const STAMPS: u64 = 10_000;
-    let round = || {
+    best_ns(5, 10_000, |_| {
+        std::hint::black_box(clock.now());
+    })
+}
+
+/// Nanoseconds of one call, which is told its number: the best of several rounds, because only disturbances make it
+/// slower.
+pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
+    let mut round = || {
         let begun = monotonic_ns();
-        for _ in 0..STAMPS {
-            std::hint::black_box(clock.now());
-        }
-        (monotonic_ns() - begun) as f64 / STAMPS as f64
+        (0..calls).for_each(&mut call);
+        (monotonic_ns() - begun) as f64 / f64::from(calls)
     };
-    (0..5).map(|_| round()).fold(f64::INFINITY, f64::min)
+    (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

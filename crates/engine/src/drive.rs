@@ -7,9 +7,9 @@ use super::job::{Bound, Rate, Warmup};
 use super::steady::Assessment;
 use super::tally::{Budget, Counted, Cpu, Kind, Link, Recorder, Tally, Times};
 use fsarena_sys::cancel;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Condvar, Mutex};
 
 /// Stack of a worker: it keeps no large thing there, and a thousand of them should cost little.
 const STACK_BYTES: usize = 256 << 10;
@@ -100,29 +100,6 @@ pub struct Collected {
     pub process_cpu: Cpu,
 }
 
-/// Holds workers back until all are ready.
-struct Gate {
-    open: Mutex<Option<Option<Times>>>,
-    opened: Condvar,
-}
-
-impl Gate {
-    /// The times of the run; absent where it does not take place.
-    fn wait(&self) -> Option<Times> {
-        let open = self.open.lock().expect("no thread panics with the gate");
-        *self
-            .opened
-            .wait_while(open, |open| open.is_none())
-            .expect("no thread panics with the gate")
-            .as_ref()?
-    }
-
-    fn open(&self, times: Option<Times>) {
-        *self.open.lock().expect("no thread panics with the gate") = Some(times);
-        self.opened.notify_all();
-    }
-}
-
 /// How a worker ended.
 struct Ended {
     end: u64,
@@ -149,7 +126,8 @@ pub fn drive<'a, W: Work<'a>>(
 struct Shared<'a, 'd, W> {
     work: &'a W,
     drive: &'d Drive<'d>,
-    gate: Gate,
+    /// Holds workers back until all are ready: the times of the run, absent where it does not take place.
+    start: OnceLock<Option<Times>>,
     stop: AtomicBool,
     budget: Budget,
 }
@@ -164,7 +142,7 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
     let shared = Shared {
         work,
         drive,
-        gate: Gate { open: Mutex::new(None), opened: Condvar::new() },
+        start: OnceLock::new(),
         stop: AtomicBool::new(false),
         budget: Budget::new(drive.operations()),
     };
@@ -176,12 +154,12 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
             let (give, take) = mpsc::channel();
             back.push(give);
             let (shared, out, ready) = (&shared, out.clone(), ready.clone());
-            let link = move || Link { thread, out, back: take, stop: &shared.stop };
+            let link = Link { thread, out, back: take, stop: &shared.stop };
             let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
-            match builder.spawn_scoped(scope, move || run_worker(shared, thread, link, ready, clock)) {
+            match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
                 Ok(handle) => workers.push(handle),
                 Err(source) => {
-                    shared.gate.open(None);
+                    shared.start.get_or_init(|| None);
                     let what = format!("no thread number {} of {}", thread + 1, drive.threads);
                     let advice = "; take fewer threads, or raise `ulimit -u`";
                     return Err(Error::Resource { what, source, advice });
@@ -190,14 +168,14 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
         }
         drop((out, ready));
         if let Some(error) = readiness.iter().take(workers.len()).find_map(Result::err) {
-            shared.gate.open(None);
+            shared.start.get_or_init(|| None);
             return Err(error);
         }
         let process = Cpu::of_this_process();
         let start = clock.now();
         let interval = scale.ticks(drive.interval_ns()).max(1);
         let deadline = drive.at_most_ns().map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
-        shared.gate.open(Some(Times { start, interval, deadline, scale }));
+        shared.start.get_or_init(|| Some(Times { start, interval, deadline, scale }));
 
         let interval_s = drive.interval_ns() as f64 / 1e9;
         let mut collector = Collector::new(drive.kinds, interval_s, drive.rate.is_some(), back);
@@ -230,13 +208,12 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
 /// One worker, from its preparation to its final syncs. Absent where the run did not take place.
 fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     shared: &'s Shared<'a, '_, W>,
-    thread: u32,
-    link: impl FnOnce() -> Link<'s>,
+    link: Link<'s>,
     ready: Sender<Result>,
     clock: C,
 ) -> Result<Option<Ended>> {
     let drive = shared.drive;
-    let mut worker = match shared.work.prepare(thread) {
+    let mut worker = match shared.work.prepare(link.thread) {
         Ok(worker) => worker,
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -246,8 +223,8 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     let fresh = || Tally::new(drive.kinds, drive.rate.is_some());
     let _ = ready.send(Ok(()));
     drop(ready);
-    let Some(times) = shared.gate.wait() else { return Ok(None) };
-    let mut recorder = Recorder::new(&fresh, times, Some(link()), &shared.budget, drive.threads);
+    let Some(times) = *shared.start.wait() else { return Ok(None) };
+    let mut recorder = Recorder::new(&fresh, times, Some(link), &shared.budget, drive.threads);
     let done = shared.work.work(&mut worker, &mut recorder, clock);
     let end = clock.now();
     if done.is_err() {

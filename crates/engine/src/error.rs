@@ -1,6 +1,5 @@
 //! Why a load could not be made or run.
 
-use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,17 +22,8 @@ pub enum Error {
         why: String,
     },
     /// Direct I/O needs larger blocks.
-    #[error(
-        "direct I/O on {path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}, or buffered I/O"
-    )]
-    Alignment {
-        /// The file.
-        path: PathBuf,
-        /// Alignment of offset and length that the file's filesystem and device ask for, in bytes.
-        needed: u32,
-        /// Bytes of a block in the job.
-        block: u32,
-    },
+    #[error("direct I/O on {0}, or buffered I/O")]
+    Alignment(String),
     /// A file's extents are not what a read should be timed on.
     #[error(
         "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
@@ -87,18 +77,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The buffers are larger than the memory that is free.
-    #[error(
-        "too little memory: {buffers} buffers of {} need {}, and {} are available; take fewer threads, less depth or smaller blocks",
-        ByteSize(u64::from(*.block)), ByteSize(*.buffers * u64::from(*.block)), ByteSize(*.available)
-    )]
-    Memory {
-        /// Threads times depth.
-        buffers: u64,
-        /// Bytes of each.
-        block: u32,
-        /// Bytes that can be had without swapping.
-        available: u64,
-    },
+    #[error("too little memory: {0}; take fewer threads, less depth or smaller blocks")]
+    Memory(String),
     /// Threads, rings or memory could not be had.
     #[error("{what}: {source}{advice}")]
     Resource {
@@ -122,10 +102,10 @@ impl Error {
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Job(_) | Error::Files { .. } | Error::Alignment { .. } | Error::Layout { .. } => {
+            Error::Job(_) | Error::Files { .. } | Error::Alignment(_) | Error::Layout { .. } => {
                 ExitCode::Usage
             }
-            Error::Memory { .. } | Error::Resource { .. } => ExitCode::Missing,
+            Error::Memory(_) | Error::Resource { .. } => ExitCode::Missing,
             Error::Io { source, .. } | Error::Operation { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::NotFound => {
                     ExitCode::Missing

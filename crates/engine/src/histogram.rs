@@ -1,12 +1,11 @@
 //! Histograms of latencies, all with the same bounds.
 
-use fsarena_core::latency::Latencies;
 use hdrhistogram::Histogram;
 
 /// Three significant digits: a value is known to 0.1%.
-pub(crate) const DIGITS: u8 = 3;
+const DIGITS: u8 = 3;
 /// The longest latency that histograms record, in nanoseconds: 275 s. Longer ones count as this.
-pub(crate) const LONGEST_NS: u64 = 1 << 38;
+const LONGEST_NS: u64 = 1 << 38;
 
 /// Latencies of one kind of operations as counted values, in nanoseconds.
 pub type Sparse = Vec<(u64, u64)>;
@@ -28,6 +27,74 @@ pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
 }
 
 /// A histogram as the counts that a run keeps.
-pub fn latencies(of: &Histogram<u64>) -> Latencies {
-    Latencies::new(sparse(of))
+pub fn latencies(of: &Histogram<u64>) -> fsarena_core::latency::Latencies {
+    fsarena_core::latency::Latencies::new(sparse(of))
+}
+
+/// Number of latencies in the list before they go into the histogram.
+const SAMPLES: usize = 512;
+
+/// The latencies of one kind of operation.
+///
+/// They are first kept as a list. Only when that is full are they sorted into the histogram, so that a
+/// slow thread never touches the histogram's memory: with a hundred threads, clearing and merging hundreds
+/// of kilobytes for a few operations would take longer than the operations.
+#[derive(Debug)]
+pub struct Latencies {
+    samples: Vec<u64>,
+    histogram: Histogram<u32>,
+}
+
+impl Latencies {
+    pub(crate) fn new(used: bool) -> Latencies {
+        // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
+        let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
+        let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
+        Latencies { samples: Vec::with_capacity(room), histogram }
+    }
+
+    /// Counts one operation.
+    #[inline(always)]
+    pub fn record(&mut self, ns: u64) {
+        if self.samples.len() == self.samples.capacity() {
+            self.sort();
+        }
+        self.samples.push(ns);
+    }
+
+    /// Counts `count` operations of the same latency.
+    #[inline(always)]
+    pub fn record_n(&mut self, ns: u64, count: u32) {
+        match count {
+            1 => self.record(ns),
+            _ => self.histogram.saturating_record_n(ns, count),
+        }
+    }
+
+    #[inline(never)]
+    fn sort(&mut self) {
+        self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.samples.len() as u64 + self.histogram.len()
+    }
+
+    /// Adds them to a histogram of the engine's bounds.
+    pub fn add_to(&self, sum: &mut Histogram<u64>) {
+        self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
+        if !self.histogram.is_empty() {
+            for value in self.histogram.iter_recorded() {
+                sum.saturating_record_n(value.value_iterated_to(), value.count_at_value().into());
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.samples.clear();
+        if !self.histogram.is_empty() {
+            self.histogram.reset();
+        }
+    }
 }

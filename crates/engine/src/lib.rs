@@ -28,7 +28,6 @@ mod offsets;
 mod one;
 mod open;
 mod outcome;
-mod pace;
 pub mod readings;
 mod ring;
 mod ring_loop;
@@ -58,6 +57,7 @@ pub use outcome::{Fairness, OfKind, Outcome, Used, jain};
 pub use ring::RingUse;
 pub use tally::Cpu;
 
+use bytesize::ByteSize;
 use drive::Drive;
 use error::Result;
 use files::Layout;
@@ -123,7 +123,10 @@ fn check_memory(job: &Job) -> Result {
     let needed = buffers.saturating_mul(u64::from(job.block_bytes));
     match fsarena_sys::host::available_memory(&Kernel::host()) {
         Some(available) if needed > available => {
-            Err(Error::Memory { buffers, block: job.block_bytes, available })
+            let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
+            Err(Error::Memory(format!(
+                "{buffers} buffers of {each} need {all}, and {available} are available"
+            )))
         }
         _ => Ok(()),
     }

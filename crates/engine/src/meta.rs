@@ -6,22 +6,23 @@
 mod job;
 mod operation;
 mod tree;
-mod work;
 
 pub use job::{Job, Sharing};
 pub use operation::Operation;
 
 use super::calibrate::Calibration;
+use super::clock::{self, Clock};
 use super::collect::Interval;
-use super::drive::Drive;
+use super::drive::{Drive, Work};
 use super::error::Result;
+use super::histogram::histogram;
 use super::job::{Bound, Warmup};
 use super::outcome::Outcome;
-use super::tally::Kind;
+use super::tally::{Kind, Recorder};
 use fsarena_sys::cancel;
 use std::path::Path;
-use tree::Tree;
-use work::Phase;
+use std::time::Instant;
+use tree::{Tree, Writer};
 
 /// Runs all phases in an empty directory; gives the outcome of each. Intervals are told while it runs.
 ///
@@ -97,10 +98,54 @@ fn phase(
         warmup: Warmup::None,
         rate: None,
     };
-    let calibration = Calibration::of(work::generator_ns(tree));
+    let calibration = Calibration::of(generator_ns(tree));
     let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, on_interval)?;
     tree.note(operation);
     Ok(outcome)
+}
+
+/// One kind of operation on all names.
+struct Phase<'a> {
+    /// The directories.
+    tree: &'a Tree,
+    /// The operation.
+    operation: Operation,
+}
+
+impl<'a> Work<'a> for Phase<'_> {
+    type Worker = Writer<'a>;
+
+    fn prepare(&'a self, thread: u32) -> Result<Writer<'a>> {
+        Ok(self.tree.writer(thread, self.operation))
+    }
+
+    fn work<C: Clock>(&self, writer: &mut Writer, recorder: &mut Recorder, clock: C) -> Result {
+        let mut start = clock.now();
+        for number in 0..self.tree.names {
+            let names = writer.names(number);
+            if let Err(error) = self.operation.perform(&names) {
+                return Err(operation::failed(self.operation, &names, error));
+            }
+            let end = clock.now();
+            if !recorder.count(0, start, None, end) {
+                // Another worker failed.
+                break;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds that the generator takes for one operation: writing its names, stamping and counting.
+fn generator_ns(tree: &Tree) -> f64 {
+    let mut writer = tree.writer(0, Operation::Stat);
+    let mut latencies = histogram();
+    let begun = Instant::now();
+    clock::best_ns(3, 10_000, |number| {
+        std::hint::black_box(writer.names(number).name);
+        latencies.saturating_record(begun.elapsed().as_nanos() as u64);
+    })
 }
 
 #[cfg(test)]

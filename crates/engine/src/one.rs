@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::device::{Device, whole};
 use super::error::Result;
 use super::load::{Load, Worker};
-use super::pace;
+use super::schedule;
 use super::stream::{Next, Op, by_requests};
 use super::tally::Recorder;
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ fn operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
         }
         for _ in 0..claimed {
             if SPECIAL && worker.schedule.is_some() {
-                match pace::begin(&mut worker.schedule, recorder, clock) {
+                match schedule::begin(&mut worker.schedule, recorder, clock) {
                     Some(begun) => (start, intended) = begun,
                     None => return late(load, device),
                 }

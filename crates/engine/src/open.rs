@@ -80,10 +80,11 @@ pub fn dio_align(path: &Path) -> u32 {
 
 fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
     if block.is_multiple_of(needed) {
-        Ok(())
-    } else {
-        Err(Error::Alignment { path: path.into(), needed, block })
+        return Ok(());
     }
+    Err(Error::Alignment(format!(
+        "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}"
+    )))
 }
 
 #[cfg(test)]

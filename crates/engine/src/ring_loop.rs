@@ -8,11 +8,11 @@ use super::device::whole;
 use super::error::{Error, Result};
 use super::job::SyncCall;
 use super::load::{Load, Worker};
-use super::pace;
 use super::ring::{Ring, RingUse};
+use super::schedule;
 use super::stream::{Next, Op, by_requests};
 use super::tally::{Lane, Recorder};
-use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
 use std::io;
@@ -102,7 +102,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 }
                 // Only an open loop has nothing in flight and more to come.
                 let due = self.due();
-                match pace::wait_until(due, self.recorder, self.clock) {
+                match schedule::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
                     None => self.going = false,
                 }
@@ -126,7 +126,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     /// When the next operation is due, in ticks.
     fn due(&self) -> u64 {
         let times = &self.recorder.times;
-        self.worker.schedule.as_ref().map_or(times.start, |schedule| times.due(schedule))
+        self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::due(times, schedule))
     }
 
     /// Queues all that is free and due.
@@ -204,31 +204,22 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             return opcode::Nop::new().build();
         }
         let (pointer, length) = (self.worker.slots.pointer(slot.into()), self.load.job.block_bytes);
-        // Registered and plain files are different types, and the trait they share is private.
-        macro_rules! entry_on {
-            ($file:expr) => {
-                match (next.op, in_use.fixed_buffers) {
-                    (Op::Read, true) => {
-                        opcode::ReadFixed::new($file, pointer, length, slot).offset(next.offset).build()
-                    }
-                    (Op::Read, false) => {
-                        opcode::Read::new($file, pointer, length).offset(next.offset).build()
-                    }
-                    (Op::Write, true) => {
-                        opcode::WriteFixed::new($file, pointer, length, slot).offset(next.offset).build()
-                    }
-                    (Op::Write, false) => {
-                        opcode::Write::new($file, pointer, length).offset(next.offset).build()
-                    }
-                    (Op::Sync, _) => opcode::Fsync::new($file).flags(self.sync_flags()).build(),
-                }
-            };
-        }
-        if in_use.fixed_files {
-            entry_on!(Fixed(next.file))
-        } else {
-            entry_on!(Fd(self.load.files[next.file as usize].as_raw_fd()))
-        }
+        let (file, flags) = match in_use.fixed_files {
+            true => (Fd(next.file as i32), squeue::Flags::FIXED_FILE),
+            false => (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty()),
+        };
+        let entry = match (next.op, in_use.fixed_buffers) {
+            (Op::Read, true) => {
+                opcode::ReadFixed::new(file, pointer, length, slot).offset(next.offset).build()
+            }
+            (Op::Read, false) => opcode::Read::new(file, pointer, length).offset(next.offset).build(),
+            (Op::Write, true) => {
+                opcode::WriteFixed::new(file, pointer, length, slot).offset(next.offset).build()
+            }
+            (Op::Write, false) => opcode::Write::new(file, pointer, length).offset(next.offset).build(),
+            (Op::Sync, _) => opcode::Fsync::new(file).flags(self.sync_flags()).build(),
+        };
+        entry.flags(flags)
     }
 
     fn sync_flags(&self) -> FsyncFlags {

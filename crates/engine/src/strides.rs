@@ -4,7 +4,7 @@
 //! offset, and a reader compares them, so that stale data is noticed.
 
 use super::calibrate::Calibration;
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::device::{self, Calls, Device, whole};
 use super::drive::{Drive, Work};
 use super::error::{Error, Result};
@@ -16,7 +16,6 @@ use super::tally::{Kind, Recorder};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// Bytes of a block that tell its writer and offset.
 const STAMP: usize = 16;
@@ -170,16 +169,11 @@ impl<'a> Work<'a> for Blocks<'_> {
 
 /// Nanoseconds that a block takes besides its transfer.
 fn generator_ns(job: &Job) -> Result<f64> {
-    const ROUND: u32 = 20;
     let mut block = Block::of(job)?;
-    let begun = Instant::now();
-    for number in 0..ROUND {
-        match job.write {
-            true => block.stamp(job, u64::from(number)),
-            false => drop(std::hint::black_box(stamp(job, u64::from(number)))),
-        }
-    }
-    Ok(begun.elapsed().as_nanos() as f64 / f64::from(ROUND))
+    Ok(clock::best_ns(1, 20, |number| match job.write {
+        true => block.stamp(job, u64::from(number)),
+        false => drop(std::hint::black_box(stamp(job, u64::from(number)))),
+    }))
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@
 //! over it sees from the stamp it has anyway.
 
 use super::clock::Scale;
-use super::histogram::{DIGITS, LONGEST_NS};
-use super::schedule::Schedule;
-use hdrhistogram::Histogram;
+use super::histogram::Latencies;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,74 +20,6 @@ pub struct Kind {
     pub bytes: u64,
     /// Whether this run has such operations.
     pub used: bool,
-}
-
-/// Number of latencies in the list before they go into the histogram.
-const SAMPLES: usize = 512;
-
-/// The latencies of one kind of operation.
-///
-/// They are first kept as a list. Only when that is full are they sorted into the histogram, so that a
-/// slow thread never touches the histogram's memory: with a hundred threads, clearing and merging hundreds
-/// of kilobytes for a few operations would take longer than the operations.
-#[derive(Debug)]
-pub struct Latencies {
-    samples: Vec<u64>,
-    histogram: Histogram<u32>,
-}
-
-impl Latencies {
-    fn new(used: bool) -> Latencies {
-        // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
-        let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
-        let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
-        Latencies { samples: Vec::with_capacity(room), histogram }
-    }
-
-    /// Counts one operation.
-    #[inline(always)]
-    pub fn record(&mut self, ns: u64) {
-        if self.samples.len() == self.samples.capacity() {
-            self.sort();
-        }
-        self.samples.push(ns);
-    }
-
-    /// Counts `count` operations of the same latency.
-    #[inline(always)]
-    pub fn record_n(&mut self, ns: u64, count: u32) {
-        match count {
-            1 => self.record(ns),
-            _ => self.histogram.saturating_record_n(ns, count),
-        }
-    }
-
-    #[inline(never)]
-    fn sort(&mut self) {
-        self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
-    }
-
-    /// How many were counted.
-    pub fn count(&self) -> u64 {
-        self.samples.len() as u64 + self.histogram.len()
-    }
-
-    /// Adds them to a histogram of the engine's bounds.
-    pub fn add_to(&self, sum: &mut Histogram<u64>) {
-        self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
-        if !self.histogram.is_empty() {
-            for value in self.histogram.iter_recorded() {
-                sum.saturating_record_n(value.value_iterated_to(), value.count_at_value().into());
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        self.samples.clear();
-        if !self.histogram.is_empty() {
-            self.histogram.reset();
-        }
-    }
 }
 
 /// The latencies of one kind of operation, from both starts.
@@ -206,13 +136,6 @@ pub struct Times {
     pub deadline: u64,
     /// Turns ticks into nanoseconds.
     pub scale: Scale,
-}
-
-impl Times {
-    /// When the next operation of a schedule is due, in ticks.
-    pub fn due(&self, schedule: &Schedule) -> u64 {
-        self.start.saturating_add(self.scale.ticks(schedule.due_ns()))
-    }
 }
 
 /// A worker's connection to the collector.

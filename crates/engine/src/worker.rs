@@ -6,11 +6,10 @@ use super::drive::Work;
 use super::error::Result;
 use super::job::{Engine, SyncCall};
 use super::load::{Load, Worker};
-use super::pace;
 use super::ring::Ring;
 use super::stream::{Op, own_share};
 use super::tally::Recorder;
-use super::{one, ring_loop, verify};
+use super::{one, ring_loop, schedule, verify};
 use std::sync::atomic::Ordering;
 
 impl Load<'_> {
@@ -56,7 +55,7 @@ impl<'a> Work<'a> for Load<'_> {
             worker.ring = Some(ring);
         }
         if worker.schedule.is_some() {
-            pace::exact_timers();
+            schedule::exact_timers();
         }
         Ok(worker)
     }
