@@ -2,7 +2,7 @@
 //! figures by which to compare two loads.
 
 use super::cursor::{Cursor, Next};
-use super::kind::{KINDS, Kind};
+use super::kind::{KINDS, Kind, Numbers};
 use super::name::{NameId, STRINGS};
 use super::program::{Expected, Instruction, Program};
 use std::collections::{BTreeMap, HashMap};
@@ -122,7 +122,7 @@ impl Played<'_> {
         name
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: [i64; 4], strings: &[Vec<u8>; STRINGS]) {
+    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers, strings: &[Vec<u8>; STRINGS]) {
         match kind {
             Kind::NtCreateX => {
                 let name = self.name(one.names[0], strings);
@@ -152,7 +152,7 @@ impl Played<'_> {
         }
     }
 
-    fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: [i64; 4]) {
+    fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: Numbers) {
         if options & DIRECTORY != 0 {
             if self.files.insert(name.clone(), None).is_none() {
                 self.census.directories += 1;
@@ -187,7 +187,7 @@ impl Played<'_> {
         }
     }
 
-    fn read(&mut self, [handle, offset, size, _]: [i64; 4]) {
+    fn read(&mut self, [handle, offset, size, _]: Numbers) {
         self.census.read_bytes += size.max(0) as u64;
         *self.census.read_sizes.entry(size).or_default() += 1;
         let Some(open) = self.find(handle) else { return };
@@ -197,7 +197,7 @@ impl Played<'_> {
         }
     }
 
-    fn write(&mut self, [handle, offset, size, _]: [i64; 4]) {
+    fn write(&mut self, [handle, offset, size, _]: Numbers) {
         self.census.written_bytes += size.max(0) as u64;
         *self.census.write_sizes.entry(size).or_default() += 1;
         let Some(open) = self.find(handle) else { return };

@@ -5,7 +5,7 @@ use super::c_library;
 use super::calls::{self, Entries, Name};
 use super::cursor::{Cursor, Next};
 use super::handles::{Handles, MOST, Open};
-use super::kind::{Kind, NUMBERS};
+use super::kind::{Kind, Numbers};
 use super::payload::Payloads;
 use super::program::{Expected, Instruction, Program};
 use fsarena_engine::clock::{Clock, Scale};
@@ -38,6 +38,8 @@ pub struct Shared<'r, C> {
 
 /// The client cannot go on; its recorder has the reason.
 struct Stuck;
+/// What an operation gives, or that the client is stuck.
+type Done<T = ()> = Result<T, Stuck>;
 
 /// One client.
 pub struct Client<'r, C> {
@@ -89,7 +91,7 @@ impl<'r, C: Clock> Client<'r, C> {
         let _stuck = self.play();
     }
 
-    fn play(&mut self) -> Result<(), Stuck> {
+    fn play(&mut self) -> Done {
         let clock = self.shared.clock;
         while self.shared.board.phase() != Phase::Over {
             match self.cursor.step() {
@@ -141,7 +143,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     #[inline]
-    fn count(&mut self, kind: Kind, numbers: [i64; NUMBERS], ticks: u64) {
+    fn count(&mut self, kind: Kind, numbers: Numbers, ticks: u64) {
         let moved = match kind {
             // Counts the requested bytes, even if the read returned fewer.
             Kind::ReadX | Kind::WriteX => numbers[2] as u64,
@@ -192,7 +194,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: [i64; NUMBERS]) -> Result<(), Stuck> {
+    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
         for which in 0..kind.def().names {
             self.name(which, one)?;
             if kind != Kind::Deltree {
@@ -201,47 +203,36 @@ impl<'r, C: Clock> Client<'r, C> {
         }
         let [name, other] = &mut self.names;
         match kind {
-            Kind::NtCreateX => self.create(one, numbers),
+            Kind::NtCreateX => return self.create(one, numbers),
             Kind::Close => match self.handles.take(numbers[0]) {
-                Some(_closed) => Ok(()),
-                None => self.no_handle(one, numbers[0]),
+                Some(closed) => drop(closed),
+                None => return self.no_handle(one, numbers[0]),
             },
             Kind::Rename => {
                 let done = c_library::rename(name.path(), other.path());
-                self.expect(one, "rename", done)
+                return self.expect(one, "rename", done);
             }
             Kind::Unlink => {
                 let done = c_library::unlink(name.path());
-                self.expect(one, "unlink", done)
+                return self.expect(one, "unlink", done);
             }
             Kind::Rmdir => {
                 let done = c_library::rmdir(name.path());
-                self.expect(one, "rmdir", done)
+                return self.expect(one, "rmdir", done);
             }
-            Kind::Mkdir => {
-                // It may be there already; another client makes it, too.
-                let _ = c_library::mkdir(name.path(), 0o777);
-                Ok(())
-            }
-            Kind::Deltree => {
-                calls::delete_tree(name);
-                Ok(())
-            }
-            Kind::QueryPath => Ok(()),
-            Kind::Find => {
-                calls::find(name, &mut self.entries, numbers[1]);
-                Ok(())
-            }
-            Kind::QueryFs => {
-                let _ = rustix::fs::statvfs(self.shared.root.as_c_str());
-                Ok(())
-            }
-            _ => self.on_handle(kind, one, numbers),
+            // It may be there already; another client makes it, too.
+            Kind::Mkdir => drop(c_library::mkdir(name.path(), 0o777)),
+            Kind::Deltree => calls::delete_tree(name),
+            Kind::QueryPath => {}
+            Kind::Find => calls::find(name, &mut self.entries, numbers[1]),
+            Kind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
+            _ => return self.on_handle(kind, one, numbers),
         }
+        Ok(())
     }
 
     /// Operations on an open file.
-    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: [i64; NUMBERS]) -> Result<(), Stuck> {
+    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
             Kind::Flush => drop(rustix::fs::fsync(&open.file)),
@@ -258,11 +249,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    fn create(
-        &mut self,
-        one: &Instruction,
-        [options, disposition, number, _]: [i64; NUMBERS],
-    ) -> Result<(), Stuck> {
+    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> Done {
         let name = &self.names[0];
         let file = match calls::create(name.path(), options, disposition) {
             Ok(file) => file,
@@ -290,11 +277,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn read(
-        &mut self,
-        one: &Instruction,
-        [number, offset, size, result]: [i64; NUMBERS],
-    ) -> Result<(), Stuck> {
+    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
         let size = self.size(one, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
@@ -304,11 +287,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        one: &Instruction,
-        [number, offset, size, result]: [i64; NUMBERS],
-    ) -> Result<(), Stuck> {
+    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
         let size = self.size(one, size)?;
         self.writes = self.writes.wrapping_add(1);
         let Some(open) = self.handles.get(number) else { return Ok(()) };
@@ -321,7 +300,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     /// A size that only the run tells is checked here.
-    fn size(&self, one: &Instruction, size: i64) -> Result<usize, Stuck> {
+    fn size(&self, one: &Instruction, size: i64) -> Done<usize> {
         match usize::try_from(size) {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
@@ -332,7 +311,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     /// Puts a name of the operation together.
-    fn name(&mut self, which: usize, one: &Instruction) -> Result<(), Stuck> {
+    fn name(&mut self, which: usize, one: &Instruction) -> Done {
         let (names, id) = (&self.shared.program.names, one.names[which]);
         let root = self.shared.root.as_bytes();
         let (own, strings) = (&self.own, &self.cursor.strings);
@@ -345,7 +324,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     /// Where these end otherwise than their status says, the real dbench ends, too.
-    fn expect(&self, one: &Instruction, what: &str, done: Result<(), Errno>) -> Result<(), Stuck> {
+    fn expect(&self, one: &Instruction, what: &str, done: Result<(), Errno>) -> Done {
         let name = self.names[0].bytes();
         match (done, one.expected) {
             (Ok(()), Expected::Failure) => self.stuck(one, None, &[what.as_bytes(), b" succeeded: ", name]),
@@ -354,7 +333,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn no_handle<T>(&self, one: &Instruction, number: i64) -> Result<T, Stuck> {
+    fn no_handle<T>(&self, one: &Instruction, number: i64) -> Done<T> {
         let what = format!("handle {number} is not open");
         // What went wrong before is why.
         let before = self
@@ -370,7 +349,7 @@ impl<'r, C: Clock> Client<'r, C> {
         self.recorder.surprise.say(one.line, errno, parts);
     }
 
-    fn stuck<T>(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) -> Result<T, Stuck> {
+    fn stuck<T>(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) -> Done<T> {
         self.recorder.failure.say(one.line, errno, parts);
         Err(Stuck)
     }

@@ -1,9 +1,9 @@
 //! Clients as processes or threads: started together, watched, and ended together.
 
-use super::Options;
 use super::board::{Board, Phase};
 use super::client::{Client, Shared};
 use super::error::Error;
+use super::options::{ClientMode, Options};
 use super::time_series::TimeSeries;
 use fsarena_core::series::Point;
 use fsarena_engine::clock::Clock;
@@ -18,15 +18,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(10);
 /// A client keeps no large thing on its stack, except where it deletes a tree.
 const STACK_BYTES: usize = 512 << 10;
-
-/// What clients are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientMode {
-    /// Processes, as in the real dbench.
-    Processes,
-    /// Threads of one process: they share its table of open files.
-    Threads,
-}
 
 /// How long the phases took, and what was moved meanwhile.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Walks a program: loops, repetitions, and numbers that only a run tells. Does nothing itself.
 
-use super::kind::{Kind, NUMBERS};
+use super::kind::{Kind, NUMBERS, Numbers};
 use super::name::STRINGS;
 use super::number::{Number, integer};
 use super::program::{Action, Instruction, Program};
@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 #[derive(Debug, Clone, Copy)]
 pub enum Next<'p> {
     /// An operation, its numbers known.
-    Operation(Kind, &'p Instruction, [i64; NUMBERS]),
+    Operation(Kind, &'p Instruction, Numbers),
     /// See [`Action::At`]: nanoseconds.
     At(u64),
     /// See [`Action::Sleep`]: microseconds.
@@ -43,7 +43,7 @@ pub struct Cursor<'p> {
     repeat: i64,
     /// Where the loop begins, and the rounds that are left.
     round: (usize, i64),
-    previous: [i64; NUMBERS],
+    previous: Numbers,
     client: i64,
     clients: i64,
     rng: Xoshiro256PlusPlus,

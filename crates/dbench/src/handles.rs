@@ -27,17 +27,15 @@ impl Handles {
     /// # Errors
     /// Returns the file if the table is full.
     pub fn keep(&mut self, number: i64, file: Open) -> Result<(), Open> {
-        match self.numbers.iter().position(Option::is_none) {
-            Some(free) => {
-                self.numbers[free] = Some(number);
-                self.open[free] = Some(file);
-            }
-            None if self.numbers.len() == MOST => return Err(file),
-            None => {
-                self.numbers.push(Some(number));
-                self.open.push(Some(file));
-            }
+        let free = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+        if free == MOST {
+            return Err(file);
         }
+        if free == self.numbers.len() {
+            self.numbers.push(None);
+            self.open.push(None);
+        }
+        (self.numbers[free], self.open[free]) = (Some(number), Some(file));
         Ok(())
     }
 

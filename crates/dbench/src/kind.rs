@@ -62,6 +62,8 @@ pub struct KindDef {
 
 /// Numbers of one operation that mean something: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
+/// The numbers of one operation.
+pub type Numbers = [i64; NUMBERS];
 
 const fn def(kind: Kind, name: &'static str, [names, numbers]: [usize; 2]) -> KindDef {
     let Operation { printed, reading } = OPERATIONS[kind as usize];

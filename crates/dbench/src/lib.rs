@@ -24,6 +24,7 @@ pub mod limits;
 pub mod loadfile;
 mod name;
 mod number;
+mod options;
 mod outcome;
 mod parse;
 mod payload;
@@ -33,40 +34,20 @@ mod random_string;
 mod tests;
 mod time_series;
 
-pub use client_mode::ClientMode;
 pub use error::Error;
 pub use kind::{KINDS, Kind};
+pub use options::{ClientMode, Options};
 pub use outcome::{Outcome, defs};
 pub use program::Program;
 
 use board::Board;
 use client::Shared;
+use fsarena_engine::Cpu;
 use fsarena_engine::clock::{self, Clock, Monotonic};
-use fsarena_engine::{Content, Cpu};
 use payload::Payloads;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
-
-/// How a program is played.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Clients at work.
-    pub clients: u32,
-    /// What they are.
-    pub mode: ClientMode,
-    /// Before anything counts. Zero for no warm-up.
-    pub warm_up: Duration,
-    /// While it counts.
-    pub measured: Duration,
-    /// Megabytes (10⁶) a second that each client is held to.
-    pub rate_mb_s: Option<f64>,
-    /// The content of writes for which the loadfile gives no pattern.
-    pub content: Content,
-    /// The seed of all that is random.
-    pub seed: u64,
-}
 
 /// Plays a program in a directory.
 ///
@@ -77,20 +58,13 @@ pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome
         let why = format!("the load waits for client {client} (from 0), and there are {}", options.clients);
         return Err(Error::Limit(why));
     }
-    let chosen = clock::choose();
-    match chosen.tsc {
-        Some(tsc) => play_by(program, options, root, tsc, chosen.scale),
-        None => play_by(program, options, root, Monotonic, chosen.scale),
+    match clock::choose().tsc {
+        Some(tsc) => play_by(program, options, root, tsc),
+        None => play_by(program, options, root, Monotonic),
     }
 }
 
-fn play_by<C: Clock>(
-    program: &Program,
-    options: &Options,
-    root: &Path,
-    clock: C,
-    scale: clock::Scale,
-) -> Result<Outcome, Error> {
+fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock) -> Result<Outcome, Error> {
     limits::raise(options.clients, options.mode)?;
     let board = Board::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
@@ -104,7 +78,7 @@ fn play_by<C: Clock>(
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
         seed: options.seed,
         clock,
-        scale,
+        scale: clock::choose().scale,
     };
     let used = || match options.mode {
         ClientMode::Threads => Cpu::of_this_process(),

@@ -16,7 +16,7 @@ use super::program::{Action, Builder, Program};
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use script::{Line, Script};
+use script::{DIRECTORIES, Line, Script, Staying, WRITE, home};
 
 /// What the seed is mixed with.
 const LIKE: u64 = 0x11CE;
@@ -24,21 +24,8 @@ const LIKE: u64 = 0x11CE;
 const CYCLES: u32 = 8;
 /// How often a pass goes through them: 128 cycles, where the standard loadfile has 129.
 const ROUNDS: i64 = 16;
-/// Directories of each client below its own: with that one eleven.
-const DIRECTORIES: [&str; 10] =
-    ["mail", "letters", "sheets", "slides", "drawings", "layouts", "accounts", "stock", "scans", "notes"];
 /// Files that stay, by size in bytes: 56, of 20.9 MB in all.
 const STAYING: [(usize, i64); 2] = [(16, 1 << 20), (40, 102_400)];
-/// Bytes of a large write.
-const WRITE: i64 = 65_536;
-
-/// A file that stays.
-#[derive(Debug, Clone)]
-struct Staying {
-    name: String,
-    bytes: i64,
-}
-
 /// The load of a seed.
 ///
 /// # Panics
@@ -66,26 +53,21 @@ fn staying() -> Vec<Staying> {
         .collect()
 }
 
-/// A directory of a client; each in turn.
-fn home(at: usize) -> String {
-    format!("/clients/client1/{}", DIRECTORIES[at % DIRECTORIES.len()])
-}
-
 /// Empties what another pass left, and makes the directories and the files that stay.
 fn set_up(staying: &[Staying], script: &mut Script) {
-    script.push(Line::new(Kind::Deltree).name("/clients/client1"));
-    script.push(Line::new(Kind::Mkdir).name("/clients"));
+    script.does(Kind::Deltree, &["/clients/client1"], &[]);
+    script.does(Kind::Mkdir, &["/clients"], &[]);
     for directory in std::iter::once("/clients/client1".to_string()).chain((0..DIRECTORIES.len()).map(home)) {
         let handle = script.handle();
-        script.push(Line::new(Kind::NtCreateX).name(&directory).numbers([0x1, 0x2, handle]));
-        script.push(Line::new(Kind::Close).numbers([handle]));
+        script.does(Kind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
+        script.does(Kind::Close, &[], &[handle]);
     }
     for file in staying {
         let handle = script.create(&file.name);
-        script.push(Line::new(Kind::QueryFs).numbers([1]));
+        script.does(Kind::QueryFs, &[], &[1]);
         let chunks = (0..file.bytes).step_by(WRITE as usize).map(|at| (file.bytes - at).min(WRITE));
         script.write_chunks(handle, &chunks.collect::<Vec<_>>());
-        script.push(Line::new(Kind::Close).numbers([handle]));
+        script.does(Kind::Close, &[], &[handle]);
     }
 }
 

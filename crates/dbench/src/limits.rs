@@ -1,8 +1,8 @@
 //! Open files: how many the clients take, and what the system allows.
 
-use super::client_mode::ClientMode;
 use super::error::Error;
 use super::handles;
+use super::options::ClientMode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Other descriptors of this program and its libraries.

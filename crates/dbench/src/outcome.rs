@@ -1,14 +1,14 @@
 //! What a run came to, and its readings.
 
-use super::board::{Board, Said};
+use super::board::{Board, Recorder, Said};
 use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::Found;
-use fsarena_core::sample::{ReadingDef, Readings, Unit};
-use fsarena_engine::Cpu;
+use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
+use fsarena_engine::readings::set_percentiles;
+use fsarena_engine::{Cpu, jain, latency_readings};
 use hdrhistogram::Histogram;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Significant digits of the histograms that are merged; the buckets of clients are coarser.
 const DIGITS: u8 = 3;
@@ -52,19 +52,17 @@ pub struct Outcome {
 impl Outcome {
     /// Takes it from the recorders of clients that have ended.
     pub fn of(board: &Board, times: Times, cpu: Cpu) -> Outcome {
-        let sum = |counter: fn(&super::board::Recorder) -> u64| board.recorders().map(counter).sum();
+        let each = |counter: fn(&Recorder) -> &AtomicU64| {
+            board.recorders().map(move |recorder| counter(recorder).load(Relaxed))
+        };
         Outcome {
             times,
             kinds: KINDS.iter().filter_map(|def| of_kind(board, def.kind)).collect(),
-            operations: sum(|recorder| recorder.operations.load(Relaxed)),
-            by_client: board.recorders().map(|recorder| recorder.operations.load(Relaxed)).collect(),
+            operations: each(|recorder| &recorder.operations).sum(),
+            by_client: each(|recorder| &recorder.operations).collect(),
             cpu,
-            lateness_ns: board
-                .recorders()
-                .map(|recorder| recorder.lateness_ns.load(Relaxed))
-                .max()
-                .unwrap_or(0),
-            surprises: sum(|recorder| recorder.surprise.count.load(Relaxed)),
+            lateness_ns: each(|recorder| &recorder.lateness_ns).max().unwrap_or(0),
+            surprises: each(|recorder| &recorder.surprise.count).sum(),
             surprise: board.recorders().find_map(|recorder| recorder.surprise.said()),
         }
     }
@@ -100,17 +98,16 @@ impl Outcome {
         let mut readings = Readings::default();
         let seconds = self.times.measured.as_secs_f64();
         for one in &self.kinds {
-            let prefix = one.kind.def().reading;
-            readings.set(&format!("{prefix}_operations_count"), one.count as f64);
-            readings.set(&format!("{prefix}_latency_mean_ns"), one.total_ns as f64 / one.count as f64);
-            set_percentiles(&mut readings, prefix, &one.latency, one.max_ns);
-            readings.set(&format!("{prefix}_latency_max_ns"), one.max_ns as f64);
-        }
-        for (kind, bytes) in [Kind::ReadX, Kind::WriteX].into_iter().zip(self.times.bytes) {
-            let Some(one) = self.kinds.iter().find(|one| one.kind == kind) else { continue };
-            let prefix = kind.def().reading;
-            readings.set(&format!("{prefix}_iops_per_s"), one.count as f64 / seconds);
-            readings.set(&format!("{prefix}_bandwidth_bytes_per_s"), bytes as f64 / seconds);
+            let prefix = format!("{}_", one.kind.def().reading);
+            readings.set(&format!("{prefix}operations_count"), one.count as f64);
+            readings.set(&format!("{prefix}latency_mean_ns"), one.total_ns as f64 / one.count as f64);
+            set_percentiles(&mut readings, &prefix, &one.latency, one.max_ns);
+            readings.set(&format!("{prefix}latency_max_ns"), one.max_ns as f64);
+            if let Some(way) = [Kind::ReadX, Kind::WriteX].iter().position(|kind| *kind == one.kind) {
+                readings.set(&format!("{prefix}iops_per_s"), one.count as f64 / seconds);
+                let bytes = self.times.bytes[way] as f64;
+                readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes / seconds);
+            }
         }
         self.set_all(&mut readings);
         readings
@@ -130,7 +127,7 @@ impl Outcome {
             let longest = self.kinds.iter().map(|one| one.max_ns).max().unwrap_or(0);
             // Lateness counts as latency, as in the real one.
             readings.set("all_latency_max_ns", longest.max(self.lateness_ns) as f64);
-            set_percentiles(readings, "all", &self.latency(), longest);
+            set_percentiles(readings, "all_", &self.latency(), longest);
         }
         readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
@@ -142,14 +139,6 @@ impl Outcome {
         }
         readings.set("fairness_ratio", jain(&self.by_client));
         readings.set("surprises_count", self.surprises as f64);
-    }
-}
-
-/// The percentiles of the load engine. Values are the middles of buckets: none is above the longest that there was.
-fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
-    let found = fsarena_engine::quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
-    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
-        readings.set(&format!("{prefix}_latency_{name}_ns"), ns.min(longest) as f64);
     }
 }
 
@@ -174,39 +163,16 @@ fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
     (all.count > 0).then_some(all)
 }
 
-/// Jain's index: (Σx)² / (n·Σx²).
-fn jain(counts: &[u64]) -> f64 {
-    let sum: f64 = counts.iter().map(|count| *count as f64).sum();
-    let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
-}
-
 /// The readings of a kind whose operations move no data.
 macro_rules! readings_of {
-    ($prefix:literal, $of:literal) => {
-        [
-            ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count).help(concat!(
-                "number of ",
-                $of,
-                ", after the warm-up"
-            )),
-            ReadingDef::lower(concat!($prefix, "_latency_mean_ns"), Unit::Nanoseconds).help(concat!(
-                "mean latency of ",
-                $of,
-                ", name resolution included"
-            )),
-            ReadingDef::lower(concat!($prefix, "_latency_p50_ns"), Unit::Nanoseconds)
-                .help(concat!("median latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "_latency_p95_ns"), Unit::Nanoseconds)
-                .help(concat!("95th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "_latency_p99_ns"), Unit::Nanoseconds)
-                .help(concat!("99th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "_latency_p999_ns"), Unit::Nanoseconds)
-                .help(concat!("99.9th percentile of latency of ", $of)),
-            ReadingDef::lower(concat!($prefix, "_latency_max_ns"), Unit::Nanoseconds)
-                .help(concat!("longest latency of ", $of)),
-        ]
-    };
+    ($prefix:literal, $of:literal) => {{
+        let count = ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count).help(concat!(
+            "number of ",
+            $of,
+            ", after the warm-up"
+        ));
+        latency_readings!([count], concat!($prefix, "_"), concat!("of ", $of), ", name resolution included")
+    }};
 }
 
 /// Readings that only loads of dbench have. Reads and writes have the names of the load engine.
@@ -266,7 +232,7 @@ mod tests {
         let mut latency = histogram();
         (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
         let mut readings = Readings::default();
-        set_percentiles(&mut readings, "read", &latency, 998_000);
+        set_percentiles(&mut readings, "read_", &latency, 998_000);
         let told = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
         for (of, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
             assert!((told(of) / ns - 1.0).abs() < 0.002, "{of}: {}", told(of));

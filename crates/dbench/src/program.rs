@@ -72,7 +72,7 @@ impl Instruction {
 }
 
 /// A load, ready to be played.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     instructions: Vec<Instruction>,
     /// Numbers that are not small and literal.
@@ -120,13 +120,9 @@ impl Program {
 /// A program while it is made.
 #[derive(Debug, Default)]
 pub struct Builder {
-    instructions: Vec<Instruction>,
-    table: Vec<Number>,
+    /// What is made; its names are still in `names`.
+    program: Program,
     names: NamesBuilder,
-    patterns: Vec<Vec<u8>>,
-    strings: Vec<(u8, RandomString)>,
-    largest: i64,
-    waits_for: Option<u32>,
     /// The line of a LOOP that has not ended, and where it begins.
     open_loop: Option<(u32, usize)>,
 }
@@ -155,7 +151,7 @@ impl Builder {
         if matches!(kind, Kind::ReadX | Kind::WriteX) {
             self.size(kind, &numbers[2])?;
         }
-        let stored = !self.strings.is_empty();
+        let stored = !self.program.strings.is_empty();
         let mut ids = [NameId::NONE; 2];
         for (id, name) in ids.iter_mut().zip(names) {
             *id = self.names.intern(name, stored)?;
@@ -170,11 +166,11 @@ impl Builder {
     pub fn control(&mut self, line: u32, action: Action, numbers: &[i64]) -> Result<(), String> {
         match (action, self.open_loop) {
             (Action::Loop, Some((outer, _))) => return Err(format!("a LOOP within that of line {outer}")),
-            (Action::Loop, None) => self.open_loop = Some((line, self.instructions.len())),
+            (Action::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
             (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
             (Action::EndLoop, Some((outer, from))) => {
                 // Clients check the time only at operations, so such a loop would never end.
-                if !self.instructions[from..].iter().any(Instruction::is_operation) {
+                if !self.program.instructions[from..].iter().any(Instruction::is_operation) {
                     return Err(format!("the LOOP of line {outer} has no operations"));
                 }
                 self.open_loop = None;
@@ -187,7 +183,7 @@ impl Builder {
 
     /// Notes that there must be this client, from 0.
     pub fn wait_for(&mut self, client: u32) {
-        self.waits_for = self.waits_for.max(Some(client));
+        self.program.waits_for = self.program.waits_for.max(Some(client));
     }
 
     /// Adds a pattern that writes have from here on.
@@ -195,8 +191,8 @@ impl Builder {
     /// # Errors
     /// There is too much of it.
     pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
-        self.patterns.push(pattern.to_vec());
-        self.control(line, Action::Pattern, &[self.patterns.len() as i64 - 1])
+        self.program.patterns.push(pattern.to_vec());
+        self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
     }
 
     /// Adds the drawing of a random string.
@@ -204,13 +200,13 @@ impl Builder {
     /// # Errors
     /// There is too much of it.
     pub fn draw(&mut self, line: u32, place: u8, string: RandomString) -> Result<(), String> {
-        self.strings.push((place, string));
-        self.control(line, Action::Draw, &[self.strings.len() as i64 - 1])
+        self.program.strings.push((place, string));
+        self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
     }
 
     /// Number of lines so far.
     pub fn len(&self) -> usize {
-        self.instructions.len()
+        self.program.instructions.len()
     }
 
     /// The program.
@@ -218,19 +214,11 @@ impl Builder {
     /// # Errors
     /// A LOOP without end, or no operation at all; with the line.
     pub fn finish(self) -> Result<Program, (u32, String)> {
-        let last = self.instructions.last().map_or(0, |last| last.line);
+        let last = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
             return Err((line, "LOOP without ENDLOOP".into()));
         }
-        let program = Program {
-            instructions: self.instructions,
-            table: self.table,
-            names: self.names.finish(),
-            patterns: self.patterns,
-            strings: self.strings,
-            largest: self.largest as usize,
-            waits_for: self.waits_for,
-        };
+        let program = Program { names: self.names.finish(), ..self.program };
         match program.operations() {
             0 => Err((last, "it has no operations".into())),
             _ => Ok(program),
@@ -249,7 +237,7 @@ impl Builder {
         for (packed, number) in packed.iter_mut().zip(numbers) {
             *packed = self.pack(number)?;
         }
-        self.instructions.push(Instruction { action, expected, line, names, numbers: packed });
+        self.program.instructions.push(Instruction { action, expected, line, names, numbers: packed });
         Ok(())
     }
 
@@ -257,9 +245,9 @@ impl Builder {
         if let Number::Literal(value @ 0..0x8000_0000) = number {
             return Ok(Packed(*value as u32));
         }
-        let place = u32::try_from(self.table.len()).ok().filter(|place| *place < IN_TABLE);
+        let place = u32::try_from(self.program.table.len()).ok().filter(|place| *place < IN_TABLE);
         let place = place.ok_or("there are too many large numbers in it")?;
-        self.table.push(number.clone());
+        self.program.table.push(number.clone());
         Ok(Packed(IN_TABLE + place))
     }
 
@@ -276,7 +264,7 @@ impl Builder {
         if !(0..=LARGEST).contains(&size) {
             return Err(format!("{} of {size} bytes; it goes from 0 to {LARGEST}", kind.def().name));
         }
-        self.largest = self.largest.max(size);
+        self.program.largest = self.program.largest.max(size as usize);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use fsarena_engine::Content;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 const MODES: [ClientMode; 2] = [ClientMode::Processes, ClientMode::Threads];
 

@@ -1,7 +1,7 @@
 //! What all clients did over time, by looking at their recorders now and then.
 
-use super::Options;
-use super::board::Board;
+use super::board::{Board, Recorder};
+use super::options::Options;
 use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_engine::series::{Stretch, points};
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,13 +25,8 @@ impl TimeSeries {
     /// Begins now.
     pub fn begin(options: &Options) -> TimeSeries {
         let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
-        TimeSeries {
-            begun: Instant::now(),
-            every,
-            last: (Duration::ZERO, 0, 0),
-            stretches: vec![],
-            warm_up: 0,
-        }
+        let last = (Duration::ZERO, 0, 0);
+        TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
     }
 
     /// Looks at the recorders, where it is time.
@@ -55,7 +50,7 @@ impl TimeSeries {
 
     fn close(&mut self, board: &Board) {
         let now = self.begun.elapsed();
-        let sum = |counter: fn(&super::board::Recorder) -> u64| board.recorders().map(counter).sum::<u64>();
+        let sum = |counter: fn(&Recorder) -> u64| board.recorders().map(counter).sum::<u64>();
         let operations = sum(|recorder| recorder.operations.load(Relaxed));
         let bytes = sum(|recorder| recorder.bytes.load(Relaxed));
         let (before, operations_before, bytes_before) = self.last;

@@ -2,8 +2,7 @@
 //! the cycle.
 
 use super::deck::{Deck, between};
-use super::script::{Line, Script};
-use super::{DIRECTORIES, Staying, WRITE, home};
+use super::script::{DIRECTORIES, Line, Script, Staying, WRITE, home};
 use crate::kind::Kind;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, seq::IndexedRandom};
@@ -168,34 +167,34 @@ impl Cycle<'_> {
     fn life(&mut self, size: Size, begin: f64, length: f64) {
         let mut name = self.name("tmp");
         let chunks = self.chunks(size);
-        self.script.push(Line::new(Kind::Find).name(&format!("{name}*")).numbers([260, 1366, 0]).fails());
-        self.script.push(Line::new(Kind::QueryFs).numbers([1]));
+        self.script.fails(Kind::Find, &format!("{name}*"), &[260, 1366, 0]);
+        self.script.does(Kind::QueryFs, &[], &[1]);
         self.script.miss(&name);
         let handle = self.script.create(&name);
         self.script.write_chunks(handle, &chunks);
         if self.decks.synced.draw() {
-            self.script.push(Line::new(Kind::Flush).numbers([handle]));
+            self.script.does(Kind::Flush, &[], &[handle]);
         }
         if self.decks.timed.draw() {
-            self.script.push(Line::new(Kind::SetFile).numbers([handle, 1004]));
+            self.script.does(Kind::SetFile, &[], &[handle, 1004]);
         }
         self.script.close(handle);
         self.at(begin);
         if self.decks.renamed.draw() {
             let better = self.name("doc");
-            self.script.push(Line::new(Kind::QueryPath).name(&better).numbers([1004]).fails());
-            self.script.push(Line::new(Kind::Rename).name(&name).name(&better));
+            self.script.fails(Kind::QueryPath, &better, &[1004]);
+            self.script.does(Kind::Rename, &[&name, &better], &[]);
             name = better;
             self.at(begin + 0.2 * length);
         }
         if self.decks.reread.draw() {
             let handle = self.script.open(&name);
             let there = chunks.iter().sum::<i64>().min(4096);
-            self.script.push(Line::new(Kind::ReadX).numbers([handle, 0, 4096, there]));
+            self.script.does(Kind::ReadX, &[], &[handle, 0, 4096, there]);
             self.script.close(handle);
             self.at(begin + 0.6 * length);
         }
-        self.script.push(Line::new(Kind::Unlink).name(&name).numbers([0x6]));
+        self.script.does(Kind::Unlink, &[&name], &[0x6]);
         self.at(begin + length);
     }
 
@@ -226,7 +225,7 @@ impl Cycle<'_> {
         self.script.miss(&name);
         let handle = self.script.create(&name);
         self.script.close(handle);
-        self.script.push(Line::new(Kind::Unlink).name(&name).numbers([0x6]));
+        self.script.does(Kind::Unlink, &[&name], &[0x6]);
         self.at(time);
     }
 
@@ -247,7 +246,7 @@ impl Cycle<'_> {
             let (file, time) = (self.staying(), self.any_time());
             let handle = self.script.open(&file.name);
             if self.decks.asked.draw() {
-                self.script.push(Line::new(Kind::QueryFile).numbers([handle, 258]));
+                self.script.does(Kind::QueryFile, &[], &[handle, 258]);
             }
             let mut next = None;
             for _ in 0..reads.draw() {
@@ -266,7 +265,7 @@ impl Cycle<'_> {
         };
         let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.75));
         let at = next.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
-        self.script.push(Line::new(Kind::ReadX).numbers([handle, at, size, size]));
+        self.script.does(Kind::ReadX, &[], &[handle, at, size, size]);
         at + size
     }
 
@@ -281,18 +280,18 @@ impl Cycle<'_> {
             let locked = self.decks.locked.draw();
             let range = [handle, 2_147_483_000, 1];
             if locked {
-                self.script.push(Line::new(Kind::LockX).numbers(range));
+                self.script.does(Kind::LockX, &[], &range);
             }
             for _ in 0..writes.draw() {
                 let size = self.decks.updates.draw();
                 let at = self.rng.random_range(0..=(file.bytes - size) / 512) * 512;
-                self.script.push(Line::new(Kind::WriteX).numbers([handle, at, size, size]));
+                self.script.does(Kind::WriteX, &[], &[handle, at, size, size]);
             }
             for _ in 0..self.decks.syncs.draw() {
-                self.script.push(Line::new(Kind::Flush).numbers([handle]));
+                self.script.does(Kind::Flush, &[], &[handle]);
             }
             if locked {
-                self.script.push(Line::new(Kind::UnlockX).numbers(range));
+                self.script.does(Kind::UnlockX, &[], &range);
             }
             self.script.close(handle);
             self.at(time);
@@ -308,23 +307,23 @@ impl Cycle<'_> {
         }
         for _ in 0..NOT_FOUND {
             let (name, time) = (self.name("*"), self.any_time());
-            self.script.push(Line::new(Kind::Find).name(&name).numbers([260, 1366, 0]).fails());
+            self.script.fails(Kind::Find, &name, &[260, 1366, 0]);
             self.at(time);
         }
         for _ in 0..LISTED {
             let (directory, time) = (self.rng.random_range(0..DIRECTORIES.len()), self.any_time());
             let pattern = format!("{}/*", home(directory));
-            self.script.push(Line::new(Kind::Find).name(&pattern).numbers([260, 1366, 5]));
+            self.script.does(Kind::Find, &[&pattern], &[260, 1366, 5]);
             self.at(time);
         }
         for _ in 0..LOOKED_UP {
             let (file, time) = (self.staying(), self.any_time());
-            self.script.push(Line::new(Kind::QueryPath).name(&file.name).numbers([1004]));
+            self.script.does(Kind::QueryPath, &[&file.name], &[1004]);
             self.at(time);
         }
         for _ in 0..SPACE {
             let time = self.any_time();
-            self.script.push(Line::new(Kind::QueryFs).numbers([1]));
+            self.script.does(Kind::QueryFs, &[], &[1]);
             self.at(time);
         }
     }

@@ -4,6 +4,24 @@ use crate::kind::Kind;
 use crate::number::Number;
 use crate::program::Expected;
 
+/// Directories of each client below its own: with that one eleven.
+pub const DIRECTORIES: [&str; 10] =
+    ["mail", "letters", "sheets", "slides", "drawings", "layouts", "accounts", "stock", "scans", "notes"];
+/// Bytes of a large write.
+pub const WRITE: i64 = 65_536;
+
+/// A file that stays.
+#[derive(Debug, Clone)]
+pub struct Staying {
+    pub name: String,
+    pub bytes: i64,
+}
+
+/// A directory of a client; each in turn.
+pub fn home(at: usize) -> String {
+    format!("/clients/client1/{}", DIRECTORIES[at % DIRECTORIES.len()])
+}
+
 /// One operation.
 #[derive(Debug, Clone)]
 pub struct Line {
@@ -14,29 +32,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// One that succeeds.
-    pub fn new(kind: Kind) -> Line {
-        Line { kind, names: vec![], numbers: vec![], expected: Expected::Success }
-    }
-
-    /// With one more name.
-    pub fn name(mut self, name: &str) -> Line {
-        self.names.push(name.into());
-        self
-    }
-
-    /// With these numbers.
-    pub fn numbers<const N: usize>(mut self, numbers: [i64; N]) -> Line {
-        self.numbers = numbers.into();
-        self
-    }
-
-    /// An operation that fails because the name does not exist.
-    pub fn fails(mut self) -> Line {
-        self.expected = Expected::Failure;
-        self
-    }
-
     /// Its numbers as a program takes them.
     pub fn literals(&self) -> Vec<Number> {
         self.numbers.iter().copied().map(Number::Literal).collect()
@@ -51,9 +46,16 @@ pub struct Script {
 }
 
 impl Script {
-    /// Adds a line.
-    pub fn push(&mut self, line: Line) {
-        self.lines.push(line);
+    /// Adds an operation that succeeds.
+    pub fn does(&mut self, kind: Kind, names: &[&str], numbers: &[i64]) {
+        let names = names.iter().map(|name| name.to_string()).collect();
+        self.lines.push(Line { kind, names, numbers: numbers.into(), expected: Expected::Success });
+    }
+
+    /// Adds an operation that fails because the name does not exist.
+    pub fn fails(&mut self, kind: Kind, name: &str, numbers: &[i64]) {
+        let expected = Expected::Failure;
+        self.lines.push(Line { kind, names: vec![name.into()], numbers: numbers.into(), expected });
     }
 
     /// All lines since the last time.
@@ -69,22 +71,22 @@ impl Script {
 
     /// Looks a name up that is not there, and tries to open it.
     pub fn miss(&mut self, name: &str) {
-        self.push(Line::new(Kind::QueryPath).name(name).numbers([1004]).fails());
-        self.push(Line::new(Kind::NtCreateX).name(name).numbers([0x40, 0x1, 0]).fails());
+        self.fails(Kind::QueryPath, name, &[1004]);
+        self.fails(Kind::NtCreateX, name, &[0x40, 0x1, 0]);
     }
 
     /// Creates a file; gives its handle.
     pub fn create(&mut self, name: &str) -> i64 {
         let handle = self.handle();
-        self.push(Line::new(Kind::NtCreateX).name(name).numbers([0x40, 0x2, handle]));
+        self.does(Kind::NtCreateX, &[name], &[0x40, 0x2, handle]);
         handle
     }
 
     /// Looks a file up that is there, and opens it; gives its handle.
     pub fn open(&mut self, name: &str) -> i64 {
         let handle = self.handle();
-        self.push(Line::new(Kind::QueryPath).name(name).numbers([1004]));
-        self.push(Line::new(Kind::NtCreateX).name(name).numbers([0x40, 0x1, handle]));
+        self.does(Kind::QueryPath, &[name], &[1004]);
+        self.does(Kind::NtCreateX, &[name], &[0x40, 0x1, handle]);
         handle
     }
 
@@ -92,18 +94,18 @@ impl Script {
     /// write of one byte, then come the pieces.
     pub fn write_chunks(&mut self, handle: i64, chunks: &[i64]) {
         // Samba's clients set no end beyond 64 KiB less one.
-        let end = chunks.first().map_or(0, |first| (*first).min(super::WRITE - 1));
-        self.push(Line::new(Kind::WriteX).numbers([handle, end - 1, 1, 1]));
-        self.push(Line::new(Kind::QueryFile).numbers([handle, 258]));
+        let end = chunks.first().map_or(0, |first| (*first).min(WRITE - 1));
+        self.does(Kind::WriteX, &[], &[handle, end - 1, 1, 1]);
+        self.does(Kind::QueryFile, &[], &[handle, 258]);
         let mut at = 0;
         for chunk in chunks {
-            self.push(Line::new(Kind::WriteX).numbers([handle, at, *chunk, *chunk]));
+            self.does(Kind::WriteX, &[], &[handle, at, *chunk, *chunk]);
             at += chunk;
         }
     }
 
     /// Closes a handle.
     pub fn close(&mut self, handle: i64) {
-        self.push(Line::new(Kind::Close).numbers([handle]));
+        self.does(Kind::Close, &[], &[handle]);
     }
 }
