@@ -6,7 +6,6 @@ use super::error::Error;
 use super::kind::{KINDS, Kind};
 use memmap2::MmapRaw;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -206,7 +205,7 @@ pub struct Said {
 
 impl Remark {
     /// Says it; only the first of its kind is kept.
-    pub fn say(&self, line: u32, errno: Option<Errno>, parts: &[&[u8]]) {
+    pub fn say(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
         add(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
             return;
@@ -217,7 +216,7 @@ impl Remark {
             length += 1;
         }
         self.line.store(line, Relaxed);
-        self.errno.store(errno.map_or(0, Errno::raw_os_error), Relaxed);
+        self.errno.store(error.and_then(|error| error.raw_os_error()).unwrap_or(0), Relaxed);
         self.length.store(length, Release);
     }
 
@@ -242,7 +241,7 @@ mod tests {
         let board = Board::new(3).unwrap();
         let remark = &board.recorder(2).surprise;
         assert_eq!(remark.said(), None);
-        remark.say(7, Some(Errno::NOENT), &[b"open ", b"/a"]);
+        remark.say(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
         remark.say(8, None, &[&[b'x'; 5000]]);
         assert_eq!(remark.said(), Some(Said { line: 7, errno: Some(2), text: "open /a".into() }));
         assert_eq!(remark.count.load(Relaxed), 2);

@@ -6,21 +6,13 @@
 use nix::fcntl::{FcntlArg, OFlag};
 use nix::sys::stat::Mode;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The mode of the files that dbench creates.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
-
-fn errno(error: nix::Error) -> Errno {
-    Errno::from_raw_os_error(error as i32)
-}
-
-fn of_io(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
-}
 
 fn path(text: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(text.to_bytes()))
@@ -30,68 +22,36 @@ fn path(text: &CStr) -> &Path {
 ///
 /// # Errors
 /// The error of the system call.
-pub fn open(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, Errno> {
-    nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE).map_err(errno)
-}
-
-/// unlink(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn unlink(path: &CStr) -> Result<(), Errno> {
-    nix::unistd::unlink(path).map_err(errno)
+pub fn open(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE)?)
 }
 
 /// rmdir(2).
 ///
 /// # Errors
 /// The error of the system call.
-pub fn rmdir(text: &CStr) -> Result<(), Errno> {
-    std::fs::remove_dir(path(text)).map_err(of_io)
-}
-
-/// mkdir(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn mkdir(path: &CStr, mode: libc::mode_t) -> Result<(), Errno> {
-    nix::unistd::mkdir(path, Mode::from_bits_truncate(mode)).map_err(errno)
+pub fn rmdir(text: &CStr) -> io::Result<()> {
+    std::fs::remove_dir(path(text))
 }
 
 /// rename(2).
 ///
 /// # Errors
 /// The error of the system call.
-pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    std::fs::rename(path(from), path(to)).map_err(of_io)
-}
-
-/// stat(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn stat(path: &CStr) -> Result<libc::stat, Errno> {
-    nix::sys::stat::stat(path).map_err(errno)
-}
-
-/// fstat(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn fstat(file: &OwnedFd) -> Result<libc::stat, Errno> {
-    nix::sys::stat::fstat(file).map_err(errno)
+pub fn rename(from: &CStr, to: &CStr) -> io::Result<()> {
+    std::fs::rename(path(from), path(to))
 }
 
 /// utime(3), with the access and modification times in seconds.
 ///
 /// # Errors
 /// The error of the system call.
-pub fn utime(path: &CStr, accessed: i64, changed: i64) -> Result<(), Errno> {
+pub fn utime(path: &CStr, accessed: i64, changed: i64) -> io::Result<()> {
     let times = libc::utimbuf { actime: accessed, modtime: changed };
     // SAFETY: the path ends in a zero byte, and the times outlive the call.
     match unsafe { libc::utime(path.as_ptr(), &times) } {
         0 => Ok(()),
-        _ => Err(of_io(std::io::Error::last_os_error())),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -99,7 +59,7 @@ pub fn utime(path: &CStr, accessed: i64, changed: i64) -> Result<(), Errno> {
 ///
 /// # Errors
 /// The error of the system call.
-pub fn lock(file: &OwnedFd, kind: libc::c_int, start: i64, length: i64) -> Result<(), Errno> {
+pub fn lock(file: &OwnedFd, kind: libc::c_int, start: i64, length: i64) -> io::Result<()> {
     let range = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -107,5 +67,5 @@ pub fn lock(file: &OwnedFd, kind: libc::c_int, start: i64, length: i64) -> Resul
         l_len: length,
         l_pid: 0,
     };
-    nix::fcntl::fcntl(file, FcntlArg::F_SETLKW(&range)).map(drop).map_err(errno)
+    Ok(nix::fcntl::fcntl(file, FcntlArg::F_SETLKW(&range)).map(drop)?)
 }

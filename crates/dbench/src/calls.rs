@@ -1,10 +1,11 @@
 //! The system calls of each operation, as the real dbench makes them.
 
 use super::c_library;
+use nix::sys::stat::{Mode, fstat, stat};
 use rustix::fd::OwnedFd;
 use rustix::fs::RawDir;
-use rustix::io::Errno;
 use std::ffi::CStr;
+use std::io;
 use std::mem::MaybeUninit;
 
 /// What glibc takes for the entries of a directory.
@@ -78,7 +79,7 @@ impl Name {
 /// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the whole directory, because the
 /// name may exist there in another case.
 pub fn resolve(name: &mut Name, entries: &mut Entries) {
-    if c_library::stat(name.path()).is_ok() {
+    if stat(name.path()).is_ok() {
         return;
     }
     name.cut(|directory, last| {
@@ -104,7 +105,7 @@ pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
 fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
     let Ok(open) = c_library::open(directory, LIST) else { return };
     // glibc asks for the best size of its buffer.
-    let _ = c_library::fstat(&open);
+    let _ = fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
     while let Some(Ok(entry)) = raw.next() {
         if stop(entry.file_name().to_bytes()) {
@@ -116,7 +117,7 @@ fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut Name) {
     let Ok(open) = c_library::open(path.path(), LIST) else { return };
-    let _ = c_library::fstat(&open);
+    let _ = fstat(&open);
     let mut entries = Entries::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
     let length = path.bytes().len();
@@ -126,10 +127,10 @@ pub fn delete_tree(path: &mut Name) {
             continue;
         }
         path.extend(&[b"/", last]);
-        match c_library::stat(path.path()) {
+        match stat(path.path()) {
             Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
             // The next operation that needs it gone will tell.
-            Ok(_) => drop(c_library::unlink(path.path())),
+            Ok(_) => drop(nix::unistd::unlink(path.path())),
             Err(_) => {}
         }
         path.truncate(length);
@@ -138,7 +139,7 @@ pub fn delete_tree(path: &mut Name) {
 
 /// Sets the times of a file some seconds back. It fails where the file was renamed, as in the real one.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
-    if let Ok(now) = c_library::fstat(file) {
+    if let Ok(now) = fstat(file) {
         let _ = c_library::utime(path, now.st_atime - 10, now.st_mtime - 12);
     }
 }
@@ -153,14 +154,14 @@ pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
 ///
 /// # Errors
 /// The error of the system call.
-pub fn create(path: &CStr, options: i64, disposition: i64) -> Result<OwnedFd, Errno> {
+pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd> {
     const CREATE: i64 = 2;
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
     let directory = libc::O_RDONLY | libc::O_DIRECTORY;
     if options & super::census::DIRECTORY != 0 {
         // It may be there already.
-        let _ = c_library::mkdir(path, 0o700);
+        let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
         return c_library::open(path, directory);
     }
     let how = match disposition {
@@ -169,7 +170,7 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> Result<OwnedFd, Er
         _ => 0,
     };
     match c_library::open(path, libc::O_RDWR | how) {
-        Err(Errno::ISDIR) => c_library::open(path, directory),
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => c_library::open(path, directory),
         done => done,
     }
 }
@@ -235,7 +236,7 @@ mod tests {
     fn dispositions_open_as_the_real_one_does() {
         let dir = tempfile::tempdir().unwrap();
         let name = name(dir.path());
-        assert_eq!(create(name.path(), 0x40, 1).unwrap_err(), Errno::NOENT);
+        assert_eq!(create(name.path(), 0x40, 1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
         let file = create(name.path(), 0x40, 2).unwrap();
         rustix::io::pwrite(&file, b"abc", 0).unwrap();
         set_times(&file, name.path());
@@ -247,8 +248,8 @@ mod tests {
                         as i64
                         - 10
         );
-        assert_eq!(c_library::fstat(&create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
-        assert_eq!(c_library::fstat(&create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
+        assert_eq!(fstat(&create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
+        assert_eq!(fstat(&create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
         assert!(create(name.path(), 1, 2).is_ok() && create(name.path(), 1, 2).is_ok());
         // A directory opened as a file is opened as a directory after all.

@@ -9,8 +9,9 @@ use super::kind::{Kind, Numbers};
 use super::payload::Payloads;
 use super::program::{Expected, Instruction, Program};
 use fsarena_engine::clock::{Clock, Scale};
-use rustix::io::Errno;
+use nix::sys::stat::{Mode, fstat};
 use std::ffi::CString;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -213,7 +214,7 @@ impl<'r, C: Clock> Client<'r, C> {
                 return self.expect(one, "rename", done);
             }
             Kind::Unlink => {
-                let done = c_library::unlink(name.path());
+                let done = nix::unistd::unlink(name.path()).map_err(io::Error::from);
                 return self.expect(one, "unlink", done);
             }
             Kind::Rmdir => {
@@ -221,7 +222,9 @@ impl<'r, C: Clock> Client<'r, C> {
                 return self.expect(one, "rmdir", done);
             }
             // It may be there already; another client makes it, too.
-            Kind::Mkdir => drop(c_library::mkdir(name.path(), 0o777)),
+            Kind::Mkdir => {
+                drop(nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO))
+            }
             Kind::Deltree => calls::delete_tree(name),
             Kind::QueryPath => {}
             Kind::Find => calls::find(name, &mut self.entries, numbers[1]),
@@ -236,7 +239,7 @@ impl<'r, C: Clock> Client<'r, C> {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
             Kind::Flush => drop(rustix::fs::fsync(&open.file)),
-            Kind::QueryFile => drop(c_library::fstat(&open.file)),
+            Kind::QueryFile => drop(fstat(&open.file)),
             Kind::SetFile => {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times(&open.file, path);
@@ -253,11 +256,11 @@ impl<'r, C: Clock> Client<'r, C> {
         let name = &self.names[0];
         let file = match calls::create(name.path(), options, disposition) {
             Ok(file) => file,
-            Err(errno) if one.expected == Expected::Success => {
-                if is_shortage(errno) {
-                    return self.stuck(one, Some(errno), &[b"open ", name.bytes()]);
+            Err(error) if one.expected == Expected::Success => {
+                if is_shortage(&error) {
+                    return self.stuck(one, Some(error), &[b"open ", name.bytes()]);
                 }
-                self.surprise(one, Some(errno), &[b"open ", name.bytes()]);
+                self.surprise(one, Some(error), &[b"open ", name.bytes()]);
                 return Ok(());
             }
             Err(_) => return Ok(()),
@@ -266,15 +269,13 @@ impl<'r, C: Clock> Client<'r, C> {
             self.surprise(one, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
-        let _ = c_library::fstat(&file);
+        let _ = fstat(&file);
         let name = name.path().to_bytes_with_nul().to_vec();
-        match self.handles.keep(number, Open { file, name }) {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let why = format!("{MOST} files are open, and no client can have more");
-                self.stuck(one, None, &[why.as_bytes()])
-            }
+        if self.handles.keep(number, Open { file, name }).is_err() {
+            let why = format!("{MOST} files are open, and no client can have more");
+            return self.stuck(one, None, &[why.as_bytes()]);
         }
+        Ok(())
     }
 
     fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
@@ -282,7 +283,11 @@ impl<'r, C: Clock> Client<'r, C> {
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
         if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
-            self.surprise(one, done.err(), &[b"read another number of bytes of ", &open.name]);
+            self.surprise(
+                one,
+                done.err().map(io::Error::from),
+                &[b"read another number of bytes of ", &open.name],
+            );
         }
         Ok(())
     }
@@ -295,7 +300,7 @@ impl<'r, C: Clock> Client<'r, C> {
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
             Ok(written) if written as i64 == result => Ok(()),
             Ok(_) => self.stuck(one, None, &[b"wrote another number of bytes to ", &open.name]),
-            Err(errno) => self.stuck(one, Some(errno), &[b"write ", &open.name]),
+            Err(errno) => self.stuck(one, Some(errno.into()), &[b"write ", &open.name]),
         }
     }
 
@@ -305,7 +310,7 @@ impl<'r, C: Clock> Client<'r, C> {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
                 let what = format!("{size} bytes to read or write");
-                self.stuck(one, None, &[what.as_bytes()]).map(|()| 0)
+                self.stuck(one, None, &[what.as_bytes()])
             }
         }
     }
@@ -324,11 +329,11 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     /// Where these end otherwise than their status says, the real dbench ends, too.
-    fn expect(&self, one: &Instruction, what: &str, done: Result<(), Errno>) -> Done {
+    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> Done {
         let name = self.names[0].bytes();
         match (done, one.expected) {
             (Ok(()), Expected::Failure) => self.stuck(one, None, &[what.as_bytes(), b" succeeded: ", name]),
-            (Err(errno), Expected::Success) => self.stuck(one, Some(errno), &[what.as_bytes(), b" ", name]),
+            (Err(error), Expected::Success) => self.stuck(one, Some(error), &[what.as_bytes(), b" ", name]),
             _ => Ok(()),
         }
     }
@@ -336,36 +341,26 @@ impl<'r, C: Clock> Client<'r, C> {
     fn no_handle<T>(&self, one: &Instruction, number: i64) -> Done<T> {
         let what = format!("handle {number} is not open");
         // What went wrong before is why.
-        let before = self
-            .recorder
-            .surprise
-            .said()
-            .map(|said| format!("; before, at line {}: {}", said.line, said.text));
-        let parts = [what.as_bytes(), before.as_deref().unwrap_or("").as_bytes()];
-        self.stuck(one, None, &parts)
+        let before = match self.recorder.surprise.said() {
+            Some(said) => format!("; before, at line {}: {}", said.line, said.text),
+            None => String::new(),
+        };
+        self.stuck(one, None, &[what.as_bytes(), before.as_bytes()])
     }
 
-    fn surprise(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) {
-        self.recorder.surprise.say(one.line, errno, parts);
+    fn surprise(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
+        self.recorder.surprise.say(one.line, error, parts);
     }
 
-    fn stuck<T>(&self, one: &Instruction, errno: Option<Errno>, parts: &[&[u8]]) -> Done<T> {
-        self.recorder.failure.say(one.line, errno, parts);
+    fn stuck<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> Done<T> {
+        self.recorder.failure.say(one.line, error, parts);
         Err(Stuck)
     }
 }
 
 /// Errors that the load did not cause.
-fn is_shortage(errno: Errno) -> bool {
-    [
-        Errno::NOSPC,
-        Errno::DQUOT,
-        Errno::IO,
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::NOMEM,
-        Errno::ROFS,
-        Errno::ACCESS,
-    ]
-    .contains(&errno)
+fn is_shortage(error: &io::Error) -> bool {
+    use libc::{EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
+    let shortages = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
+    error.raw_os_error().is_some_and(|code| shortages.contains(&code))
 }

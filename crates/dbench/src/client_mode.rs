@@ -75,6 +75,7 @@ fn threads<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Err
 
 /// A client that is a process.
 struct Child {
+    number: u32,
     pid: Pid,
     ended: OwnedFd,
 }
@@ -96,14 +97,7 @@ fn processes<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, E
     }
     let times = watch(shared.board, options, &mut |wait| any_ended(&children, wait));
     shared.board.enter(Phase::Over);
-    let mut lost = Ok(());
-    for (number, child) in children.into_iter().enumerate() {
-        let ended = reap(child).map_err(|error| match error {
-            Error::Lost { how, .. } => Error::Lost { client: number as u32, how },
-            other => other,
-        });
-        lost = lost.and(ended);
-    }
+    let lost = children.into_iter().map(reap).fold(Ok(()), Result::and);
     said(shared.board)?;
     lost?;
     times.ok_or(Error::Cancelled)
@@ -124,7 +118,7 @@ fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
         pid => {
             let pid = Pid::from_raw(pid).ok_or(std::io::ErrorKind::Other)?;
             match pidfd_open(pid, PidfdFlags::empty()) {
-                Ok(ended) => Ok(Child { pid, ended }),
+                Ok(ended) => Ok(Child { number, pid, ended }),
                 Err(errno) => {
                     // The pid still belongs to the child: only this process can reap it.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -154,7 +148,7 @@ fn any_ended(children: &[Child], wait: Duration) -> bool {
 }
 
 fn reap(child: Child) -> Result<(), Error> {
-    let lost = |how: String| Err(Error::Lost { client: 0, how });
+    let lost = |how: String| Err(Error::Lost { client: child.number, how });
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}

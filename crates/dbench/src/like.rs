@@ -6,7 +6,6 @@
 //! shares of all operations; the seed decides their order, places and sizes.
 
 mod cycle;
-mod deck;
 mod script;
 #[cfg(test)]
 mod tests;

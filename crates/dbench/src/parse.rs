@@ -213,11 +213,9 @@ fn expected(status: &[u8]) -> Result<Expected, String> {
     match status {
         b"NT_STATUS_OK" | b"SUCCESS" => Ok(Expected::Success),
         b"*" => Ok(Expected::Anything),
+        [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(Expected::Success),
+        [b'0', b'x', ..] => Ok(Expected::Failure),
         _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(Expected::Failure),
-        _ if status.starts_with(b"0x") => match status[2..].iter().all(|byte| *byte == b'0') {
-            true => Ok(Expected::Success),
-            false => Ok(Expected::Failure),
-        },
         _ => {
             Err(format!("unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *", shown(status)))
         }

@@ -1,8 +1,7 @@
 //! One cycle of about 3,550 operations. Everything that happens has a time between 0 and 1; sorted by that, it is
 //! the cycle.
 
-use super::deck::{Deck, between};
-use super::script::{DIRECTORIES, Line, Script, Staying, WRITE, home};
+use super::script::{DIRECTORIES, Deck, Line, Script, Staying, WRITE, between, home};
 use crate::kind::Kind;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, seq::IndexedRandom};
@@ -75,21 +74,14 @@ impl Decks {
         let data = LIVES.iter().map(|(count, _)| count).sum::<usize>();
         let some = |count: usize, of: usize| [(count, true), (of - count, false)];
         let reading: usize = READS.iter().map(|(count, _)| count).sum();
-        // Where it says None, a size of no fixed habit.
-        let fixed = |counts: &[(usize, i64)], others| {
-            counts
-                .iter()
-                .map(|(count, size)| (*count, Some(*size)))
-                .chain([(others, None)])
-                .collect::<Vec<_>>()
-        };
         Decks {
             reads: Deck::new(
                 &[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)],
                 rng,
             ),
-            firsts: Deck::new(&fixed(&[(20, 4096), (13, 2048), (2, 8192)], 10), rng),
-            seconds: Deck::new(&fixed(&[(10, 4096)], 26), rng),
+            // Where it says None, a size of no fixed habit.
+            firsts: Deck::new(&[(20, Some(4096)), (13, Some(2048)), (2, Some(8192)), (10, None)], rng),
+            seconds: Deck::new(&[(10, Some(4096)), (26, None)], rng),
             updates: Deck::new(&[(54, WRITE), (48, 4096), (7, 8192), (3, 510)], rng),
             syncs: Deck::new(&UPDATE_SYNCS, rng),
             renamed: Deck::new(&some(RENAMED, data), rng),
@@ -200,21 +192,16 @@ impl Cycle<'_> {
 
     /// The pieces that a file is written in.
     fn chunks(&mut self, size: Size) -> Vec<i64> {
-        let rest = |low: f64, high: f64, rng: &mut Xoshiro256PlusPlus| between(low, high, rng);
         match size {
-            Size::Large => {
-                let last = rest(12_000.0, 60_000.0, self.rng);
-                [vec![WRITE; 9], vec![last]].concat()
-            }
-            Size::Middle => vec![WRITE, rest(8_000.0, 32_000.0, self.rng)],
+            Size::Large => [vec![WRITE; 9], vec![between(12_000.0, 60_000.0, self.rng)]].concat(),
+            Size::Middle => vec![WRITE, between(8_000.0, 32_000.0, self.rng)],
             Size::Two | Size::One => {
-                let first = self.decks.firsts.draw().unwrap_or_else(|| rest(60.0, 16_000.0, self.rng));
-                let mut chunks = vec![first];
-                if size == Size::Two {
-                    chunks
-                        .push(self.decks.seconds.draw().unwrap_or_else(|| rest(8_000.0, 36_000.0, self.rng)));
+                let first = self.decks.firsts.draw().unwrap_or_else(|| between(60.0, 16_000.0, self.rng));
+                if size == Size::One {
+                    return vec![first];
                 }
-                chunks
+                let second = self.decks.seconds.draw();
+                vec![first, second.unwrap_or_else(|| between(8_000.0, 36_000.0, self.rng))]
             }
         }
     }
@@ -271,8 +258,7 @@ impl Cycle<'_> {
 
     /// Files that stay are read once, then written in place.
     fn updates(&mut self) {
-        let writes = Deck::new(&[(UPDATED - 2, 2), (2, 1)], self.rng);
-        let mut writes: Deck<usize> = writes;
+        let mut writes: Deck<usize> = Deck::new(&[(UPDATED - 2, 2), (2, 1)], self.rng);
         while !writes.is_empty() {
             let (file, time) = (self.staying(), self.any_time());
             let handle = self.script.open(&file.name);
