@@ -248,8 +248,8 @@ mod tests {
                         as i64
                         - 10
         );
-        assert_eq!(fstat(&create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
-        assert_eq!(fstat(&create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
+        assert_eq!(fstat(create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
+        assert_eq!(fstat(create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
         assert!(create(name.path(), 1, 2).is_ok() && create(name.path(), 1, 2).is_ok());
         // A directory opened as a file is opened as a directory after all.

@@ -221,9 +221,9 @@ impl<'r, C: Clock> Client<'r, C> {
                 let done = c_library::rmdir(name.path());
                 return self.expect(one, "rmdir", done);
             }
-            // It may be there already; another client makes it, too.
             Kind::Mkdir => {
-                drop(nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO))
+                // It may be there already; another client makes it, too.
+                let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
             Kind::Deltree => calls::delete_tree(name),
             Kind::QueryPath => {}
