@@ -177,6 +177,12 @@ pub struct Found {
     pub peak_bytes: u64,
 }
 
+impl From<()> for Found {
+    fn from((): ()) -> Found {
+        Found::default()
+    }
+}
+
 impl From<Readings> for Found {
     fn from(readings: Readings) -> Found {
         Found { readings, ..Found::default() }

@@ -5,6 +5,8 @@
 //! engine (`fsarena-engine`) and the dbench player (`fsarena-dbench`); neither knows workloads.
 
 pub mod demands;
+mod error;
+mod files;
 pub mod invocation;
 mod pace;
 pub mod payload;

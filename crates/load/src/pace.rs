@@ -1,7 +1,7 @@
 //! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
 
-use crate::workload::Job;
-use fsarena_core::cell::{TaskId, TaskInfo};
+use crate::{task, workload::Job};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_engine::act::Acting;
@@ -26,17 +26,28 @@ pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {
     (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
 }
 
+/// A rate as tasks name it.
+pub fn named(rate: i64) -> String {
+    if rate == 0 { "max".into() } else { rate.to_string() }
+}
+
 /// The end of a task by [`SECONDS`] and [`OPERATIONS`]; without either after the seconds of the scale.
-pub fn bound(job: &Job, [paper, quick, tiny]: [f64; 3]) -> Bound {
-    match (job.settings.int(OPERATIONS.id), job.settings.float(SECONDS.id)) {
-        (operations @ 1.., _) => Bound::Operations(operations as u64),
-        (_, seconds) if seconds > 0.0 => Bound::Seconds(seconds),
-        _ => Bound::Seconds(match job.scale {
-            Scale::Paper => paper,
-            Scale::Quick => quick,
-            Scale::Tiny => tiny,
-        }),
+pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
+    match job.settings.int(OPERATIONS.id) {
+        0 => Bound::Seconds(job.seconds(SECONDS.id, by_scale)),
+        operations => Bound::Operations(operations as u64),
     }
+}
+
+/// The first of each that are equal, in their order.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = vec![];
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
 }
 
 /// Clients at a rate: what one task of such a load is.
@@ -51,28 +62,14 @@ pub struct Load {
 impl Load {
     /// Every number of clients at every rate, without repetitions.
     pub fn all(settings: &Settings) -> Vec<Load> {
-        let mut all = vec![];
-        for clients in settings.ints("clients") {
-            for rate in settings.ints(RATES.id) {
-                let load = Load { clients: clients as u32, rate };
-                if !all.contains(&load) {
-                    all.push(load);
-                }
-            }
-        }
-        all
+        let rates = settings.ints(RATES.id);
+        let of = |clients: i64| rates.iter().map(move |rate| Load { clients: clients as u32, rate: *rate });
+        distinct(settings.ints("clients").into_iter().flat_map(of))
     }
 
     /// A task of this load.
     pub fn info(self, name: &str, title: &str) -> TaskInfo {
-        let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
-        let params = [("clients", self.clients.to_string()), ("rate", rate)];
-        TaskInfo {
-            id: TaskId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
-            title: title.into(),
-            number: None,
-            in_composite: true,
-        }
+        task::info(name, title, [("clients", self.clients.to_string()), ("rate", named(self.rate))])
     }
 
     /// How the engine drives operations of one kind.

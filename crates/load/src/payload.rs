@@ -56,6 +56,36 @@ fn text(rng: &mut ChaCha8Rng) -> Vec<u8> {
     text
 }
 
+/// Bytes that nothing compresses, the same for the same seed.
+pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    Payload::new(seed, 0).fill(&mut noise);
+    noise
+}
+
+/// Noise that numbered contents are cut from, each at a place of its own.
+pub struct Noise {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    seed: u64,
+}
+
+impl Noise {
+    /// Places where contents may begin.
+    const PLACES: usize = 64 << 10;
+
+    /// Noise for contents of at most `largest` bytes.
+    pub fn new(seed: u64, largest: usize) -> Noise {
+        Noise { bytes: noise(mix(seed, 0x3A1), Noise::PLACES + largest), seed }
+    }
+
+    /// The contents of a number.
+    pub fn of(&self, number: u64, bytes: usize) -> &[u8] {
+        let from = mix(self.seed, number) as usize % Noise::PLACES;
+        &self.bytes[from..from + bytes]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
 //! Tasks: the timed parts of a workload.
 
+pub use crate::error::Error;
 use crate::invocation::Invocation;
-use fsarena_core::cell::TaskInfo;
+use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
-use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::{Found, Readings};
 use fsarena_sys::argv::Argv;
+use std::path::Path;
 
 /// One timed part of a workload.
 pub struct Task {
@@ -58,43 +59,6 @@ pub struct Call {
     pub run: Box<dyn FnOnce() -> Result<Found, Error> + Send>,
 }
 
-/// The reason for which a task failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A command failed.
-    #[error(transparent)]
-    Command(#[from] fsarena_sys::argv::Error),
-    /// A system call failed.
-    #[error("{doing}: {source}")]
-    Io {
-        /// The operation and its file.
-        doing: String,
-        /// The error of the system call.
-        source: std::io::Error,
-    },
-    /// The work cannot be done as asked.
-    #[error("{0}")]
-    Unfit(String),
-    /// The plan asks for what cannot be.
-    #[error("{0}")]
-    Plan(String),
-    /// This machine lacks something; the text says what to do.
-    #[error("{0}")]
-    Missing(String),
-    /// The load engine failed.
-    #[error(transparent)]
-    Engine(#[from] fsarena_engine::Error),
-    /// A loadfile cannot be read, or was not played to its end.
-    #[error(transparent)]
-    Dbench(#[from] fsarena_dbench::Error),
-    /// The filesystem broke a promise.
-    #[error("{0}")]
-    Violation(String),
-    /// This task cannot be done here; the others can, so it is left out and said so.
-    #[error("{0}")]
-    LeftOut(String),
-}
-
 impl Call {
     /// Work done in this process, standing for a command.
     pub fn new<S: Into<String>, F: Into<Found>>(
@@ -106,82 +70,77 @@ impl Call {
     }
 }
 
-impl Error {
-    /// Makes an error of a failed system call: `Error::io("write /mnt/f")(error)`.
-    pub fn io<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> Error {
-        |source| Error::Io { doing: doing.into(), source: source.into() }
+/// How reports name a task: its name, what people read, and its parameters.
+pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
+    let params = params.map(|(name, value)| (name.into(), value)).into();
+    TaskInfo {
+        id: TaskId { name: name.into(), params },
+        title: title.into(),
+        number: None,
+        in_composite: true,
     }
 }
 
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::Command(error) => error.exit_code(),
-            Error::Io { source, .. } => match source.kind() {
-                // Something to free or to name rightly; not a bug.
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ExitCode::Missing,
-                std::io::ErrorKind::NotFound => ExitCode::Missing,
-                _ => ExitCode::Internal,
-            },
-            Error::Engine(error) => error.exit_code(),
-            Error::Dbench(error) => error.exit_code(),
-            Error::Violation(_) => ExitCode::Refuted,
-            Error::Missing(_) => ExitCode::Missing,
-            Error::Unfit(_) | Error::Plan(_) | Error::LeftOut(_) => ExitCode::Usage,
-        }
+impl Task {
+    /// A task that starts warm and does one thing, with nothing made ready before it.
+    pub fn new(info: TaskInfo, work: Action) -> Task {
+        Task { info, before: Before::Warm, prepare: vec![], work: vec![work] }
+    }
+
+    /// This task with untimed work first.
+    pub fn after(self, prepare: impl IntoIterator<Item = Action>) -> Task {
+        Task { prepare: prepare.into_iter().collect(), ..self }
     }
 }
 
 impl Action {
+    /// Work done in this process on a file or directory; the log has `what` and the path.
+    pub fn on<F: Into<Found>>(
+        what: &str,
+        path: &Path,
+        run: impl FnOnce(&Path) -> Result<F, Error> + Send + 'static,
+    ) -> Action {
+        let path = path.to_path_buf();
+        Action::Call(Call::new([what.to_string(), path.display().to_string()], move || run(&path)))
+    }
+
     /// Does it, logs it, and gives what it found.
     ///
     /// # Errors
     /// Where a command or system call fails.
     pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = std::time::Instant::now();
+        let mut log_all = |argv, times, last, ended: &str| {
+            let ms = begun.elapsed().as_millis() as u64;
+            log(CommandRecord { argv, times, last, cwd: None, ended: ended.into(), ms, output: None });
+        };
         match self {
-            Action::Run(argv) => {
-                let finished = argv.expect(log)?;
-                Ok(Found { peak_bytes: finished.max_rss_bytes, ..Found::default() })
-            }
+            Action::Run(argv) => Ok(of_peak(argv.expect(log)?.max_rss_bytes)),
             Action::Read(argv, read) => {
                 let finished = argv.expect(log)?;
-                let readings = read(&finished.stdout)?;
-                Ok(Found { peak_bytes: finished.max_rss_bytes, ..Found::from(readings) })
+                Ok(Found { readings: read(&finished.stdout)?, ..of_peak(finished.max_rss_bytes) })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;
                 for argv in &argvs {
                     peak = peak.max(argv.check(argv.run()?)?.max_rss_bytes);
                 }
-                let (Some(first), Some(last)) = (argvs.first(), argvs.last()) else {
-                    return Ok(Found::default());
-                };
-                log(CommandRecord {
-                    argv: first.words(),
-                    times: argvs.len() as u64,
-                    last: (argvs.len() > 1).then(|| last.words()),
-                    cwd: None,
-                    ended: "exit 0".into(),
-                    ms: begun.elapsed().as_millis() as u64,
-                    output: None,
-                });
-                Ok(Found { peak_bytes: peak, ..Found::default() })
+                if let (Some(first), Some(last)) = (argvs.first(), argvs.last()) {
+                    let last = (argvs.len() > 1).then(|| last.words());
+                    log_all(first.words(), argvs.len() as u64, last, "exit 0");
+                }
+                Ok(of_peak(peak))
             }
             Action::Own(invocation) => invocation.expect(log),
             Action::Call(call) => {
                 let found = (call.run)()?;
-                log(CommandRecord {
-                    argv: call.words,
-                    times: call.times,
-                    last: None,
-                    cwd: None,
-                    ended: "native".into(),
-                    ms: begun.elapsed().as_millis() as u64,
-                    output: None,
-                });
+                log_all(call.words, call.times, None, "native");
                 Ok(found)
             }
         }
     }
+}
+
+fn of_peak(peak_bytes: u64) -> Found {
+    Found { peak_bytes, ..Found::default() }
 }

@@ -1,7 +1,6 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
-use crate::demands::Demands;
-use crate::task::{Action, Error, Task};
+use crate::{demands::Demands, error::Error, task::Action, task::Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::Note;
 use fsarena_core::scale::Scale;
@@ -19,6 +18,28 @@ pub struct Job {
     pub scale: Scale,
     /// The seed of everything random.
     pub seed: u64,
+}
+
+impl Job {
+    /// One of three values, by the scale: paper, quick, tiny.
+    pub fn by_scale<T: Copy>(&self, values: [T; 3]) -> T {
+        values[self.scale as usize]
+    }
+
+    /// A whole number above 0 from the settings; 0 stands for a published count shrunk by the scale, never under the
+    /// second number.
+    pub fn count(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
+        match self.settings.int(id) {
+            0 => self.scale.count(published, floor),
+            count => count as u64,
+        }
+    }
+
+    /// A number above 0 from the settings; 0 stands for one by the scale.
+    pub fn seconds(&self, id: &str, by_scale: [f64; 3]) -> f64 {
+        let own = Some(self.settings.float(id)).filter(|seconds| *seconds > 0.0);
+        own.unwrap_or_else(|| self.by_scale(by_scale))
+    }
 }
 
 /// One of the clients that do a workload at the same time.
@@ -122,13 +143,17 @@ pub trait Workload: Sync {
     fn survey(&self, job: &Job) -> Result<Survey, Error>;
 
     /// The programs that the tasks run; the preflight looks for them.
-    fn programs(&self, job: &Job) -> Vec<&'static str>;
+    fn programs(&self, _job: &Job) -> Vec<&'static str> {
+        vec![]
+    }
 
     /// Makes the inputs that all cells of a run share, on the source disk. Called once a run, never timed.
     ///
     /// # Errors
     /// If reading or writing a file fails.
-    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error>;
+    fn inputs(&self, _job: &Job, _place: &Place) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The tasks, ready to be done once.
     ///

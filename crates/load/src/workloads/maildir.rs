@@ -5,12 +5,11 @@ mod boxes;
 
 use crate::demands::Demands;
 use crate::pace::{self, Load};
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use boxes::{Boxes, Shape, Stage};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Readings;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{Bound, act};
 
@@ -40,10 +39,7 @@ const DEF: WorkloadDef = WorkloadDef {
 fn shape(job: &Job) -> Shape {
     let settings = &job.settings;
     Shape {
-        messages: match settings.int("messages") {
-            0 => job.scale.count(MESSAGES.0, MESSAGES.1),
-            messages => messages as u64,
-        },
+        messages: job.count("messages", MESSAGES),
         bytes: settings.int("message") as usize,
         mailboxes: settings.int("mailboxes") as u64,
         links: settings.text("method") == "link",
@@ -93,39 +89,17 @@ impl Workload for Maildir {
         Ok(Survey { room, demands, remarks: vec![remark(&shape)] })
     }
 
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        let (root, shape) = (place.root.join("maildir"), shape(job));
         let task = |(load, stage): (Load, Stage)| {
-            let (root, shape) = (place.root.join("maildir"), shape(job));
-            let call = |what: &str| [what.to_string(), root.display().to_string()];
-            let prepare = (stage == Stage::Deliver).then(|| {
-                let root = root.clone();
-                Action::Call(Call::new(call("empty"), move || {
-                    boxes::prepare(&root, &shape).map(|()| Readings::default())
-                }))
+            let job = job.clone();
+            let empty = Action::on("empty", &root, move |root| boxes::prepare(root, &shape));
+            let work = Action::on(stage.kind(), &root, move |root| {
+                let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [stage.kind()]);
+                let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
+                Ok(act::run(&acting, &boxes)?.found())
             });
-            let work = Action::Call(Call::new(call(stage.kind()), {
-                let (root, job) = (root.clone(), job.clone());
-                move || {
-                    let boxes = Boxes::open(&root, shape, stage)?;
-                    let kinds = [stage.kind()];
-                    let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
-                    Ok(act::run(&acting, &boxes)?.found())
-                }
-            }));
-            Task {
-                info: info(load, stage),
-                before: Before::Warm,
-                prepare: prepare.into_iter().collect(),
-                work: vec![work],
-            }
+            Task::new(info(load, stage), work).after((stage == Stage::Deliver).then_some(empty))
         };
         Ok(tasks(job).into_iter().map(task).collect())
     }
@@ -133,16 +107,9 @@ impl Workload for Maildir {
     /// Every message is where its last task left it, whole, and nothing else is there.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let stage = Stage::ALL
-            .into_iter()
-            .find(|stage| info(Load { clients: 1, rate: 0 }, *stage).id.name == task.name);
-        let check = |stage| {
-            let words = ["compare".to_string(), root.display().to_string()];
-            Action::Call(Call::new(words, move || {
-                boxes::verify(&root, &shape, stage).map(|()| Readings::default())
-            }))
-        };
-        stage.map(check).into_iter().collect()
+        let named = |stage: &Stage| info(Load { clients: 1, rate: 0 }, *stage).id.name == task.name;
+        let check = |stage| Action::on("compare", &root, move |root| boxes::verify(root, &shape, stage));
+        Stage::ALL.into_iter().find(named).map(check).into_iter().collect()
     }
 }
 

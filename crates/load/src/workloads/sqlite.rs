@@ -2,13 +2,14 @@
 
 mod database;
 
-use crate::pace::{self, Load};
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::files::{note, noted};
+use crate::pace::{self, Load, distinct};
+use crate::task::{self, Action, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use database::{Database, Kind as Operation, Shape};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::{Found, Readings};
+use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act;
 use std::path::{Path, PathBuf};
@@ -59,17 +60,12 @@ enum Timed {
 }
 
 fn modes(job: &Job) -> Vec<Mode> {
-    let words = |id| job.settings.words(id).into_iter().map(String::from).collect::<Vec<_>>();
-    let mut modes = vec![];
-    for journal in words("journal") {
-        for synchronous in words("synchronous") {
-            let mode = Mode { journal: journal.clone(), synchronous };
-            if !modes.contains(&mode) {
-                modes.push(mode);
-            }
-        }
-    }
-    modes
+    let levels = job.settings.words("synchronous");
+    let of = |journal: &str| {
+        let mode = |level: &&str| Mode { journal: journal.into(), synchronous: level.to_string() };
+        levels.iter().map(mode).collect::<Vec<_>>()
+    };
+    distinct(job.settings.words("journal").into_iter().flat_map(of))
 }
 
 impl Mode {
@@ -86,10 +82,7 @@ impl Mode {
             Timed::Load(operation, rate) => {
                 Load { clients: 1, rate: *rate }.info(operation.name(), operation.title())
             }
-            Timed::Checkpoint => {
-                let title = "Checkpoint: bring the log into the database".into();
-                TaskInfo { id: TaskId::new("checkpoint"), title, number: None, in_composite: true }
-            }
+            Timed::Checkpoint => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // SQLite has one writer at a time.
         info.id.params.remove("clients");
@@ -102,10 +95,7 @@ impl Mode {
 fn shape(job: &Job) -> Shape {
     let settings = &job.settings;
     Shape {
-        rows: match settings.int("rows") {
-            0 => job.scale.count(ROWS.0, ROWS.1),
-            rows => rows as u64,
-        },
+        rows: job.count("rows", ROWS),
         value: settings.int("value") as usize,
         batch: settings.int("batch") as u64,
         seed: job.seed,
@@ -135,14 +125,6 @@ impl Workload for Sqlite {
         Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
     }
 
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let maker = Maker { job, dir: place.root.join("sqlite"), committed: place.other.join(COMMITTED) };
         let mut made: Option<Mode> = None;
@@ -160,9 +142,8 @@ impl Workload for Sqlite {
         }
         let (dir, committed, shape) = (place.root.join("sqlite"), place.other.join(COMMITTED), shape(job));
         let words = ["sqlite3".to_string(), dir.display().to_string(), "PRAGMA integrity_check".into()];
-        vec![Action::Call(Call::new(words, move || {
-            database::verify(&dir, &shape, noted(&committed)?).map(|()| Readings::default())
-        }))]
+        let check = move || database::verify(&dir, &shape, noted(&committed)?);
+        vec![Action::Call(Call::new(words, check))]
     }
 }
 
@@ -175,14 +156,11 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn task(&self, mode: Mode, timed: Timed, fresh: bool) -> Task {
-        let info = mode.info(&timed);
-        let mut prepare = vec![];
-        if fresh {
-            prepare.push(self.call("make", &mode, |database, _, committed| {
-                note(committed, 0)?;
-                database.make().map(|()| Found::default())
-            }));
-        }
+        let make = |database: Database, _: &Job, committed: &Path| {
+            note(committed, 0)?;
+            database.make().map(Found::from)
+        };
+        let mut prepare = Vec::from_iter(fresh.then(|| self.call("make", &mode, make)));
         let work = match timed {
             Timed::Checkpoint => {
                 prepare.push(self.call("fill the log", &mode, |database, _, _| Ok(database.fill_log()?)));
@@ -201,7 +179,7 @@ impl Maker<'_> {
                 })
             }
         };
-        Task { info, before: Before::Warm, prepare, work: vec![work] }
+        Task::new(mode.info(&timed), work).after(prepare)
     }
 
     fn call(
@@ -217,17 +195,6 @@ impl Maker<'_> {
             run(Database::new(&dir, shape(&job), &mode.journal, &mode.synchronous), &job, &committed)
         }))
     }
-}
-
-/// Notes how many rows were inserted, for the check.
-fn note(committed: &Path, rows: u64) -> Result<(), Error> {
-    std::fs::write(committed, rows.to_string()).map_err(Error::io(format!("write {}", committed.display())))
-}
-
-fn noted(committed: &Path) -> Result<u64, Error> {
-    let text =
-        std::fs::read_to_string(committed).map_err(Error::io(format!("read {}", committed.display())))?;
-    text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", committed.display())))
 }
 
 /// What every report must say.

@@ -4,13 +4,13 @@
 mod log;
 mod replay;
 
+use crate::files::{note, noted};
 use crate::pace::{self, Load};
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::{Found, Readings};
-use fsarena_core::scale::Scale;
+use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act;
 use log::{Allocation, Log, Shape};
@@ -51,12 +51,6 @@ fn info(load: Load) -> TaskInfo {
 
 fn shape(job: &Job) -> Shape {
     let settings = &job.settings;
-    let segment = match (settings.int("segment"), job.scale) {
-        (0, Scale::Paper) => 64 << 20,
-        (0, Scale::Quick) => 8 << 20,
-        (0, Scale::Tiny) => 256 << 10,
-        (bytes, _) => bytes as u64,
-    };
     Shape {
         record: settings.int("record") as usize,
         allocation: match settings.text("allocation") {
@@ -64,7 +58,10 @@ fn shape(job: &Job) -> Shape {
             "recycle" => Allocation::Recycle,
             _ => Allocation::Preallocate,
         },
-        segment,
+        segment: match settings.int("segment") {
+            0 => job.by_scale([64 << 20, 8 << 20, 256 << 10]),
+            bytes => bytes as u64,
+        },
         keep: settings.int("keep") as u64,
         seed: job.seed,
     }
@@ -96,45 +93,23 @@ impl Workload for Wal {
         Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
     }
 
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        let (dir, committed) = (place.root.join("wal"), place.other.join(COMMITTED));
+        let (dir, shape) = (place.root.join("wal"), shape(job));
         let task = |load: Load| {
-            let (dir, committed, job) = (dir.clone(), committed.clone(), job.clone());
-            let (fresh, shape) = (dir.clone(), shape(&job));
-            let words = |what: &str| [what.to_string(), dir.display().to_string()];
-            let prepare =
-                Call::new(words("empty"), move || log::prepare(&fresh, &shape).map(|()| Readings::default()));
-            let work = Call::new(words("commit"), {
-                let dir = dir.clone();
-                move || commit(&job, load, &shape, &dir, &committed)
-            });
-            Task {
-                info: info(load),
-                before: Before::Warm,
-                prepare: vec![Action::Call(prepare)],
-                work: vec![Action::Call(work)],
-            }
+            let (job, committed) = (job.clone(), place.other.join(COMMITTED));
+            let empty = Action::on("empty", &dir, move |dir| log::prepare(dir, &shape));
+            let work = Action::on("commit", &dir, move |dir| commit(&job, load, &shape, dir, &committed));
+            Task::new(info(load), work).after([empty])
         };
         Ok(Load::all(&job.settings).into_iter().map(task).collect())
     }
 
     /// Replays the log as a database does after a crash: every committed record has to be there.
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
-        let (dir, committed, shape) = (place.root.join("wal"), place.other.join(COMMITTED), shape(job));
-        let words = ["replay".to_string(), dir.display().to_string()];
-        vec![Action::Call(Call::new(words, move || {
-            let text = std::fs::read_to_string(&committed)
-                .map_err(Error::io(format!("read {}", committed.display())))?;
-            replay::verify(&dir, &shape, text.parse().unwrap_or(0)).map(|()| Readings::default())
-        }))]
+        let (committed, shape) = (place.other.join(COMMITTED), shape(job));
+        vec![Action::on("replay", &place.root.join("wal"), move |dir| {
+            replay::verify(dir, &shape, noted(&committed)?)
+        })]
     }
 }
 
@@ -143,8 +118,7 @@ fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) ->
     let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let mut found = outcome.found();
     found.readings.set("sync_operations_count", log.syncs() as f64);
-    std::fs::write(committed, log.committed().to_string())
-        .map_err(Error::io(format!("write {}", committed.display())))?;
+    note(committed, log.committed())?;
     Ok(found)
 }
 
@@ -155,10 +129,8 @@ fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
         Allocation::Preallocate => "whose blocks are allocated before use",
         Allocation::Recycle => "that overwrite old ones",
     };
-    let paced = match job.settings.ints(pace::RATES.id).iter().any(|rate| *rate > 0) {
-        true => "; at a set rate latency counts from when a record was due",
-        false => "",
-    };
+    let is_paced = job.settings.ints(pace::RATES.id).iter().any(|rate| *rate > 0);
+    let paced = if is_paced { "; at a set rate latency counts from when a record was due" } else { "" };
     let text = format!(
         "wal: records of {} bytes in segments of {} KiB {how}, {} kept; a commit ends when fdatasync returns{paced}; all \
          kept records are read back and compared after each task",
@@ -172,7 +144,7 @@ fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::setting::Settings;
+    use fsarena_core::{scale::Scale, setting::Settings};
     use std::os::unix::fs::FileExt;
 
     fn job(set: &[(&str, &str)]) -> Job {

@@ -1,16 +1,11 @@
 //! Maildirs, and what a mail server does with them.
 
-use crate::task;
-use fsarena_core::schedule::mix;
-use fsarena_engine::Error;
-use fsarena_engine::act::Actor;
+use crate::{payload::Noise, task};
+use fsarena_engine::{Error, act::Actor};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Noise that messages are cut from, beside the largest message.
-const NOISE: usize = 64 << 10;
 
 /// What happens to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,17 +64,6 @@ impl Shape {
     fn temporary(&self, number: u64) -> PathBuf {
         PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox(number)))
     }
-
-    fn noise(&self) -> Vec<u8> {
-        let mut noise = vec![0; NOISE + self.bytes];
-        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
-        noise
-    }
-
-    fn contents(&self, number: u64) -> std::ops::Range<usize> {
-        let from = mix(self.seed, number) as usize % NOISE;
-        from..from + self.bytes
-    }
 }
 
 /// Makes empty Maildirs.
@@ -104,7 +88,7 @@ pub struct Boxes {
     root: PathBuf,
     shape: Shape,
     stage: Stage,
-    noise: Vec<u8>,
+    noise: Noise,
     /// `new/` of each, to sync what is delivered.
     new: Vec<File>,
     /// The number of the next message.
@@ -125,7 +109,7 @@ impl Boxes {
             root: root.into(),
             shape,
             stage,
-            noise: shape.noise(),
+            noise: Noise::new(shape.seed, shape.bytes),
             new: (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?,
             next: AtomicU64::new(0),
         })
@@ -136,7 +120,7 @@ impl Boxes {
         let path = self.root.join(self.shape.name(Stage::Deliver, number));
         let failed = || Error::io("delivering", &path);
         let mut file = File::create_new(&temporary).map_err(failed())?;
-        file.write_all(&self.noise[self.shape.contents(number)]).map_err(failed())?;
+        file.write_all(self.noise.of(number, self.shape.bytes)).map_err(failed())?;
         file.sync_all().map_err(failed())?;
         drop(file);
         if self.shape.links {
@@ -189,13 +173,13 @@ impl Actor for Boxes {
 /// # Errors
 /// [`task::Error::Violation`] with the first that is missing or damaged.
 pub fn verify(root: &Path, shape: &Shape, after: Stage) -> Result<(), task::Error> {
-    let noise = shape.noise();
+    let noise = Noise::new(shape.seed, shape.bytes);
     let expected = if after == Stage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
         let path = root.join(shape.name(after, number));
         let fault = match std::fs::read(&path) {
             Err(error) => error.to_string(),
-            Ok(found) if found != noise[shape.contents(number)] => "other contents".into(),
+            Ok(found) if found != noise.of(number, shape.bytes) => "other contents".into(),
             Ok(_) => continue,
         };
         return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));

@@ -1,10 +1,8 @@
 //! The database: its tables, its transactions, and its checks.
 
-use crate::task;
-use fsarena_core::sample::Found;
-use fsarena_core::schedule::mix;
-use fsarena_engine::act::Actor;
-use fsarena_engine::{Bound, Error};
+use crate::{files::fresh_dir, payload::Noise, task};
+use fsarena_core::{sample::Found, schedule::mix};
+use fsarena_engine::{Bound, Error, act::Actor};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rusqlite::config::DbConfig;
@@ -12,8 +10,6 @@ use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, params};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Noise that values are cut from, beside the largest value.
-const NOISE: usize = 64 << 10;
 /// The most rows a second that room is kept for.
 const MOST_ROWS_PER_S: u64 = 1_000_000;
 /// The most commits a second that room is kept for.
@@ -33,30 +29,35 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The name of its task, what people read, and its statement.
+    const fn words(self) -> [&'static str; 3] {
+        match self {
+            Kind::Update => [
+                "update",
+                "Update rows, each transaction committed",
+                "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
+            ],
+            Kind::Read => ["read", "Read single rows", "SELECT value FROM data WHERE key = ?1"],
+            Kind::Insert => [
+                "insert",
+                "Insert rows, each transaction committed",
+                "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
+            ],
+        }
+    }
+
     /// The name of its task.
     pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Update => "update",
-            Kind::Read => "read",
-            Kind::Insert => "insert",
-        }
+        self.words()[0]
     }
 
     /// What people read.
     pub const fn title(self) -> &'static str {
-        match self {
-            Kind::Update => "Update rows, each transaction committed",
-            Kind::Read => "Read single rows",
-            Kind::Insert => "Insert rows, each transaction committed",
-        }
+        self.words()[1]
     }
 
     const fn sql(self) -> &'static str {
-        match self {
-            Kind::Update => "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
-            Kind::Read => "SELECT value FROM data WHERE key = ?1",
-            Kind::Insert => "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
-        }
+        self.words()[2]
     }
 }
 
@@ -91,17 +92,6 @@ impl Shape {
     fn logged(&self) -> u64 {
         (self.rows / 8).clamp(100, 20_000)
     }
-
-    fn noise(&self) -> Vec<u8> {
-        let mut noise = vec![0; NOISE + self.value];
-        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
-        noise
-    }
-
-    fn contents(&self, number: u64) -> std::ops::Range<usize> {
-        let from = mix(self.seed, number) as usize % NOISE;
-        from..from + self.value
-    }
 }
 
 /// A database and what is done with it.
@@ -112,7 +102,7 @@ pub struct Database {
     synchronous: String,
     /// What transactions do.
     pub operation: Kind,
-    noise: Vec<u8>,
+    noise: Noise,
 }
 
 self_cell::self_cell! {
@@ -140,7 +130,7 @@ impl Database {
             journal: journal.into(),
             synchronous: synchronous.into(),
             operation: Kind::Update,
-            noise: shape.noise(),
+            noise: Noise::new(shape.seed, shape.value),
         }
     }
 
@@ -174,10 +164,7 @@ impl Database {
     /// # Errors
     /// Where SQLite or the filesystem refuses.
     pub fn make(&self) -> Result<(), task::Error> {
-        if self.dir.exists() {
-            std::fs::remove_dir_all(&self.dir).map_err(Error::io("emptying", &self.dir))?;
-        }
-        std::fs::create_dir(&self.dir).map_err(Error::io("making", &self.dir))?;
+        fresh_dir(&self.dir)?;
         let mut connection = self.connect("off")?;
         let fill = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -231,7 +218,7 @@ impl Database {
 
     /// The value that belongs to a stamp. SQLite leaves a row alone that an update does not change.
     fn value(&self, stamp: u64) -> &[u8] {
-        &self.noise[self.shape.contents(stamp)]
+        self.noise.of(stamp, self.shape.value)
     }
 
     fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
@@ -313,14 +300,14 @@ pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Erro
         if said != "ok" {
             return Ok(Some(said));
         }
-        let noise = shape.noise();
+        let noise = Noise::new(shape.seed, shape.value);
         for (table, expected) in [("data", shape.rows), ("log", inserted)] {
             let mut all = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
             let mut rows = all.query([])?;
             let mut found = 0;
             while let Some(row) = rows.next()? {
                 found += 1;
-                if row.get_ref(2)?.as_blob()? != &noise[shape.contents(row.get::<_, i64>(1)? as u64)] {
+                if row.get_ref(2)?.as_blob()? != noise.of(row.get::<_, i64>(1)? as u64, shape.value) {
                     return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
                 }
             }

@@ -1,7 +1,6 @@
 //! The log: records in segments, committed in groups.
 
-use crate::task;
-use fsarena_core::schedule::mix;
+use crate::{files::fresh_dir, payload::Noise, task};
 use fsarena_engine::Error;
 use fsarena_engine::act::Actor;
 use rustix::fs::FallocateFlags;
@@ -14,8 +13,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a header: the record's number (from 1), the bytes of its contents, their CRC-32.
 pub const HEADER: usize = 16;
-/// Noise that records are cut from, beside the largest record.
-const NOISE: usize = 64 << 10;
 
 /// How segments get their blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +42,8 @@ pub struct Shape {
 
 impl Shape {
     /// The noise that records are cut from.
-    pub fn noise(&self) -> Vec<u8> {
-        let mut noise = vec![0; NOISE + self.record];
-        crate::payload::Payload::new(mix(self.seed, 0x3A1), 0).fill(&mut noise);
-        noise
-    }
-
-    /// Where in the noise the contents of a record begin.
-    pub fn contents(&self, number: u64) -> std::ops::Range<usize> {
-        let from = mix(self.seed, number) as usize % NOISE;
-        from..from + self.record - HEADER
+    pub fn noise(&self) -> Noise {
+        Noise::new(self.seed, self.record)
     }
 }
 
@@ -68,12 +57,9 @@ pub fn path(dir: &Path, number: u64) -> PathBuf {
 /// # Errors
 /// Where that cannot be made.
 pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
-    if dir.exists() {
-        std::fs::remove_dir_all(dir).map_err(Error::io("emptying", dir))?;
-    }
-    std::fs::create_dir(dir).map_err(Error::io("making", dir))?;
+    fresh_dir(dir)?;
     if shape.allocation == Allocation::Recycle {
-        let noise = shape.noise();
+        let noise = shape.noise().bytes;
         for number in 0..shape.keep {
             let path = path(dir, number);
             let mut file = File::create(&path).map_err(Error::io("making", &path))?;
@@ -91,7 +77,7 @@ pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
 /// A log that clients commit to.
 pub struct Log {
     shape: Shape,
-    noise: Vec<u8>,
+    noise: Noise,
     state: Mutex<State>,
     /// Told when a group is on the device, and its leader steps down.
     settled: Condvar,
@@ -148,17 +134,15 @@ impl Log {
         let mut state = self.state();
         state.queued += 1;
         let number = state.queued;
-        let contents = &self.noise[self.shape.contents(number)];
+        let contents = self.noise.of(number, self.shape.record - HEADER);
         frame(&mut state.pending, number, contents);
         while state.synced < number && !state.failed {
-            match state.segments.take() {
-                Some(segments) => return self.lead(segments, state),
-                None => {
-                    state.waiting += 1;
-                    state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.waiting -= 1;
-                }
+            if let Some(segments) = state.segments.take() {
+                return self.lead(segments, state);
             }
+            state.waiting += 1;
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         Ok(())
     }

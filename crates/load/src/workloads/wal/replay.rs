@@ -1,7 +1,7 @@
 //! Reads a log as a database does after a crash.
 
 use super::log::{self, HEADER, Shape};
-use crate::task::Error;
+use crate::error::{Error, at};
 use std::path::Path;
 
 /// Checks that the kept segments hold all records up to the last committed one, each with its number and contents.
@@ -13,8 +13,8 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<(), Error> {
     let mut last = None;
     for number in numbers(dir, shape)? {
         let path = log::path(dir, number);
-        let bytes = std::fs::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
-        for (at, record) in bytes.chunks(shape.record).enumerate() {
+        let bytes = std::fs::read(&path).map_err(at("read", &path))?;
+        for (index, record) in bytes.chunks(shape.record).enumerate() {
             let Some((found, contents, crc)) = parse(record) else { break };
             // Older segments are gone; those that are kept go on where they end.
             let expected = last.map_or(if number == shape.keep { 1 } else { found }, |last| last + 1);
@@ -22,9 +22,10 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<(), Error> {
                 // Zeros of a preallocated segment, or the former contents of a recycled one.
                 break;
             }
-            if crc != crc32fast::hash(contents) || *contents != noise[shape.contents(found)] {
-                let at = at * shape.record;
-                let text = format!("DATA LOSS: record {found} at byte {at} of {} is damaged", path.display());
+            if crc != crc32fast::hash(contents) || contents != noise.of(found, shape.record - HEADER) {
+                let from = index * shape.record;
+                let text =
+                    format!("DATA LOSS: record {found} at byte {from} of {} is damaged", path.display());
                 return Err(Error::Violation(text));
             }
             last = Some(found);
@@ -43,10 +44,9 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<(), Error> {
 
 /// The numbers of the segments that records were committed to, ascending.
 fn numbers(dir: &Path, shape: &Shape) -> Result<Vec<u64>, Error> {
-    let failed = || Error::io(format!("list {}", dir.display()));
     let mut numbers = vec![];
-    for entry in std::fs::read_dir(dir).map_err(failed())? {
-        let name = entry.map_err(failed())?.file_name();
+    for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
+        let name = entry.map_err(at("list", dir))?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
     }
     numbers.retain(|number| *number >= shape.keep);
