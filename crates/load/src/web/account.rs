@@ -1,6 +1,6 @@
 //! The CPU and I/O cost of serving requests.
 
-use crate::task::Error;
+use crate::error::{Error, at};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
 use fsarena_engine::Outcome;
@@ -29,9 +29,8 @@ impl Account {
     /// # Errors
     /// Where it cannot be written.
     pub fn end(self, root: &Path, readings: &mut Readings) -> Result<(), Error> {
-        let doing = || format!("syncing {}", root.display());
-        let dir = std::fs::File::open(root).map_err(Error::io(doing()))?;
-        rustix::fs::syncfs(&dir).map_err(Error::io(doing()))?;
+        let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
+        synced.map_err(at("syncing", root))?;
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
             readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
@@ -50,19 +49,14 @@ fn iowait_ns(kernel: &Kernel) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The findings of a service that runs as threads of this process. Each operation is `requests_each` requests.
+/// The findings of a service that runs as threads of this process. Each operation is `each` requests.
 ///
 /// # Errors
 /// If syncing the files of the service fails.
-pub fn of_threads(
-    outcome: &Outcome,
-    requests_each: u64,
-    account: Account,
-    root: &Path,
-) -> Result<Found, Error> {
+pub fn of_threads(outcome: &Outcome, each: u64, account: Account, root: &Path) -> Result<Found, Error> {
     let mut found = outcome.found();
     let readings = &mut found.readings;
-    readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
+    readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
     account.end(root, readings)?;

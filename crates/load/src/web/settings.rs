@@ -1,5 +1,11 @@
-//! Settings that every workload of a web cache has.
+//! What workloads of a web cache have in common: their settings, their cache, and their tasks.
 
+use super::contents::{self, MEAN_BYTES, object};
+use super::requests::Demand;
+use crate::pace::named;
+use crate::task::{self, Action, Before, Task};
+use crate::workload::{Job, Room};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::SettingDef;
 
 /// Directories of the first level.
@@ -15,3 +21,103 @@ pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.
 
 /// How unequal popular objects are.
 pub const ZIPF: SettingDef = SettingDef::float("zipf", 0.0..=2.0, 0.8).help("exponent of popularity");
+
+/// A cache and the requests that it receives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Size of the cache.
+    pub bytes: u64,
+    /// Directories of the first and the second level.
+    pub levels: (u32, u32),
+    /// Share of popular requests.
+    pub recurrence: f64,
+    /// Exponent of popularity.
+    pub zipf: f64,
+    /// The seed of objects and requests.
+    pub seed: u64,
+}
+
+impl Shape {
+    /// Of a job.
+    pub fn of(job: &Job) -> Shape {
+        let settings = &job.settings;
+        Shape {
+            bytes: settings.int("cache_bytes") as u64,
+            levels: (settings.int(L1.id) as u32, settings.int(L2.id) as u32),
+            recurrence: settings.float(RECURRENCE.id),
+            zipf: settings.float(ZIPF.id),
+            seed: job.seed,
+        }
+    }
+
+    /// The requests of all clients together.
+    pub fn demand(&self) -> Demand {
+        Demand::new(contents::popular(self.bytes), self.zipf, self.recurrence)
+    }
+
+    /// How many of the most popular objects that may be cached fill the cache.
+    pub fn to_fill(&self) -> u64 {
+        to_fill(self.seed, contents::popular(self.bytes), self.bytes)
+    }
+
+    /// The room of a cache with files of a size of [`MEAN_BYTES`] divided by `small`: a block's rounding for each, the log,
+    /// and what a filesystem keeps until it commits.
+    pub fn room(&self, small: u64, other_bytes: u64) -> Room {
+        let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+        Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
+    }
+}
+
+/// How many of the first `popular` objects that may be cached fill `limit` bytes.
+pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
+    let mut bytes = 0;
+    let fits = |number: &u64| {
+        let object = object(world, *number);
+        bytes += if object.cachable { object.bytes } else { 0 };
+        bytes <= limit
+    };
+    (0..popular).take_while(fits).count() as u64
+}
+
+/// One task that serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Whether it comes right after a remount.
+    pub cold: bool,
+    /// Requests a second; 0 for as many as possible.
+    pub rate: i64,
+    /// Threads that serve, where tasks differ in it.
+    pub threads: Option<u32>,
+}
+
+impl Load {
+    /// Every rate with every number of threads; the first one also comes cold.
+    pub fn all(job: &Job, threads: &[Option<u32>]) -> Vec<Load> {
+        let rates = job.settings.ints("rates");
+        let of = |threads: &Option<u32>| {
+            let load = |rate: &i64| Load { cold: false, rate: *rate, threads: *threads };
+            rates.iter().map(load).collect::<Vec<_>>()
+        };
+        let warm: Vec<Load> = threads.iter().flat_map(of).collect();
+        warm.first().map(|first| Load { cold: true, ..*first }).into_iter().chain(warm).collect()
+    }
+
+    /// How reports name it; `cold` is what people read of the cold one.
+    pub fn info(self, cold: &str) -> TaskInfo {
+        let (name, title) = if self.cold { ("cold", cold) } else { ("serve", "Serve") };
+        let mut info = task::info(name, title, [("rate", named(self.rate))]);
+        info.id.params.extend(self.threads.map(|threads| ("threads".into(), threads.to_string())));
+        info
+    }
+
+    /// The task that does it.
+    pub fn task(self, info: TaskInfo, work: Action) -> Task {
+        let before = if self.cold { Before::Remount } else { Before::Warm };
+        Task { before, ..Task::new(info, work) }
+    }
+}
+
+/// The task that comes first.
+pub fn filling() -> TaskInfo {
+    task::info("fill", "Fill the cache", [])
+}

@@ -8,21 +8,18 @@ mod cache;
 mod index;
 
 use crate::pace;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{Action, Error, Task};
 use crate::web::account::{self, Account};
-use crate::web::contents::{self, MEAN_BYTES};
-use crate::web::requests::Demand;
-use crate::web::{readings, settings};
-use crate::workload::{Job, Place, Room, Survey, Workload};
-use cache::{Cache, Filling, KINDS, Serving};
+use crate::web::readings;
+use crate::web::settings::{self, Load, Shape, filling};
+use crate::workload::{Job, Place, Survey, Workload};
+use cache::{Cache, KINDS};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::Bound;
-use fsarena_engine::act::{self, Acting};
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use fsarena_engine::{Bound, act::Acting};
+use std::path::Path;
+use std::sync::{Arc, OnceLock, atomic::Ordering};
 
 /// The workload.
 pub struct ProxyCache;
@@ -50,44 +47,11 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One task: a request rate and a number of threads. The first task starts right after a remount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Load {
-    cold: bool,
-    rate: i64,
-    threads: u32,
-}
-
-impl Load {
-    fn info(self) -> TaskInfo {
-        let rate = if self.rate == 0 { "max".into() } else { self.rate.to_string() };
-        let params = [("rate", rate), ("threads", self.threads.to_string())];
-        let (name, title) = match self.cold {
-            true => ("cold", "Serve from a cold page cache"),
-            false => ("serve", "Serve"),
-        };
-        TaskInfo {
-            id: TaskId { name: name.into(), params: params.map(|(name, value)| (name.into(), value)).into() },
-            title: title.into(),
-            number: None,
-            in_composite: true,
-        }
-    }
-}
-
-fn loads(job: &Job) -> Vec<Load> {
-    let settings = &job.settings;
-    let threads = settings.ints("threads");
-    let rates = settings.ints("rates");
-    let warm = threads.iter().flat_map(|threads| {
-        rates.iter().map(|rate| Load { cold: false, rate: *rate, threads: *threads as u32 })
-    });
-    let warm: Vec<Load> = warm.collect();
-    warm.first().map(|first| Load { cold: true, ..*first }).into_iter().chain(warm).collect()
-}
-
-fn filling() -> TaskInfo {
-    TaskInfo { id: TaskId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+fn loads(job: &Job) -> impl Iterator<Item = (Load, TaskInfo)> {
+    let threads: Vec<_> =
+        job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32)).collect();
+    let info = |load: Load| (load, load.info("Serve from a cold page cache"));
+    Load::all(job, &threads).into_iter().map(info)
 }
 
 impl Workload for ProxyCache {
@@ -104,52 +68,34 @@ impl Workload for ProxyCache {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        std::iter::once(filling()).chain(loads(job).into_iter().map(Load::info)).collect()
+        std::iter::once(filling()).chain(loads(job).map(|(_, info)| info)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
-    }
-
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
+        let shape = Shape::of(job);
+        Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let shared: Shared = Arc::default();
-        let fill = fill(job, place.root.clone(), shared.clone());
-        let mut tasks = vec![task(filling(), Before::Warm, fill)];
-        for load in loads(job) {
-            let before = if load.cold { Before::Remount } else { Before::Warm };
-            tasks.push(task(load.info(), before, serve(job, load, place.root.clone(), shared.clone())));
-        }
-        Ok(tasks)
+        let serving = loads(job).map(|(load, info)| {
+            let work = serve(job, load, &info, &place.root, shared.clone());
+            load.task(info, work)
+        });
+        let first = Task::new(filling(), fill(job, &place.root, shared.clone()));
+        Ok(std::iter::once(first).chain(serving).collect())
     }
 }
 
-/// The room of the work.
-fn room(job: &Job) -> Room {
-    let bytes = job.settings.int("cache_bytes") as u64;
-    let files = 4 * bytes / MEAN_BYTES;
-    let directories = (job.settings.int("l1") * (job.settings.int("l2") + 1)) as u64;
-    // A block's rounding for each file, the log, and what a filesystem keeps until it commits.
-    Room { bytes: 2 * bytes + 4096 * (files + directories), inodes: files + directories, other_bytes: 0 }
-}
-
 /// What every report must say.
-fn remarks(job: &Job) -> Vec<Note> {
-    let settings = &job.settings;
+fn remarks(shape: &Shape) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
          cost no network. What is dirty at the end of a task is written before its CPU is counted",
-        settings.int("cache_bytes") >> 20,
-        100.0 * settings.float("recurrence"),
-        settings.float("zipf"),
+        shape.bytes >> 20,
+        100.0 * shape.recurrence,
+        shape.zipf,
     );
     vec![Note::new(NoteKind::Remark, text)]
 }
@@ -157,60 +103,37 @@ fn remarks(job: &Job) -> Vec<Note> {
 /// The cache that the first task makes and the others serve from.
 type Shared = Arc<OnceLock<Cache>>;
 
-fn task(info: TaskInfo, before: Before, call: Call) -> Task {
-    Task { info, before, prepare: vec![], work: vec![Action::Call(call)] }
-}
-
-fn fill(job: &Job, root: PathBuf, shared: Shared) -> Call {
-    let settings = job.settings.clone();
-    let (world, popular) = (job.seed, contents::popular(settings.int("cache_bytes") as u64));
-    Call::new(["fill".to_string(), root.display().to_string()], move || {
+fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
+    let (shape, log) = (Shape::of(job), job.settings.flag("log"));
+    Action::on("fill", root, move |root| {
         let account = Account::begin();
-        let limit = settings.int("cache_bytes") as u64;
-        let demand = Demand::new(popular, settings.float("zipf"), settings.float("recurrence"));
-        let levels = (settings.int("l1") as u32, settings.int("l2") as u32);
-        let made = Cache::make(&root, levels, limit, settings.flag("log"), world, demand)?;
-        let cache = shared.get_or_init(|| made);
-        let acting = Acting {
-            threads: FILLERS,
-            kinds: &KINDS,
-            rate: None,
-            bound: Bound::Operations(Cache::to_fill(world, popular, limit).max(1)),
-            interval_ms: 100,
-            seed: world,
-        };
-        cache.open()?;
-        let outcome = act::run(&acting, &Filling(cache));
-        cache.close();
-        let outcome = outcome?;
-        account::of_threads(&outcome, 1, account, &root)
+        let made = Cache::make(root, shape.levels, shape.bytes, log, shape.seed, shape.demand())?;
+        let bound = Bound::Operations(shape.to_fill().max(1));
+        let seed = shape.seed;
+        let acting = Acting { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
+        let outcome = shared.get_or_init(|| made).run(&acting, true)?;
+        account::of_threads(&outcome, 1, account, root)
     })
 }
 
-fn serve(job: &Job, load: Load, root: PathBuf, shared: Shared) -> Call {
+fn serve(job: &Job, load: Load, info: &TaskInfo, root: &Path, shared: Shared) -> Action {
     let (settings, seed) = (job.settings.clone(), job.seed);
-    Call::new([load.info().id.to_string(), root.display().to_string()], move || {
+    Action::on(&info.id.to_string(), root, move |root| {
         let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
-        let acting = Acting {
-            threads: load.threads,
-            kinds: &KINDS,
-            rate: pace::rate(&settings, load.rate),
-            bound: Bound::Seconds(settings.float("seconds")),
-            interval_ms: 100,
-            seed,
-        };
-        let before = (cache.served.load(Ordering::Relaxed), cache.replaced.load(Ordering::Relaxed));
+        let (rate, bound) = (pace::rate(&settings, load.rate), Bound::Seconds(settings.float("seconds")));
+        let threads = load.threads.unwrap_or(1);
+        let acting = Acting { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
+        let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
+        let before = count();
         let account = Account::begin();
-        cache.open()?;
-        let outcome = act::run(&acting, &Serving(cache));
-        cache.close();
-        let outcome = outcome?;
-        let mut found = account::of_threads(&outcome, 1, account, &root)?;
+        let outcome = cache.run(&acting, false)?;
+        let mut found = account::of_threads(&outcome, 1, account, root)?;
         let own = &mut found.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
         own.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
-        own.set(readings::SERVED, (cache.served.load(Ordering::Relaxed) - before.0) as f64);
-        own.set(readings::REPLACED, (cache.replaced.load(Ordering::Relaxed) - before.1) as f64);
+        let [served, replaced] = count();
+        own.set(readings::SERVED, (served - before[0]) as f64);
+        own.set(readings::REPLACED, (replaced - before[1]) as f64);
         Ok(found)
     })
 }

@@ -10,14 +10,12 @@ mod origin;
 mod process;
 mod settings;
 
-use crate::task::{Action, Before, Call, Error, Task};
-use crate::web::account::Account;
-use crate::web::contents;
-use crate::web::readings;
-use crate::web::requests::Demand;
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::task::{Action, Call, Error, Task};
+use crate::web::settings::{Load, filling};
+use crate::web::{account::Account, readings};
+use crate::workload::{Job, Place, Survey, Workload};
 use client::{Asking, Tally};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
@@ -25,7 +23,7 @@ use fsarena_core::setting::WorkloadDef;
 use fsarena_engine::readings::set_latency;
 use fsarena_sys::cpu;
 use process::{Ground, Squid};
-use settings::{Chosen, Load};
+use settings::Chosen;
 use std::net::{Ipv4Addr, TcpListener};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -51,8 +49,9 @@ struct Stage {
     running: Arc<Mutex<Option<Squid>>>,
 }
 
-fn filling() -> TaskInfo {
-    TaskInfo { id: TaskId::new("fill"), title: "Fill the cache".into(), number: None, in_composite: true }
+fn loads(job: &Job) -> impl Iterator<Item = (Load, TaskInfo)> {
+    let info = |load: Load| (load, load.info("Serve after a restart, from a cold page cache"));
+    Load::all(job, &[None]).into_iter().map(info)
 }
 
 impl Workload for SquidWorkload {
@@ -65,78 +64,63 @@ impl Workload for SquidWorkload {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        std::iter::once(filling()).chain(settings::loads(job).into_iter().map(Load::info)).collect()
+        std::iter::once(filling()).chain(loads(job).map(|(_, info)| info)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        Ok(Survey { room: room(job), remarks: remarks(job), ..Survey::default() })
+        let chosen = Chosen::of(job);
+        Ok(Survey { room: chosen.cache.room(2, 16 << 20), remarks: remarks(&chosen), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
         vec!["squid"]
     }
 
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
         let stage =
             Stage { chosen: Chosen::of(job), ground, origin: Arc::default(), running: Arc::default() };
-        let loads = settings::loads(job);
-        let fill = stage.clone();
-        let mut tasks = vec![stage.task(filling(), Before::Warm, move || fill.fill())];
-        for (at, load) in loads.iter().copied().enumerate() {
-            let (this, last) = (stage.clone(), at + 1 == loads.len());
-            let before = if load.cold { Before::Remount } else { Before::Warm };
-            tasks.push(stage.task(load.info(), before, move || this.serve(load, last)));
+        let mut tasks = vec![Task::new(filling(), stage.action(&filling(), Stage::fill))];
+        let mut loads = loads(job).peekable();
+        while let Some((load, info)) = loads.next() {
+            let last = loads.peek().is_none();
+            let work = stage.action(&info, move |stage| stage.serve(load, last));
+            tasks.push(load.task(info, work));
         }
         Ok(tasks)
     }
 }
 
-/// The room of the work.
-fn room(job: &Job) -> Room {
-    let chosen = Chosen::of(job);
-    let files = 2 * chosen.cache_bytes() / contents::MEAN_BYTES;
-    let directories = u64::from(chosen.levels.0 * (chosen.levels.1 + 1));
-    let bytes = 2 * chosen.cache_bytes() + 4096 * (files + directories);
-    Room { bytes, inodes: files + directories, other_bytes: 16 << 20 }
-}
-
 /// What every report must say.
-fn remarks(job: &Job) -> Vec<Note> {
-    let chosen = Chosen::of(job);
+fn remarks(chosen: &Chosen) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
          {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
          elapsed time and in no figure for a request",
         chosen.store,
-        chosen.cache_mib,
-        100.0 * chosen.recurrence,
-        chosen.zipf
+        chosen.cache_mib(),
+        100.0 * chosen.cache.recurrence,
+        chosen.cache.zipf
     );
     vec![Note::new(NoteKind::Remark, text)]
 }
 
 impl Stage {
-    fn task(
+    fn action(
         &self,
-        info: TaskInfo,
-        before: Before,
-        run: impl FnOnce() -> Result<Found, Error> + Send + 'static,
-    ) -> Task {
+        info: &TaskInfo,
+        run: impl FnOnce(&Stage) -> Result<Found, Error> + Send + 'static,
+    ) -> Action {
+        let stage = self.clone();
         let words = ["squid".to_string(), info.id.to_string(), self.ground.cache.display().to_string()];
-        Task { info, before, prepare: vec![], work: vec![Action::Call(Call::new(words, run))] }
+        Action::Call(Call::new(words, move || run(&stage)))
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
     fn fill(&self) -> Result<Found, Error> {
         self.ground.make(&self.chosen)?;
         let squid = Squid::start(&self.ground, &self.chosen)?;
-        let objects = self.objects_to_fill();
-        let clients = self.chosen.clients;
+        let (clients, objects) = (self.chosen.clients, self.chosen.cache.to_fill());
         let found =
             self.measure(&squid, |asking| Box::pin(async move { asking.fill(clients, objects).await }));
         let stopped = squid.stop();
@@ -150,7 +134,7 @@ impl Stage {
             Some(squid) => squid,
             None => Squid::start(&self.ground, &self.chosen)?,
         };
-        let (seconds, clients, seed) = (self.chosen.seconds, self.chosen.clients, self.chosen.seed);
+        let (seconds, clients, seed) = (self.chosen.seconds, self.chosen.clients, self.chosen.cache.seed);
         let found = self.measure(&squid, |asking| {
             Box::pin(async move {
                 match load.rate {
@@ -166,42 +150,26 @@ impl Stage {
         Ok(found)
     }
 
-    fn objects_to_fill(&self) -> u64 {
-        let (mut bytes, limit) = (0, self.chosen.cache_bytes());
-        let fits = |number: &u64| {
-            let object = contents::object(self.chosen.seed, *number);
-            bytes += if object.cachable { object.bytes } else { 0 };
-            bytes <= limit
-        };
-        (0..contents::popular(self.chosen.cache_bytes())).take_while(fits).count() as u64
-    }
-
     /// Asks, with an origin beside, and charges everybody.
     fn measure(
         &self,
         squid: &Squid,
         ask: impl FnOnce(Rc<Asking>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>,
     ) -> Result<Found, Error> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::io("start the clients"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
         let listener = self.listener().map_err(Error::io("start the origin"))?;
-        let demand = Rc::new(Demand::new(
-            contents::popular(self.chosen.cache_bytes()),
-            self.chosen.zipf,
-            self.chosen.recurrence,
-        ));
+        let seed = self.chosen.cache.seed;
         let account = Account::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
             let listener =
                 tokio::net::TcpListener::from_std(listener).map_err(Error::io("start the origin"))?;
             let address = listener.local_addr().map_err(Error::io("start the origin"))?;
-            let origin = tokio::task::spawn_local(origin::serve(listener, self.chosen.seed));
-            let asking = Asking::new(squid.address, address, self.chosen.seed, demand);
+            let origin = tokio::task::spawn_local(origin::serve(listener, seed));
+            let asking = Asking::new(squid.address, address, seed, self.chosen.cache.demand());
             let begun = Instant::now();
             ask(asking.clone()).await;
             let took = begun.elapsed();
@@ -209,7 +177,7 @@ impl Stage {
             Ok::<_, Error>((asking.into_tally(), took))
         })?;
         let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
-        let mut found = Stage::readings(&tally, took)?;
+        let mut found = readings_of(&tally, took)?;
         account.end(&self.ground.cache, &mut found)?;
         // After the sync: what squid still wrote is part of what serving cost.
         let ticks = squid.ticks();
@@ -228,25 +196,25 @@ impl Stage {
         listener.set_nonblocking(true)?;
         self.origin.get_or_init(|| listener).try_clone()
     }
+}
 
-    fn readings(tally: &Tally, took: Duration) -> Result<Readings, Error> {
-        let requests = tally.latency.len();
-        if requests == 0 {
-            let short =
-                || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
-            let why = tally.why.clone().unwrap_or_else(short);
-            return Err(Error::Unfit(format!("no request was answered: {why}")));
-        }
-        let mut found = Readings::default();
-        found.set(reading::REQUESTS, requests as f64);
-        found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
-        found.set(readings::HIT_RATIO, tally.hits as f64 / requests as f64);
-        found.set(readings::SERVED, tally.bytes as f64);
-        found.set(readings::FAILED, tally.failed as f64);
-        set_latency(&mut found, "all_", &tally.latency);
-        set_latency(&mut found, "corrected_", &tally.corrected);
-        Ok(found)
+fn readings_of(tally: &Tally, took: Duration) -> Result<Readings, Error> {
+    let requests = tally.latency.len();
+    if requests == 0 {
+        let short =
+            || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
+        let why = tally.why.clone().unwrap_or_else(short);
+        return Err(Error::Unfit(format!("no request was answered: {why}")));
     }
+    let mut found = Readings::default();
+    found.set(reading::REQUESTS, requests as f64);
+    found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
+    found.set(readings::HIT_RATIO, tally.hits as f64 / requests as f64);
+    found.set(readings::SERVED, tally.bytes as f64);
+    found.set(readings::FAILED, tally.failed as f64);
+    set_latency(&mut found, "all_", &tally.latency);
+    set_latency(&mut found, "corrected_", &tally.corrected);
+    Ok(found)
 }
 
 /// Exact CPU time, split as the ticks say; whole seconds of it meet a hundred of them.
@@ -274,7 +242,7 @@ mod tests {
         let outline = SquidWorkload.outline(&job(&[50, 0]));
         let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
         assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
-        assert!(room(&job(&[1])).bytes > 64 << 20);
+        assert!(SquidWorkload.survey(&job(&[1])).unwrap().room.bytes > 64 << 20);
     }
 
     #[test]

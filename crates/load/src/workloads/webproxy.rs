@@ -6,11 +6,12 @@
 
 mod set;
 
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::payload;
+use crate::task::{self, Action, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::readings;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
@@ -48,10 +49,6 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn info(id: &str, title: &str) -> TaskInfo {
-    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: true }
-}
-
 impl Workload for Webproxy {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
@@ -62,19 +59,14 @@ impl Workload for Webproxy {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        vec![info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")]
+        let turn = task::info("webproxy", "Delete, create, append, read five", []);
+        vec![task::info("prealloc", "Make the file set", []), turn]
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        Ok(Survey { room: room(job), remarks: remarks(), ..Survey::default() })
-    }
-
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
+        let files = job.settings.int("files") as u64;
+        let room = Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 };
+        Ok(Survey { room, remarks: remarks(), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
@@ -82,39 +74,23 @@ impl Workload for Webproxy {
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
-        let make = move |dir: &Path| preallocate(dir, existing, seed);
-        let turn = move |dir: &Path| {
-            let personality = Personality::new(dir, files as u32, existing as u32, seed);
-            let acting = Acting {
-                threads,
-                kinds: &["turn"],
-                rate: None,
-                bound: Bound::Seconds(seconds),
-                interval_ms: 100,
-                seed,
-            };
+        let make = Action::on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, seed)?));
+        let turn = Action::on("webproxy", &dir, move |dir| {
+            let set = FileSet::new(files as u32, existing as u32);
+            let personality = Personality { dir: dir.into(), set, noise: noise(seed), seed };
+            let bound = Bound::Seconds(seconds);
+            let acting = Acting { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = Account::begin();
             let outcome = act::run(&acting, &personality)?;
             personality.found(&outcome, account)
-        };
-        let [first, second] =
-            [info("prealloc", "Make the file set"), info("webproxy", "Delete, create, append, read five")];
-        Ok(vec![
-            Task { info: first, before: Before::Warm, prepare: vec![], work: action("prealloc", &dir, make) },
-            Task {
-                info: second,
-                before: Before::Warm,
-                prepare: vec![],
-                work: action("webproxy", &dir, turn),
-            },
-        ])
+        });
+        Ok(self
+            .outline(job)
+            .into_iter()
+            .zip([make, turn])
+            .map(|(info, work)| Task::new(info, work))
+            .collect())
     }
-}
-
-/// The room of the work.
-fn room(job: &Job) -> Room {
-    let files = job.settings.int("files") as u64;
-    Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 }
 }
 
 /// What every report must say.
@@ -125,24 +101,14 @@ fn remarks() -> Vec<Note> {
     vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
 }
 
-fn action(
-    what: &str,
-    dir: &Path,
-    run: impl FnOnce(&Path) -> Result<Found, Error> + Send + 'static,
-) -> Vec<Action> {
-    let dir = dir.to_path_buf();
-    let words = [what.to_string(), dir.display().to_string()];
-    vec![Action::Call(Call::new(words, move || run(&dir)))]
-}
-
-fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<Found, Error> {
+fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))?;
     let noise = noise(seed);
     for number in 0..existing {
         let path = file(dir, number as u32);
-        std::fs::write(&path, &noise[..FILE_BYTES]).map_err(EngineError::io("writing", &path))?;
+        std::fs::write(&path, &noise).map_err(EngineError::io("writing", &path))?;
     }
-    Ok(Found::default())
+    Ok(())
 }
 
 fn file(dir: &Path, number: u32) -> PathBuf {
@@ -150,9 +116,7 @@ fn file(dir: &Path, number: u32) -> PathBuf {
 }
 
 fn noise(seed: u64) -> Vec<u8> {
-    let mut noise = vec![0; FILE_BYTES];
-    crate::payload::Payload::new(mix(seed, 5), 0).fill(&mut noise);
-    noise
+    payload::noise(mix(seed, 5), FILE_BYTES)
 }
 
 /// The personality's threads at work.
@@ -170,10 +134,6 @@ struct Own {
 }
 
 impl Personality {
-    fn new(dir: &Path, files: u32, existing: u32, seed: u64) -> Personality {
-        Personality { dir: dir.into(), set: FileSet::new(files, existing), noise: noise(seed), seed }
-    }
-
     fn delete(&self, own: &mut Own) -> Result<(), EngineError> {
         let Some(number) = self.set.take_existing(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);

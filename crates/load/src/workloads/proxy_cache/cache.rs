@@ -4,13 +4,13 @@ use super::index::{Found, Index};
 use crate::web::contents::{self, Object};
 use crate::web::requests::{Demand, Draws};
 use fsarena_core::schedule::mix;
-use fsarena_engine::Error;
-use fsarena_engine::act::Actor;
+use fsarena_engine::act::{self, Acting, Actor};
+use fsarena_engine::{Error, Outcome};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Squid reads and writes objects by pages of this size (`SM_PAGE_SIZE`).
 const PAGE: usize = 4096;
@@ -65,8 +65,6 @@ impl Cache {
                 std::fs::create_dir_all(&path).map_err(Error::io("making", &path))?;
             }
         }
-        let mut noise = vec![0; NOISE];
-        crate::payload::Payload::new(mix(world, 1), 0).fill(&mut noise);
         Ok(Cache {
             dir: dir.into(),
             levels,
@@ -74,7 +72,7 @@ impl Cache {
             demand,
             index: Mutex::new(Index::new(limit)),
             log: log.then(Mutex::default),
-            noise,
+            noise: crate::payload::noise(mix(world, 1), NOISE),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -86,17 +84,6 @@ impl Cache {
         let (first, second) = self.levels;
         let above = number / second;
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
-    }
-
-    /// How many of the most popular objects that may be cached fill it.
-    pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
-        let mut bytes = 0;
-        let fits = |number: &u64| {
-            let object = contents::object(world, *number);
-            bytes += if object.cachable { object.bytes } else { 0 };
-            bytes <= limit
-        };
-        (0..popular).take_while(fits).count() as u64
     }
 
     fn request(&self, own: &mut Own, number: u64) -> Result<usize, Error> {
@@ -116,7 +103,7 @@ impl Cache {
         };
         drop(index);
         self.write(place, object, number)?;
-        self.index().keep(place, object.bytes);
+        self.index().keep(number, object.bytes);
         self.note()?;
         self.make_room()?;
         Ok(1)
@@ -157,90 +144,75 @@ impl Cache {
         }
     }
 
-    /// Opens the log for a task. Between tasks it is closed, so that the filesystem can be remounted.
+    /// Fills the cache or serves from it, with its log open. Between tasks it is closed, so that the filesystem can be
+    /// remounted.
     ///
     /// # Errors
-    /// Where it cannot be opened.
-    pub fn open(&self) -> Result<(), Error> {
-        let Some(log) = &self.log else { return Ok(()) };
-        let path = self.dir.join("swap.state");
-        let file =
-            OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("opening", &path))?;
-        *log.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-        Ok(())
-    }
-
-    /// Closes it.
-    pub fn close(&self) {
-        if let Some(log) = &self.log {
-            *log.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Where the log cannot be opened, or those of the first request that failed.
+    pub fn run(&self, acting: &Acting, fills: bool) -> Result<Outcome, Error> {
+        if let Some(mut log) = self.log() {
+            let path = self.dir.join("swap.state");
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            *log = Some(file.map_err(Error::io("opening", &path))?);
         }
+        let outcome = act::run(acting, &Requests { cache: self, fills });
+        if let Some(mut log) = self.log() {
+            *log = None;
+        }
+        outcome
     }
 
     /// Appends to the log, where there is one.
     fn note(&self) -> Result<(), Error> {
-        let Some(log) = &self.log else { return Ok(()) };
-        match &mut *log.lock().unwrap_or_else(PoisonError::into_inner) {
+        match self.log().as_mut().and_then(|log| log.as_mut()) {
             Some(file) => {
-                file.write_all(&LOG_RECORD).map_err(Error::io("appending to", &self.dir.join("swap.state")))
+                file.write_all(&LOG_RECORD).map_err(Error::io("appending to", self.dir.join("swap.state")))
             }
             None => Ok(()),
         }
     }
 
-    fn index(&self) -> std::sync::MutexGuard<'_, Index> {
+    fn log(&self) -> Option<MutexGuard<'_, Option<File>>> {
+        self.log.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
         // A thread that panicked has ended the whole load.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn hand(&self, thread: u32) -> Own {
-        Own { draws: self.demand.draws(self.world, thread.into()), buffer: vec![0; PAGE] }
-    }
 }
 
-/// Fills a cache with the most popular objects, in their order.
-pub struct Filling<'a>(pub &'a Cache);
-
-impl Actor for Filling<'_> {
-    type Own = Own;
-    type Request = ();
-
-    fn own(&self, thread: u32) -> Result<Own, Error> {
-        Ok(self.0.hand(thread))
-    }
-
-    fn draw(&self, _: &mut Own) {}
-
-    fn act(&self, own: &mut Own, (): ()) -> Result<usize, Error> {
-        self.0.request(own, self.0.filled.fetch_add(1, Ordering::Relaxed))
-    }
+/// Requests for a cache: those of its clients, or those for the most popular objects in their order, which fill it.
+struct Requests<'a> {
+    cache: &'a Cache,
+    fills: bool,
 }
 
-/// Serves requests at the given demand.
-pub struct Serving<'a>(pub &'a Cache);
-
-impl Actor for Serving<'_> {
+impl Actor for Requests<'_> {
     type Own = Own;
-    type Request = u64;
+    /// The number of an object; none while filling.
+    type Request = Option<u64>;
 
     fn own(&self, thread: u32) -> Result<Own, Error> {
-        Ok(self.0.hand(thread))
+        let draws = self.cache.demand.draws(self.cache.world, thread.into());
+        Ok(Own { draws, buffer: vec![0; PAGE] })
     }
 
-    fn draw(&self, own: &mut Own) -> u64 {
-        self.0.demand.next(&mut own.draws)
+    fn draw(&self, own: &mut Own) -> Option<u64> {
+        (!self.fills).then(|| self.cache.demand.next(&mut own.draws))
     }
 
-    fn act(&self, own: &mut Own, number: u64) -> Result<usize, Error> {
-        self.0.request(own, number)
+    fn act(&self, own: &mut Own, number: Option<u64>) -> Result<usize, Error> {
+        let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
+        self.cache.request(own, number.unwrap_or_else(next))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::settings::to_fill;
     use fsarena_engine::Bound;
-    use fsarena_engine::act::{self, Acting};
 
     fn acting(operations: u64) -> Acting<'static> {
         let bound = Bound::Operations(operations);
@@ -253,14 +225,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let demand = Demand::new(400, 0.8, 0.8);
         let cache = Cache::make(dir.path(), (4, 8), LIMIT, true, 7, demand).unwrap();
-        cache.open().unwrap();
-        let count = Cache::to_fill(7, 400, LIMIT);
+        let count = to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
-        act::run(&acting(count), &Filling(&cache)).unwrap();
+        cache.run(&acting(count), true).unwrap();
         let full = cache.index().bytes();
         assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
 
-        let outcome = act::run(&acting(1000), &Serving(&cache)).unwrap();
+        let outcome = cache.run(&acting(1000), false).unwrap();
         let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
         assert_eq!(count("hit") + count("store") + count("pass"), 1000);
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));

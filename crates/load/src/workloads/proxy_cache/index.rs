@@ -1,28 +1,17 @@
 //! The index of the cache. It evicts the least recently used object first.
 
+use hashlink::LinkedHashMap;
 use std::collections::HashMap;
 
-/// No neighbour.
-const NONE: u32 = u32::MAX;
-
-/// A place of the cache: a file number.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    object: u64,
-    bytes: u64,
-    whole: bool,
-    newer: u32,
-    older: u32,
-}
-
 /// The index that a cache keeps in memory. File numbers are used again, lowest first as they come free.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Index {
-    known: HashMap<u64, u32>,
-    places: Vec<Place>,
+    /// Objects that are being fetched, with their files.
+    coming: HashMap<u64, u32>,
+    /// Objects that are there, with their files and bytes; the least recently used comes first.
+    whole: LinkedHashMap<u64, (u32, u64)>,
+    files: u32,
     free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
     bytes: u64,
     limit: u64,
 }
@@ -41,73 +30,47 @@ pub enum Found {
 impl Index {
     /// An empty index of a cache of `limit` bytes.
     pub fn new(limit: u64) -> Index {
-        Index {
-            known: HashMap::new(),
-            places: vec![],
-            free: vec![],
-            newest: NONE,
-            oldest: NONE,
-            bytes: 0,
-            limit,
-        }
+        Index { limit, ..Index::default() }
     }
 
     /// Looks an object up; a hit makes it the newest.
     pub fn look_up(&mut self, object: u64) -> Found {
-        match self.known.get(&object).copied() {
+        match self.whole.to_back(&object) {
+            Some((file, _)) => Found::Hit(*file),
+            None if self.coming.contains_key(&object) => Found::Coming,
             None => Found::Missing,
-            Some(number) if !self.places[number as usize].whole => Found::Coming,
-            Some(number) => {
-                self.unlink(number);
-                self.link(number);
-                Found::Hit(number)
-            }
         }
     }
 
-    /// Takes a place for an object that is not there; it counts when it is [`Index::keep`]t.
+    /// Takes a file for an object that is not there; it counts when it is [`Index::keep`]t.
     pub fn reserve(&mut self, object: u64) -> u32 {
-        let place = Place { object, bytes: 0, whole: false, newer: NONE, older: NONE };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.places[number as usize] = place;
-                number
-            }
-            None => {
-                self.places.push(place);
-                (self.places.len() - 1) as u32
-            }
-        };
-        self.known.insert(object, number);
-        number
+        let file = self.free.pop().unwrap_or_else(|| {
+            self.files += 1;
+            self.files - 1
+        });
+        self.coming.insert(object, file);
+        file
     }
 
-    /// Its file is written.
-    pub fn keep(&mut self, number: u32, bytes: u64) {
-        let place = &mut self.places[number as usize];
-        (place.bytes, place.whole) = (bytes, true);
-        self.bytes += bytes;
-        self.link(number);
-    }
-
-    /// The oldest object, where there are more bytes than the cache has room for. Its place is free when its
-    /// file is gone: [`Index::release`].
-    pub fn overflow(&mut self) -> Option<u32> {
-        if self.bytes <= self.limit || self.oldest == NONE {
-            return None;
+    /// The file of an object is written.
+    pub fn keep(&mut self, object: u64, bytes: u64) {
+        if let Some(file) = self.coming.remove(&object) {
+            self.bytes += bytes;
+            self.whole.insert(object, (file, bytes));
         }
-        let number = self.oldest;
-        self.unlink(number);
-        let place = &mut self.places[number as usize];
-        self.bytes -= place.bytes;
-        place.whole = false;
-        self.known.remove(&place.object);
-        Some(number)
+    }
+
+    /// The file of the oldest object, where there are more bytes than the cache has room for. It is free when it is gone:
+    /// [`Index::release`].
+    pub fn overflow(&mut self) -> Option<u32> {
+        let (_, (file, bytes)) = (self.bytes > self.limit).then(|| self.whole.pop_front())??;
+        self.bytes -= bytes;
+        Some(file)
     }
 
     /// A file number may be used again.
-    pub fn release(&mut self, number: u32) {
-        self.free.push(number);
+    pub fn release(&mut self, file: u32) {
+        self.free.push(file);
     }
 
     /// Bytes of all objects that are there.
@@ -119,30 +82,7 @@ impl Index {
     /// Objects that are there.
     #[cfg(test)]
     pub fn objects(&self) -> usize {
-        self.known.len()
-    }
-
-    fn link(&mut self, number: u32) {
-        let newest = self.newest;
-        let place = &mut self.places[number as usize];
-        (place.older, place.newer) = (newest, NONE);
-        match newest {
-            NONE => self.oldest = number,
-            newest => self.places[newest as usize].newer = number,
-        }
-        self.newest = number;
-    }
-
-    fn unlink(&mut self, number: u32) {
-        let Place { newer, older, .. } = self.places[number as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.places[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.places[older as usize].newer = newer,
-        }
+        self.coming.len() + self.whole.len()
     }
 }
 
@@ -152,7 +92,7 @@ mod tests {
 
     fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
         let number = index.reserve(object);
-        index.keep(number, bytes);
+        index.keep(object, bytes);
         number
     }
 
@@ -176,7 +116,7 @@ mod tests {
         let mut index = Index::new(100);
         let number = index.reserve(1);
         assert_eq!(index.look_up(1), Found::Coming);
-        index.keep(number, 5);
+        index.keep(1, 5);
         assert_eq!(index.look_up(1), Found::Hit(number));
     }
 

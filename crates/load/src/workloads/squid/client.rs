@@ -1,8 +1,6 @@
 //! The clients, which send requests at a rate or one after the other.
 
-use crate::web::contents;
-use crate::web::requests::Demand;
-use crate::web::wire;
+use crate::web::{contents, requests::Demand, wire};
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
@@ -29,13 +27,13 @@ const STRETCH: Duration = Duration::from_millis(100);
 /// The clients' connections, demand and counts.
 pub struct Asking {
     /// Squid.
-    pub proxy: SocketAddr,
+    proxy: SocketAddr,
     /// The origin server behind squid.
-    pub origin: SocketAddr,
+    origin: SocketAddr,
     /// The seed of the objects.
-    pub world: u64,
+    world: u64,
     /// The choice of objects.
-    pub demand: Rc<Demand>,
+    demand: Demand,
     begun: Instant,
     idle: RefCell<Vec<BufReader<TcpStream>>>,
     tally: RefCell<Tally>,
@@ -75,7 +73,7 @@ impl Tally {
 
 impl Asking {
     /// Clients that have not asked yet.
-    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Rc<Demand>) -> Rc<Asking> {
+    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Demand) -> Rc<Asking> {
         let (idle, tally) = (RefCell::default(), RefCell::new(Tally::empty()));
         Rc::new(Asking { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
     }
@@ -112,28 +110,34 @@ impl Asking {
     /// Sends requests over `clients` connections, each one request after the other, for `seconds` seconds.
     pub async fn unpaced(self: &Rc<Self>, clients: usize, seconds: f64, seed: u64) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
-        let mut all = JoinSet::new();
-        for client in 0..clients {
-            let this = self.clone();
-            let mut draws = self.demand.draws(seed, client as u64);
-            all.spawn_local(async move {
-                while Instant::now() < until {
-                    this.request(this.demand.next(&mut draws), Duration::ZERO).await;
-                }
-            });
-        }
-        while all.join_next().await.is_some() {}
+        self.by_clients(clients, |this, client| {
+            let mut draws = this.demand.draws(seed, client);
+            move |this| (Instant::now() < until).then(|| this.demand.next(&mut draws))
+        })
+        .await;
     }
 
     /// Requests each of the first `objects` objects once.
     pub async fn fill(self: &Rc<Self>, clients: usize, objects: u64) {
         let next = Rc::new(Cell::new(0));
+        self.by_clients(clients, |_, _| {
+            let next = next.clone();
+            move |_| (next.get() < objects).then(|| next.replace(next.get() + 1))
+        })
+        .await;
+    }
+
+    /// Lets clients request, each one object after the other, until it has no more.
+    async fn by_clients<N: FnMut(&Asking) -> Option<u64> + 'static>(
+        self: &Rc<Self>,
+        clients: usize,
+        numbers: impl Fn(&Asking, u64) -> N,
+    ) {
         let mut all = JoinSet::new();
-        for _ in 0..clients {
-            let (this, next) = (self.clone(), next.clone());
+        for client in 0..clients {
+            let (this, mut next) = (self.clone(), numbers(self, client as u64));
             all.spawn_local(async move {
-                while next.get() < objects {
-                    let number = next.replace(next.get() + 1);
+                while let Some(number) = next(&this) {
                     this.request(number, Duration::ZERO).await;
                 }
             });

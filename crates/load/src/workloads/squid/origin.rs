@@ -1,7 +1,6 @@
 //! The origin server, which makes each object when squid requests it.
 
-use crate::web::contents;
-use crate::web::wire;
+use crate::web::{contents, wire};
 use fsarena_core::schedule::mix;
 use std::io;
 use std::rc::Rc;
@@ -13,9 +12,7 @@ const NOISE: usize = 256 << 10;
 
 /// Serves until its runtime ends.
 pub async fn serve(listener: TcpListener, world: u64) {
-    let mut noise = vec![0; NOISE];
-    crate::payload::Payload::new(mix(world, 1), 0).fill(&mut noise);
-    let noise: Rc<[u8]> = noise.into();
+    let noise: Rc<[u8]> = crate::payload::noise(mix(world, 1), NOISE).into();
     while let Ok((stream, _)) = listener.accept().await {
         let noise = noise.clone();
         tokio::task::spawn_local(async move {

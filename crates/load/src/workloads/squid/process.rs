@@ -1,10 +1,9 @@
 //! One squid, from its configuration to its end.
 
 use super::settings::Chosen;
+use crate::error::{Error, at};
 use crate::service::{Service, ServiceDef, last_lines};
-use crate::task::Error;
-use fsarena_sys::cpu;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{cpu, kernel::Kernel};
 use rustix::process::Signal;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -27,10 +26,10 @@ pub struct Ground {
     pub run: PathBuf,
 }
 
-/// A squid that is running. Dropping it kills it.
+/// A squid that is running. Dropping it kills it, and then forgets its shared memory.
 pub struct Squid {
-    /// None once it is to end in its own way.
-    service: Option<Service>,
+    service: Service,
+    _memory: SharedMemory,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -44,38 +43,32 @@ impl Ground {
         for dir in [&self.cache, &self.run] {
             DEF.make_dir(dir)?;
         }
-        let config = self.configure(chosen, 0)?;
-        let mut command = command(&config, &["-z", "-N"]);
-        let output = command.output().map_err(Error::io("start squid -z"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(Error::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&said))))
-            }
+        let config = self.configure(chosen, 3128)?;
+        let output = command(&config, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
+        if output.status.success() {
+            return Ok(());
         }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Error::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&said))))
     }
 
     /// The configuration: everything off that is not the cache on disk.
     fn configure(&self, chosen: &Chosen, port: u16) -> Result<PathBuf, Error> {
         let (cache, run) = (self.cache.display(), self.run.display());
-        let (first, second) = chosen.levels;
-        let store = match chosen.store.as_str() {
-            "rock" => format!("cache_dir rock {cache} {}", chosen.cache_mib),
-            kind => format!("cache_dir {kind} {cache} {} {first} {second}", chosen.cache_mib),
-        };
+        let (first, second) = chosen.cache.levels;
+        let levels = if chosen.store == "rock" { String::new() } else { format!(" {first} {second}") };
+        let (store, mib) = (&chosen.store, chosen.cache_mib());
         let text = format!(
-            "http_port 127.0.0.1:{}\nhttp_access allow localhost\nhttp_access deny all\n\
-             visible_hostname fsarena\nmaximum_object_size 4 MB\n{store}\n\
+            "http_port 127.0.0.1:{port}\nhttp_access allow localhost\nhttp_access deny all\n\
+             visible_hostname fsarena\nmaximum_object_size 4 MB\ncache_dir {store} {cache} {mib}{levels}\n\
              cache_mem 0\nmaximum_object_size_in_memory 0 KB\nmemory_cache_mode disk\n\
              cache_replacement_policy lru\npinger_enable off\nnetdb_filename none\nicp_port 0\ndigest_generation off\n\
              client_db off\naccess_log none\ncache_store_log none\nlogfile_rotate 0\n\
              cache_log {run}/cache.log\npid_filename {run}/squid.pid\ncoredump_dir {run}\n\
-             shutdown_lifetime 0 seconds\nmax_filedescriptors 4096\ndns_nameservers 127.0.0.1\n",
-            if port == 0 { 3128 } else { port },
+             shutdown_lifetime 0 seconds\nmax_filedescriptors 4096\ndns_nameservers 127.0.0.1\n"
         );
         let file = self.run.join("squid.conf");
-        std::fs::write(&file, text).map_err(Error::io(format!("write {}", file.display())))?;
+        std::fs::write(&file, text).map_err(at("write", &file))?;
         Ok(file)
     }
 
@@ -90,21 +83,21 @@ impl Squid {
     /// # Errors
     /// If squid does not start; with the last lines of its log.
     pub fn start(ground: &Ground, chosen: &Chosen) -> Result<Squid, Error> {
-        let port = free_port()?;
-        let config = ground.configure(chosen, port)?;
+        // A free port on loopback.
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let address = bound.map_err(Error::io("look for a free port"))?;
+        let config = ground.configure(chosen, address.port())?;
         // An existing log belongs to an earlier squid.
         let _ = std::fs::remove_file(ground.log());
         let mut command = command(&config, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let service = DEF.start(command, &ground.log())?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut squid = Squid { service: Some(service), address };
+        let mut squid = Squid { service: DEF.start(command, &ground.log())?, _memory: SharedMemory, address };
         let up = |log: &str| {
             let rebuilt = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");
             rebuilt && TcpStream::connect(address).is_ok()
         };
-        squid.service.as_mut().map_or(Ok(()), |service| service.wait_until(up))?;
+        squid.service.wait_until(up)?;
         Ok(squid)
     }
 
@@ -112,42 +105,35 @@ impl Squid {
     ///
     /// # Errors
     /// Where it does not go.
-    pub fn stop(mut self) -> Result<(), Error> {
-        self.service.take().map_or(Ok(()), |service| service.stop(Signal::TERM, PATIENCE))
-    }
-
-    fn pid(&self) -> i32 {
-        self.service.as_ref().map_or(0, Service::pid)
+    pub fn stop(self) -> Result<(), Error> {
+        self.service.stop(Signal::TERM, PATIENCE)
     }
 
     /// CPU time of squid in nanoseconds, of all its threads; its helpers do nothing here.
     pub fn cpu_ns(&self) -> u64 {
-        cpu::process_ns(self.pid()).unwrap_or(0)
+        cpu::process_ns(self.service.pid()).unwrap_or(0)
     }
 
     /// User and system time in clock ticks, to split [`Squid::cpu_ns`] by.
     pub fn ticks(&self) -> (u64, u64) {
-        cpu::user_and_system(&Kernel::host(), self.pid()).unwrap_or((0, 0))
+        cpu::user_and_system(&Kernel::host(), self.service.pid()).unwrap_or((0, 0))
     }
 }
 
-impl Drop for Squid {
+/// The shared memory of squids. Dropping it removes that of squids that were killed: this process's own, and those of
+/// processes that are gone. A squid that ends in its own way has removed it.
+struct SharedMemory;
+
+impl Drop for SharedMemory {
     fn drop(&mut self) {
-        drop(self.service.take());
-        forget_shared_memory();
-    }
-}
-
-/// Removes the shared memory of squids that were killed: this process's own, and those of processes that are gone.
-/// A squid that ends in its own way has removed it.
-fn forget_shared_memory() {
-    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-'));
-        let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
-        if owner == std::process::id() || cpu::process_ns(owner as i32).is_none() {
-            // Another run may have been quicker.
-            let _ = std::fs::remove_file(entry.path());
+        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-'));
+            let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
+            if owner == std::process::id() || cpu::process_ns(owner as i32).is_none() {
+                // Another run may have been quicker.
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 }
@@ -158,10 +144,4 @@ fn command(config: &Path, args: &[&str]) -> Command {
     let mut command = DEF.command(Path::new("squid"));
     command.args(args).arg("-f").arg(config).args(["-n", &name]);
     command
-}
-
-/// A free port on loopback.
-fn free_port() -> Result<u16, Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("look for a free port"))?;
-    Ok(listener.local_addr().map_err(Error::io("look for a free port"))?.port())
 }
