@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tar::{Builder, EntryType, Header};
+use tar::{Builder, EntryType};
 use walkdir::{DirEntry, WalkDir};
 
 /// A tree to archive.
@@ -109,7 +109,7 @@ impl Contents {
 
     /// The same, with what ends an archive.
     fn archived(self) -> Contents {
-        let archive_bytes = (self.archive_bytes + 1024).next_multiple_of(tarball::RECORD);
+        let archive_bytes = (self.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
         Contents { archive_bytes, ..self }
     }
 }
@@ -256,17 +256,12 @@ fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<(), Error> {
 }
 
 fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_entry_type(found.kind);
-    header.set_mode(found.metadata.mode() & 0o7777);
-    header.set_uid(u64::from(found.metadata.uid()));
-    header.set_gid(u64::from(found.metadata.gid()));
-    header.set_mtime(found.metadata.mtime().max(0) as u64);
-    header.set_size(0);
+    let meta = &found.metadata;
+    let bytes = if found.kind == EntryType::Regular { meta.len() } else { 0 };
+    let mut header = tarball::header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {
         EntryType::Regular => {
-            header.set_size(found.metadata.len());
-            let contents = Exactly { file: File::open(&found.path)?, left: found.metadata.len() };
+            let contents = Exactly { file: File::open(&found.path)?, left: bytes };
             builder.append_data(&mut header, &found.name, contents)
         }
         EntryType::Directory => builder.append_data(&mut header, &found.name, std::io::empty()),

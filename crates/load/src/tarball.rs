@@ -1,15 +1,13 @@
 //! Archives: of a generated tree, or of a real one.
 
-use crate::payload::Payload;
-use crate::task::Error;
-use crate::tree::Entry;
+use crate::{error::Error, payload::Payload, tree::Entry};
 use fsarena_sys::cancel;
 use std::io::Write;
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
 /// GNU tar writes, and pads its archives to, records of this many bytes.
-pub const RECORD: u64 = 10_240;
+pub const RECORD: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would: files 0644, directories 0755, all of root's.
 ///
@@ -30,14 +28,21 @@ pub fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> R
     all().and_then(|()| finish(builder)).map_err(failed)
 }
 
-fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+/// The header of an entry, by its kind, its mode, owner and group, the time of its last change, and its bytes.
+pub fn header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes: u64) -> Header {
     let mut header = Header::new_gnu();
-    header.set_entry_type(if entry.bytes.is_some() { EntryType::Regular } else { EntryType::Directory });
-    header.set_mode(if entry.bytes.is_some() { 0o644 } else { 0o755 });
-    header.set_size(entry.bytes.unwrap_or(0));
-    header.set_mtime(entry.mtime);
-    header.set_uid(0);
-    header.set_gid(0);
+    header.set_entry_type(kind);
+    header.set_mode(mode & 0o7777);
+    header.set_uid(uid.into());
+    header.set_gid(gid.into());
+    header.set_mtime(mtime.max(0) as u64);
+    header.set_size(bytes);
+    header
+}
+
+fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+    let (kind, mode) = entry.bytes.map_or((EntryType::Directory, 0o755), |_| (EntryType::Regular, 0o644));
+    let mut header = header(kind, [mode, 0, 0], entry.mtime as i64, entry.bytes.unwrap_or(0));
     header.set_username("root")?;
     header.set_groupname("root")?;
     Ok(header)
@@ -46,8 +51,8 @@ fn generated_header(entry: &Entry) -> std::io::Result<Header> {
 /// Ends an archive: two blocks of zeros, then zeros to the end of the record.
 pub(crate) fn finish<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
-    let short = (RECORD - out.bytes % RECORD) % RECORD;
-    out.write_all(&vec![0; short as usize])?;
+    let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
+    out.write_all(&vec![0; short])?;
     out.flush()
 }
 
@@ -62,7 +67,7 @@ pub fn entry_bytes(path: &Path, bytes: u64) -> u64 {
 /// Counts what is written through it, and ends at a signal: the archive of a large tree takes minutes.
 pub(crate) struct Counted<W> {
     out: W,
-    bytes: u64,
+    bytes: usize,
 }
 
 impl<W: Write> Counted<W> {
@@ -78,7 +83,7 @@ impl<W: Write> Write for Counted<W> {
             return Err(std::io::Error::other("a signal asked to stop"));
         }
         let written = self.out.write(buf)?;
-        self.bytes += written as u64;
+        self.bytes += written;
         Ok(written)
     }
 
@@ -112,7 +117,7 @@ mod tests {
             let tree = tree::generate(3, files);
             let entries: u64 =
                 tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
-            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD));
+            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD as u64));
         }
     }
 

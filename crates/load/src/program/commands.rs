@@ -1,6 +1,6 @@
 //! The tasks as the author did them: with the real programs.
 
-use super::{Op, Reflink, SPLIT_LETTERS, nth};
+use super::op::{Op, Reflink, SPLIT_LETTERS, nth};
 use crate::task::Action;
 use fsarena_sys::argv::Argv;
 use std::ffi::OsString;

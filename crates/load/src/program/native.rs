@@ -4,43 +4,32 @@
 //! docs/reference/workloads.md compares the numbers of calls.
 
 mod archive;
+mod calls;
 mod copy;
 mod create;
-mod dir;
-mod records;
-mod remove;
 mod split;
 mod untar;
+mod walk;
 
 use super::commands;
-use super::{Op, Reflink};
+use super::op::{Op, Reflink};
 use crate::task::{Action, Call, Error};
-use fsarena_core::sample::Readings;
-use rustix::io::Errno;
-use std::path::Path;
-
-/// What cp, cat and split read at a time.
-const BUFFER: usize = 128 << 10;
 
 /// The work, logged as the commands it stands for.
 pub fn action(op: &Op, reflink: Reflink) -> Action {
     let argvs = commands::argvs(op, reflink);
     let first = argvs.iter().take(1).flat_map(|argv| argv.words());
     let op = op.clone();
-    let mut call = Call::new(first, move || {
-        perform(&op, reflink)?;
-        Ok(Readings::default())
-    });
-    call.times = argvs.len() as u64;
-    Action::Call(call)
+    let call = Call::new(first, move || perform(&op, reflink));
+    Action::Call(Call { times: argvs.len() as u64, ..call })
 }
 
 fn perform(op: &Op, reflink: Reflink) -> Result<(), Error> {
     match op {
         Op::Touch { dir, count } => create::touch(dir, *count),
         Op::MakeDirs { dir, count } => create::directories(dir, *count),
-        Op::Find { dir } => dir::find(dir),
-        Op::Remove { dir } => remove::tree(dir),
+        Op::Find { dir } => walk::find(dir),
+        Op::Remove { dir } => walk::remove(dir),
         Op::Copy { from, to } => copy::file(from, to, reflink),
         Op::CopyInto { from, into, count } => {
             (0..*count).try_for_each(|n| copy::file(from, &into.join(n.to_string()), reflink))
@@ -52,9 +41,4 @@ fn perform(op: &Op, reflink: Reflink) -> Result<(), Error> {
         Op::Split { file, piece, into } => split::split(file, *piece as usize, into),
         Op::Cat { file } => copy::cat(file),
     }
-}
-
-/// Names the file that a system call failed on: `.map_err(at("open", path))`.
-fn at<'a>(doing: &'a str, path: &'a Path) -> impl FnOnce(Errno) -> Error + 'a {
-    move |errno| Error::io(format!("{doing} {}", path.display()))(errno)
 }

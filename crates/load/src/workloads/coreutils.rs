@@ -7,21 +7,19 @@ mod room;
 mod settings;
 mod tasks;
 
-use crate::demands::Demands;
-use crate::payload::Payload;
-use crate::program::{self, Driver, Op, Reflink, clear_the_way};
+use crate::error::at;
+use crate::program::{self, Driver, Reflink, clear_the_way};
 use crate::source::compressible;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::sample::Readings;
+use crate::{demands::Demands, payload::Payload};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::WorkloadDef;
-use layout::{Layout, Sizes};
+use layout::{Layout, SMALL, Sizes};
 use settings::Chosen;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::BufWriter;
 use tasks::{TaskDef, Thing};
 
 /// The workload.
@@ -55,7 +53,7 @@ impl Workload for Coreutils {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
-        let (at, sizes) = (Layout::under(Path::new("/"), Path::new("/")), Sizes::of(job));
+        let (at, sizes) = (Layout { root: "/".into(), other: "/".into() }, Sizes::of(job));
         let run = tasks::with_suppliers(&chosen.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()
@@ -63,34 +61,25 @@ impl Workload for Coreutils {
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
         let chosen = Chosen::of(job);
-        let at = Layout::under(&place.root, &place.other);
+        let input = layout(place).input();
         // What the archive was made of stands beside it, written last: with it the archive is complete.
-        let made_of = format!("{:?}\n", chosen.source);
-        if std::fs::read_to_string(at.input_made_of()).is_ok_and(|of| of == made_of) && at.input().exists() {
+        let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", chosen.source));
+        if std::fs::read_to_string(&beside).is_ok_and(|of| of == made_of) && input.exists() {
             return Ok(());
         }
-        let unfinished = at.input().with_extension("unfinished");
-        let failed = |doing: &str| Error::io(format!("{doing} {}", unfinished.display()));
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(&unfinished).map_err(failed("create"))?);
+        let unfinished = input.with_extension("unfinished");
+        let file = File::create(&unfinished).map_err(at("create", &unfinished))?;
+        let mut out = BufWriter::with_capacity(1 << 20, file);
         chosen.source.archive(&mut out)?;
-        out.into_inner()
-            .map_err(|e| e.into_error())
-            .and_then(|file| file.sync_all())
-            .map_err(failed("write"))?;
-        std::fs::rename(&unfinished, at.input()).map_err(failed("rename"))?;
-        let beside = at.input_made_of();
-        std::fs::write(&beside, made_of).map_err(Error::io(format!("write {}", beside.display())))
+        let written = out.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all());
+        written.map_err(at("write", &unfinished))?;
+        std::fs::rename(&unfinished, input).map_err(at("rename", &unfinished))?;
+        std::fs::write(&beside, made_of).map_err(at("write", &beside))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job);
-        let maker = Maker {
-            at: Layout::under(&place.root, &place.other),
-            sizes: Sizes::of(job),
-            chosen: &chosen,
-            seed: job.seed,
-            compressible: compressible(job),
-        };
+        let maker = Maker { at: layout(place), sizes: Sizes::of(job), chosen: &chosen, job };
         let input = maker.at.input();
         if tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.needs == Thing::Input)
             && !input.exists()
@@ -105,17 +94,16 @@ impl Workload for Coreutils {
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        settings::Chosen::of(job).reflink == Reflink::Auto
+        Chosen::of(job).reflink == Reflink::Auto
     }
 }
 
 fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
-    TaskInfo {
-        id: TaskId::new(task.id),
-        title: (task.title)(sizes),
-        number: Some(format!("{:03}", task.number)),
-        in_composite: true,
-    }
+    TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
+}
+
+fn layout(place: &Place) -> Layout {
+    Layout { root: place.root.clone(), other: place.other.clone() }
 }
 
 /// Makes tasks of tasks.
@@ -123,27 +111,21 @@ struct Maker<'a> {
     at: Layout,
     sizes: Sizes,
     chosen: &'a Chosen,
-    seed: u64,
-    compressible: u8,
+    job: &'a Job,
 }
 
 impl Maker<'_> {
     fn task(&self, task: &TaskDef, there: &mut BTreeSet<Thing>) -> Task {
         let mut prepare = Vec::new();
         self.supply(task.needs, there, &mut prepare);
-        let op = (task.op)(&self.at, &self.sizes);
-        prepare.extend(clear_the_way(&op));
+        let work = self.ready(task, &mut prepare);
         if task.uses_up {
             there.remove(&task.needs);
         }
         there.insert(task.makes);
         let cold = self.chosen.cold && task.needs != Thing::Nothing;
-        Task {
-            info: info(task, &self.sizes),
-            before: if cold { Before::ColdCache } else { Before::Warm },
-            prepare,
-            work: vec![self.action(&op)],
-        }
+        let before = if cold { Before::ColdCache } else { Before::Warm };
+        Task { before, prepare, ..Task::new(info(task, &self.sizes), work) }
     }
 
     /// Untimed, makes what a task needs where the task that makes it was not chosen.
@@ -154,28 +136,28 @@ impl Maker<'_> {
         match tasks::maker_of(thing) {
             Some(task) => {
                 self.supply(task.needs, there, prepare);
-                let op = (task.op)(&self.at, &self.sizes);
-                prepare.extend(clear_the_way(&op));
-                prepare.push(self.action(&op));
+                let work = self.ready(task, prepare);
+                prepare.push(work);
             }
             None => prepare.push(self.write_small()),
         }
     }
 
-    fn action(&self, op: &Op) -> Action {
-        program::action(op, self.chosen.driver, self.chosen.reflink)
+    /// The work of a task, once the way is clear.
+    fn ready(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
+        let op = (task.op)(&self.at, &self.sizes);
+        prepare.extend(clear_the_way(&op));
+        program::action(&op, self.chosen.driver, self.chosen.reflink)
     }
 
     /// Writes the file that is split. No task makes it.
     fn write_small(&self) -> Action {
-        let (path, bytes) = (self.at.small(), self.sizes.small_bytes);
-        let (seed, compressible) = (self.seed, self.compressible);
+        let (path, bytes) = (self.at.named(SMALL), self.sizes.small_bytes);
+        let (seed, compressible) = (self.job.seed, compressible(self.job));
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
             Payload::new(seed, compressible).fill(&mut contents);
-            let mut file = File::create(&path).map_err(Error::io(format!("create {}", path.display())))?;
-            file.write_all(&contents).map_err(Error::io(format!("write {}", path.display())))?;
-            Ok(Readings::default())
+            std::fs::write(&path, &contents).map_err(at("write", &path))
         }))
     }
 }

@@ -1,24 +1,22 @@
 //! `split -b`.
 
-use super::create::write_all;
-use super::{BUFFER, at};
-use crate::program::SPLIT_LETTERS;
-use crate::task::Error;
-use rustix::fs::{CWD, Mode, OFlags, fstat, ftruncate, openat};
-use rustix::io::read;
+use super::calls::{self, BUFFER, look, write_all};
+use crate::error::{Error, at};
+use crate::program::op::SPLIT_LETTERS;
+use rustix::fs::{OFlags, ftruncate};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Splits a file into pieces of `piece` bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
-    let file = openat(CWD, path, OFlags::RDONLY, Mode::empty()).map_err(at("open", path))?;
-    fstat(&file).map_err(at("stat", path))?;
+    let file = calls::open(path, OFlags::RDONLY)?;
+    look(&file, path)?;
     let mut buffer = vec![0; BUFFER];
     let mut pieces = 0;
     // The open piece and the room left in it: where a buffer ends inside it, it is written in two parts.
     let mut open: Option<(OwnedFd, usize)> = None;
     loop {
-        let got = read(&file, &mut buffer).map_err(at("read", path))?;
+        let got = rustix::io::read(&file, &mut buffer).map_err(at("read", path))?;
         if got == 0 {
             return Ok(());
         }
@@ -40,9 +38,8 @@ pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
 }
 
 fn create(path: &Path) -> Result<OwnedFd, Error> {
-    let flags = OFlags::WRONLY | OFlags::CREATE;
-    let file = openat(CWD, path, flags, Mode::from_raw_mode(0o666)).map_err(at("create", path))?;
-    fstat(&file).map_err(at("stat", path))?;
+    let file = calls::create(path, OFlags::empty(), 0o666)?;
+    look(&file, path)?;
     ftruncate(&file, 0).map_err(at("truncate", path))?;
     Ok(file)
 }

@@ -1,35 +1,38 @@
 //! `tar xf`.
 
-use super::at;
-use super::create::write_all;
-use super::dir::c_path;
-use super::records::Reader;
+use super::calls::{c_path, open, write_all};
+use crate::error::{Error, at};
 use crate::tarball::RECORD;
-use crate::task::Error;
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
     futimens, mkdirat, openat, symlinkat, utimensat,
 };
-use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tar::{Archive, Entry, EntryType, Header};
 
 /// Unpacks an archive into a directory.
 pub fn unpack(archive: &Path, into: &Path) -> Result<(), Error> {
-    let file = openat(CWD, archive, OFlags::RDONLY, Mode::empty()).map_err(at("open", archive))?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = openat(CWD, into, flags, Mode::empty()).map_err(at("open", into))?;
-    let mut unpacker = Unpacker { dir, owners: rustix::process::geteuid().is_root(), unfinished: Vec::new() };
-    let mut archive_reader = Archive::new(Reader::new(file));
-    let broken = || Error::io(format!("read {}", archive.display()));
-    for entry in archive_reader.entries().map_err(broken())? {
-        unpacker.entry(&mut entry.map_err(broken())?, archive)?;
+    let file = File::from(open(archive, OFlags::RDONLY)?);
+    let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+    let owners = rustix::process::geteuid().is_root();
+    let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
+    for entry in
+        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(at("read", archive))?
+    {
+        unpacker.entry(&mut entry.map_err(at("read", archive))?)?;
     }
     unpacker.leave(None)
 }
 
-struct Unpacker {
+/// Reads records of 10 KiB, as GNU tar does, and never gives bytes of two at once: files are written in the parts that
+/// GNU tar writes.
+type Records = BufReader<File>;
+
+struct Unpacker<'a> {
+    archive: &'a Path,
     dir: OwnedFd,
     /// Only root may give files away.
     owners: bool,
@@ -44,9 +47,9 @@ struct Attributes {
     times: Timestamps,
 }
 
-impl Unpacker {
-    fn entry(&mut self, entry: &mut Entry<Reader>, archive: &Path) -> Result<(), Error> {
-        let broken = || Error::io(format!("read {}", archive.display()));
+impl Unpacker<'_> {
+    fn entry(&mut self, entry: &mut Entry<Records>) -> Result<(), Error> {
+        let broken = || at("read", self.archive);
         let path = entry.path().map_err(broken())?.into_owned();
         let attributes = Attributes::of(entry.header()).map_err(broken())?;
         self.leave(Some(&path))?;
@@ -61,20 +64,14 @@ impl Unpacker {
                 symlinkat(&c_path(&target)?, &self.dir, &path).map_err(at("link", &path))?;
                 self.attributes_by_name(&path, &attributes)
             }
-            EntryType::Regular => self.file(entry, &path, &attributes, archive),
+            EntryType::Regular => self.file(entry, &path, &attributes),
             other => {
                 Err(Error::Unfit(format!("{}: entries of type {other:?} are not made here", path.display())))
             }
         }
     }
 
-    fn file(
-        &self,
-        entry: &mut Entry<Reader>,
-        path: &Path,
-        attributes: &Attributes,
-        archive: &Path,
-    ) -> Result<(), Error> {
+    fn file(&self, entry: &mut Entry<Records>, path: &Path, attributes: &Attributes) -> Result<(), Error> {
         let flags = OFlags::WRONLY
             | OFlags::CREATE
             | OFlags::EXCL
@@ -82,14 +79,14 @@ impl Unpacker {
             | OFlags::NONBLOCK
             | OFlags::CLOEXEC;
         let file = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR).map_err(at("create", path))?;
-        let mut part = [0; RECORD as usize];
+        let mut part = [0; RECORD];
         loop {
-            match entry.read(&mut part).map_err(Error::io(format!("read {}", archive.display())))? {
+            match entry.read(&mut part).map_err(at("read", self.archive))? {
                 0 => break,
                 got => write_all(&file, &part[..got], path)?,
             }
         }
-        futimens(file.as_fd(), &attributes.times).map_err(at("set the times of", path))?;
+        futimens(&file, &attributes.times).map_err(at("set the times of", path))?;
         if self.owners {
             let (user, group) = attributes.owner;
             fchown(&file, Some(user), Some(group)).map_err(at("change the owner of", path))?;

@@ -1,35 +1,27 @@
 //! Where the files of the workload are, and how many and how large they are.
 
-use crate::source::generated_files;
-use crate::tree::TOP;
-use crate::workload::Job;
-use std::path::{Path, PathBuf};
+use crate::{source::generated_files, workload::Job};
+use std::path::PathBuf;
+
+/// The archive on either disk.
+pub const TARBALL: &str = "tree.tar";
+/// The file of 1 GiB.
+pub const BIG: &str = "big";
+/// The file that is split.
+pub const SMALL: &str = "small";
 
 /// The paths of the workload.
 pub struct Layout {
-    root: PathBuf,
-    other: PathBuf,
+    /// The filesystem under test.
+    pub root: PathBuf,
+    /// The source disk.
+    pub other: PathBuf,
 }
 
 impl Layout {
-    /// The paths under the filesystem under test and on the other disk.
-    pub fn under(root: &Path, other: &Path) -> Layout {
-        Layout { root: root.into(), other: other.into() }
-    }
-
-    /// The filesystem under test.
-    pub fn root(&self) -> PathBuf {
-        self.root.clone()
-    }
-
     /// The archive that all cells share, on the other disk.
     pub fn input(&self) -> PathBuf {
-        self.other.join("tree.tar")
-    }
-
-    /// What that archive was made of.
-    pub fn input_made_of(&self) -> PathBuf {
-        self.other.join("tree.tar.made-of")
+        self.other.join(TARBALL)
     }
 
     /// Where the archive is copied back to.
@@ -37,29 +29,9 @@ impl Layout {
         self.other.join("tree-copied-out.tar")
     }
 
-    /// The archive on the filesystem under test.
-    pub fn tarball(&self) -> PathBuf {
-        self.root.join("tree.tar")
-    }
-
-    /// The tree that is unpacked.
-    pub fn tree(&self) -> PathBuf {
-        self.root.join(TOP)
-    }
-
-    /// Something else under the root.
+    /// Something on the filesystem under test.
     pub fn named(&self, name: &str) -> PathBuf {
         self.root.join(name)
-    }
-
-    /// The file of 1 GiB.
-    pub fn big(&self) -> PathBuf {
-        self.root.join("big")
-    }
-
-    /// The file that is split.
-    pub fn small(&self) -> PathBuf {
-        self.root.join("small")
     }
 }
 

@@ -4,7 +4,7 @@ use super::tasks::{TASKS, TaskDef};
 use crate::program::{DRIVER, Driver, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
 use crate::workload::Job;
-use fsarena_core::setting::{SettingDef, Value, WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 
 /// The workload's definition.
 pub const DEF: WorkloadDef = WorkloadDef {
@@ -37,7 +37,7 @@ impl Chosen {
     /// Reads the settings, which are complete and checked.
     pub fn of(job: &Job) -> Chosen {
         let settings = &job.settings;
-        let numbers = numbers(settings.0.get("tasks"));
+        let numbers = settings.ints("tasks");
         Chosen {
             driver: Driver::of(settings),
             reflink: Reflink::of(settings),
@@ -45,14 +45,5 @@ impl Chosen {
             source: Source::of(job),
             tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
         }
-    }
-}
-
-fn numbers(value: Option<&Value>) -> Vec<i64> {
-    let number = |value: &Value| if let Value::Int(number) = value { Some(*number) } else { None };
-    match value {
-        Some(Value::List(values)) => values.iter().filter_map(number).collect(),
-        Some(value) => number(value).into_iter().collect(),
-        None => vec![],
     }
 }

@@ -1,8 +1,8 @@
 //! The 21 tasks, in the order in which they run.
 
-use super::layout::{Layout, Sizes};
-use crate::program::Op;
-use crate::tree::TOP;
+use super::layout::{BIG, Layout, SMALL, Sizes, TARBALL};
+use crate::{program::Op, tree::TOP};
+use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 
 /// Something a task needs or makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,175 +37,115 @@ pub struct TaskDef {
     pub uses_up: bool,
     /// The files it makes.
     pub makes: Thing,
-    /// Its title in reports.
-    pub title: fn(&Sizes) -> String,
+    /// Its title in reports; a word in braces stands for one of the [`Sizes`].
+    title: &'static str,
     /// Its operation.
     pub op: fn(&Layout, &Sizes) -> Op,
 }
 
-/// The defaults of a task: it requires nothing, and no other task requires its files.
-const PLAIN: TaskDef = TaskDef {
-    number: 0,
-    id: "",
-    needs: Thing::Nothing,
-    uses_up: false,
-    makes: Thing::Nothing,
-    title: |_| String::new(),
-    op: |at, _| Op::Find { dir: at.root() },
-};
+const fn task(
+    number: i64,
+    id: &'static str,
+    needs: Thing,
+    makes: Thing,
+    title: &'static str,
+    op: fn(&Layout, &Sizes) -> Op,
+) -> TaskDef {
+    TaskDef { number, id, needs, uses_up: false, makes, title, op }
+}
+
+const fn using_up(task: TaskDef) -> TaskDef {
+    TaskDef { uses_up: true, ..task }
+}
 
 /// All tasks in the order in which they run: by number, but that the tree is copied (020) before it is
 /// removed (011). The author had to unpack it a second time for that, untimed.
 pub const TASKS: &[TaskDef] = &[
-    TaskDef {
-        number: 1,
-        id: "touch",
-        makes: Thing::Files,
-        title: |sizes| format!("Touch {} files", grouped(sizes.files)),
-        op: |at, sizes| Op::Touch { dir: at.named("files"), count: sizes.files },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 2,
-        id: "find-files",
-        needs: Thing::Files,
-        title: |sizes| format!("Find {} files", grouped(sizes.files)),
-        op: |at, _| Op::Find { dir: at.named("files") },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 3,
-        id: "rm-files",
-        needs: Thing::Files,
-        uses_up: true,
-        title: |sizes| format!("Remove {} files", grouped(sizes.files)),
-        op: |at, _| Op::Remove { dir: at.named("files") },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 4,
-        id: "mkdir",
-        makes: Thing::Dirs,
-        title: |sizes| format!("Make {} directories", grouped(sizes.directories)),
-        op: |at, sizes| Op::MakeDirs { dir: at.named("dirs"), count: sizes.directories },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 5,
-        id: "find-dirs",
-        needs: Thing::Dirs,
-        title: |sizes| format!("Find {} directories", grouped(sizes.directories)),
-        op: |at, _| Op::Find { dir: at.named("dirs") },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 6,
-        id: "rm-dirs",
-        needs: Thing::Dirs,
-        uses_up: true,
-        title: |sizes| format!("Remove {} directories", grouped(sizes.directories)),
-        op: |at, _| Op::Remove { dir: at.named("dirs") },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 7,
-        id: "copy-in",
-        needs: Thing::Input,
-        makes: Thing::Tarball,
-        title: |_| "Copy tarball from other to current disk".into(),
-        op: |at, _| Op::Copy { from: at.input(), to: at.tarball() },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 8,
-        id: "copy-out",
-        needs: Thing::Tarball,
-        title: |_| "Copy tarball from current to other disk".into(),
-        op: |at, _| Op::Copy { from: at.tarball(), to: at.copied_out() },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 9,
-        id: "untar",
-        needs: Thing::Tarball,
-        makes: Thing::Tree,
-        title: |sizes| format!("Untar the tree{}", of_files(sizes)),
-        op: |at, _| Op::Untar { archive: at.tarball(), into: at.root() },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 10,
-        id: "tar",
-        needs: Thing::Tree,
-        title: |sizes| format!("Tar the tree{}", of_files(sizes)),
-        op: |at, _| Op::Tar { archive: at.named("tree-again.tar"), within: at.root(), name: TOP },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 20,
-        id: "copy-tree",
-        needs: Thing::Tree,
-        title: |sizes| format!("Copy the tree{}", of_files(sizes)),
-        op: |at, _| Op::CopyTree { from: at.tree(), to: at.named("tree-copy") },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 11,
-        id: "rm-tree",
-        needs: Thing::Tree,
-        uses_up: true,
-        title: |sizes| format!("Remove the tree{}", of_files(sizes)),
-        op: |at, _| Op::Remove { dir: at.tree() },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 12,
-        id: "copy-10",
-        needs: Thing::Tarball,
-        title: |sizes| format!("Copy the tarball {} times", sizes.copies),
-        op: |at, sizes| Op::CopyInto { from: at.tarball(), into: at.named("copies"), count: sizes.copies },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 13,
-        id: "create",
-        makes: Thing::Big,
-        title: |sizes| format!("Create a {} file", of_bytes(sizes.big_mebibytes << 20)),
-        op: |at, sizes| Op::Create { file: at.big(), mebibytes: sizes.big_mebibytes },
-        ..PLAIN
-    },
-    TaskDef {
-        number: 14,
-        id: "copy-file",
-        needs: Thing::Big,
-        title: |sizes| format!("Copy a {} file", of_bytes(sizes.big_mebibytes << 20)),
-        op: |at, _| Op::Copy { from: at.big(), to: at.named("big-copy") },
-        ..PLAIN
-    },
-    split::<1000>(15, "split-1000"),
-    split::<1024>(16, "split-1024"),
-    split::<2048>(17, "split-2048"),
-    split::<4096>(18, "split-4096"),
-    split::<8192>(19, "split-8192"),
-    TaskDef {
-        number: 21,
-        id: "cat",
-        needs: Thing::Big,
-        title: |sizes| format!("Cat a {} file to /dev/null", of_bytes(sizes.big_mebibytes << 20)),
-        op: |at, _| Op::Cat { file: at.big() },
-        ..PLAIN
-    },
+    task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| Op::Touch {
+        dir: at.named("files"),
+        count: sizes.files,
+    }),
+    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find { dir: at.named("files") }),
+    using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| Op::Remove {
+        dir: at.named("files"),
+    })),
+    task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| Op::MakeDirs {
+        dir: at.named("dirs"),
+        count: sizes.directories,
+    }),
+    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| Op::Find {
+        dir: at.named("dirs"),
+    }),
+    using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| Op::Remove {
+        dir: at.named("dirs"),
+    })),
+    task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| Op::Copy {
+        from: at.input(),
+        to: at.named(TARBALL),
+    }),
+    task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| Op::Copy {
+        from: at.named(TARBALL),
+        to: at.copied_out(),
+    }),
+    task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| Op::Untar {
+        archive: at.named(TARBALL),
+        into: at.root.clone(),
+    }),
+    task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| Op::Tar {
+        archive: at.named("tree-again.tar"),
+        within: at.root.clone(),
+        name: TOP,
+    }),
+    task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| Op::CopyTree {
+        from: at.named(TOP),
+        to: at.named("tree-copy"),
+    }),
+    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| Op::Remove {
+        dir: at.named(TOP),
+    })),
+    task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| Op::CopyInto {
+        from: at.named(TARBALL),
+        into: at.named("copies"),
+        count: sizes.copies,
+    }),
+    task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| Op::Create {
+        file: at.named(BIG),
+        mebibytes: sizes.big_mebibytes,
+    }),
+    task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| Op::Copy {
+        from: at.named(BIG),
+        to: at.named("big-copy"),
+    }),
+    split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
+    split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
+    split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
+    split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
+    split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
+    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat { file: at.named(BIG) }),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
-const fn split<const PIECE: u64>(number: i64, id: &'static str) -> TaskDef {
-    TaskDef {
-        number,
-        id,
-        needs: Thing::Small,
-        title: |sizes| format!("Split a {} file into {PIECE}-byte pieces", of_bytes(sizes.small_bytes)),
-        op: |at, _| Op::Split { file: at.small(), piece: PIECE, into: at.named(&format!("split-{PIECE}")) },
-        ..PLAIN
+const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
+    task(number, id, Thing::Small, Nothing, title, |at, _| Op::Split {
+        file: at.named(SMALL),
+        piece: PIECE,
+        into: at.named(&format!("split-{PIECE}")),
+    })
+}
+
+impl TaskDef {
+    /// Its title in reports.
+    pub fn title(&self, sizes: &Sizes) -> String {
+        let tree = sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", grouped(files)));
+        let words = [
+            ("{files}", grouped(sizes.files)),
+            ("{directories}", grouped(sizes.directories)),
+            ("{tree}", tree),
+            ("{copies}", sizes.copies.to_string()),
+            ("{big}", of_bytes(sizes.big_mebibytes << 20)),
+            ("{small}", of_bytes(sizes.small_bytes)),
+        ];
+        words.iter().fold(self.title.into(), |title, (word, size)| title.replace(word, size))
     }
 }
 
@@ -229,21 +169,12 @@ pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     all
 }
 
-fn of_files(sizes: &Sizes) -> String {
-    sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", grouped(files)))
-}
-
 /// `10,000`.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
     }
-    out
 }
 
 /// `1 GiB`, `320 KiB`: in the largest unit that needs no fraction.
