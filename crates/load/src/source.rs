@@ -93,6 +93,11 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// Bytes of the tree on a filesystem whose directories and symbolic links take a block each.
+    pub fn unpacked_bytes(&self) -> u64 {
+        self.block_bytes + 4096 * (self.directories + self.links)
+    }
+
     fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
         match kind {
             EntryType::Regular => self.files += 1,

@@ -7,42 +7,24 @@ pub mod settings;
 mod tests;
 
 use super::dbench_tool;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::files::fresh_dir;
+use crate::task::{self, Action, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Readings;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
 use fsarena_dbench::census::Census;
-use fsarena_dbench::{self as dbench, Program, compact, like, limits, loadfile};
+use fsarena_dbench::{self as dbench, Options, Program, compact, like, limits, loadfile};
 use fsarena_engine::Content;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;
-use settings::{Chosen, Tool};
+use settings::{Chosen, Dbench, Source, Tool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What the seed of a round is mixed with for the order of its tasks.
 const ORDER: u64 = 0xDBE;
-
-/// Where the load comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// A loadfile.
-    Loadfile,
-    /// It is made here, by the seed.
-    Like,
-}
-
-/// The workload; which one, its definition tells.
-pub struct Dbench {
-    /// Its name, help and settings.
-    pub def: &'static WorkloadDef,
-    /// Where the load comes from.
-    pub source: Source,
-}
 
 /// A loadfile, by fsarena's own player.
 pub const DBENCH: Dbench = Dbench {
@@ -76,12 +58,8 @@ impl Dbench {
             Source::Loadfile => "dbench",
             Source::Like => "dbench-like",
         };
-        TaskInfo {
-            id: TaskId { name: name.into(), params: [("clients".to_string(), clients.to_string())].into() },
-            title: format!("Clients of a file server: {clients}"),
-            number: None,
-            in_composite: true,
-        }
+        let title = format!("Clients of a file server: {clients}");
+        task::info(name, title, [("clients", clients.to_string())])
     }
 }
 
@@ -107,11 +85,10 @@ impl Workload for Dbench {
         let chosen = Chosen::of(job);
         let program = self.program(job)?;
         let census = Census::of(&program);
-        let clients = chosen.most_clients();
         if chosen.tool == Tool::Native {
-            limits::check(clients, chosen.mode, census.most_open)?;
+            limits::check(chosen.options.clients, chosen.options.mode, census.most_open)?;
         }
-        let clients = u64::from(clients);
+        let clients = u64::from(chosen.options.clients);
         let room = Room {
             // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
             bytes: 2 * clients * census.most_bytes,
@@ -146,15 +123,12 @@ impl Workload for Dbench {
         };
         let mut order = chosen.clients.clone();
         order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
-        Ok(order
-            .into_iter()
-            .map(|clients| Task {
-                info: self.info(clients),
-                before: Before::Warm,
-                prepare: vec![empty(&root)],
-                work: vec![player.action(&chosen, clients, &root, self.def.id)],
-            })
-            .collect())
+        let task = |clients| {
+            let work = player.action(&chosen, clients, &root, self.def.id);
+            Task::new(self.info(clients), work)
+                .after([Action::on("empty", &root, |root| Ok(fresh_dir(root)?))])
+        };
+        Ok(order.into_iter().map(task).collect())
     }
 }
 
@@ -162,10 +136,10 @@ impl Workload for Dbench {
 fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
     let mut notes = vec![Note::new(NoteKind::Remark, who(source, chosen))];
     if chosen.tool == Tool::Native {
-        let what = if chosen.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
+        let what = if chosen.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
         notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
     }
-    if let Some(rate) = chosen.rate_mb_s {
+    if let Some(rate) = chosen.options.rate_mb_s {
         notes.push(Note::new(NoteKind::Remark, format!("each client is held to {rate} MB/s")));
     }
     let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
@@ -180,8 +154,8 @@ fn kept(place: &Place) -> PathBuf {
 }
 
 fn who(source: Source, chosen: &Chosen) -> String {
-    let (warm_up, seconds) = (chosen.warm_up.as_secs_f64(), chosen.measured.as_secs_f64());
-    let clients = match chosen.mode {
+    let [warm_up, seconds] = [chosen.options.warm_up, chosen.options.measured].map(|time| time.as_secs_f64());
+    let clients = match chosen.options.mode {
         dbench::ClientMode::Processes => "processes",
         dbench::ClientMode::Threads => "threads",
     };
@@ -214,24 +188,11 @@ impl Player {
         match self {
             Player::Dbench { loadfile, of_5 } => dbench_tool::action(chosen, clients, loadfile, *of_5, root),
             Player::Native(program) => {
-                let (program, options, root) =
-                    (Arc::clone(program), chosen.options(clients), root.to_path_buf());
+                let (program, root) = (Arc::clone(program), root.to_path_buf());
+                let options = Options { clients, ..chosen.options.clone() };
                 let words = [id.to_string(), format!("{clients} clients"), root.display().to_string()];
                 Action::Call(Call::new(words, move || Ok(dbench::play(&program, &options, &root)?.found())))
             }
         }
     }
-}
-
-/// Untimed, empties the directory that clients work in.
-fn empty(root: &Path) -> Action {
-    let root = root.to_path_buf();
-    let words = ["empty".to_string(), root.display().to_string()];
-    Action::Call(Call::new(words, move || {
-        if root.exists() {
-            std::fs::remove_dir_all(&root).map_err(Error::io(format!("empty {}", root.display())))?;
-        }
-        std::fs::create_dir(&root).map_err(Error::io(format!("make {}", root.display())))?;
-        Ok(Readings::default())
-    }))
 }

@@ -1,6 +1,6 @@
 //! Clients of a file server with the statistics of dbench's loadfile, without its text.
 
-use super::dbench::{Dbench, Source, settings};
+use super::dbench::settings::{self, Dbench, Source};
 use fsarena_core::setting::WorkloadDef;
 
 /// The generated load, which only fsarena's player can play.

@@ -1,7 +1,6 @@
 //! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
 
-use super::dbench::settings::{Chosen, of_loadfiles};
-use super::dbench::{Dbench, Source};
+use super::dbench::settings::{Chosen, Dbench, Source, of_loadfiles};
 use crate::task::{Action, Error};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::metric::reading;
@@ -23,7 +22,7 @@ pub const DBENCH_TOOL: Dbench = Dbench {
 
 /// dbench knows whole seconds only, and says nothing of less than two.
 pub fn whole_seconds(chosen: &Chosen) -> u64 {
-    (chosen.measured.as_secs_f64().ceil() as u64).max(2)
+    (chosen.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
 
 /// Whether the installed one is 5.0, which must be told what it drives.
@@ -55,7 +54,7 @@ fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path)
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
     argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
     argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
-    if let Some(rate) = chosen.rate_mb_s {
+    if let Some(rate) = chosen.options.rate_mb_s {
         argv = argv.arg("-R").arg(rate.to_string());
     }
     argv.arg(clients.to_string())

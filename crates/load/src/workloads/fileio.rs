@@ -11,7 +11,8 @@ mod tests;
 
 use super::{fio, sysbench};
 use crate::demands::Demands;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::error::at;
+use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
@@ -20,20 +21,13 @@ use fsarena_core::sample::Found;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::WorkloadDef;
 use fsarena_engine::{FileSpec, Files, dio_align};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;
-use settings::{Cell, Chosen, Tool};
-use std::path::{Path, PathBuf};
+use settings::{Cell, Chosen, FileIo, Tool};
+use std::path::PathBuf;
 
 /// What the seed of a round is mixed with for the order of its tasks.
 const ORDER: u64 = 0x0D3E;
-
-/// The workload; by which tool unless a plan says otherwise, its definition tells.
-pub struct FileIo {
-    /// Its name, help and settings.
-    pub def: &'static WorkloadDef,
-}
 
 /// By fsarena's own load engine.
 pub const FILEIO: FileIo = FileIo {
@@ -54,12 +48,15 @@ impl Workload for FileIo {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Chosen::of(job).cells.iter().map(info).collect()
+        Chosen::of(job).cells.into_iter().map(info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        let demands = Demands { direct_io: Chosen::of(job).direct, ..Demands::default() };
-        Ok(Survey { room: room(job), remarks: remarks(job), demands })
+        let chosen = Chosen::of(job);
+        let demands = Demands { direct_io: chosen.direct, ..Demands::default() };
+        // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+        let room = Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 };
+        Ok(Survey { room, remarks: remarks(&chosen), demands })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
@@ -68,10 +65,6 @@ impl Workload for FileIo {
             Tool::Sysbench => vec!["sysbench"],
             Tool::Fio => vec!["fio"],
         }
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
     }
 
     /// It runs for as long as it takes to be steady, or as it is told: its time says nothing.
@@ -91,17 +84,9 @@ impl Workload for FileIo {
     }
 }
 
-/// The room of the work.
-fn room(job: &Job) -> Room {
-    let chosen = Chosen::of(job);
-    // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
-    Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 }
-}
-
 /// What every report must say.
-fn remarks(job: &Job) -> Vec<Note> {
-    let chosen = Chosen::of(job);
-    let mut notes = vec![tool(&chosen), payload(&chosen)];
+fn remarks(chosen: &Chosen) -> Vec<Note> {
+    let mut notes = vec![tool(chosen), payload(chosen)];
     if !chosen.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
         notes.push(Note::new(NoteKind::Fairness, text).fix("--set direct=true"));
@@ -134,71 +119,50 @@ fn payload(chosen: &Chosen) -> Note {
     Note::new(NoteKind::Remark, format!("{files} files of {each} KiB filled with {what}, {sync}"))
 }
 
-fn info(cell: &Cell) -> TaskInfo {
-    let params = [("bs", cell.block), ("threads", cell.threads)];
-    TaskInfo {
-        id: TaskId {
-            name: cell.mode.name.into(),
-            params: params.map(|(name, value)| (name.to_string(), value.to_string())).into(),
-        },
-        title: cell.mode.title.into(),
-        number: None,
-        in_composite: true,
-    }
+fn info(Cell { mode, block, threads }: Cell) -> TaskInfo {
+    task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
 }
 
-/// What the load runs on.
+/// What the load runs on: a directory, or a bare device.
 #[derive(Debug, Clone)]
-enum Ground {
-    /// A directory, and the alignment that direct I/O needs there, in bytes.
-    Directory { path: PathBuf, align: u32 },
-    /// A bare device.
-    Device { path: PathBuf, align: u32 },
+struct Ground {
+    path: PathBuf,
+    is_device: bool,
+    /// The alignment that direct I/O needs there, in bytes.
+    align: u32,
 }
 
 impl Ground {
     fn of(place: &Place) -> Result<Ground, Error> {
-        let path = place.root.clone();
-        if place.is_device() {
-            let align = dio_align(&path);
-            return Ok(Ground::Device { path, align });
+        let (path, is_device) = (place.root.clone(), place.is_device());
+        if is_device {
+            return Ok(Ground { align: dio_align(&path), path, is_device });
         }
         // Only a file tells: the alignment is that of the filesystem and its device together.
         let probe = path.join("alignment");
-        std::fs::write(&probe, "").map_err(Error::io(format!("write {}", probe.display())))?;
+        std::fs::write(&probe, "").map_err(at("write", &probe))?;
         let align = dio_align(&probe);
-        std::fs::remove_file(&probe).map_err(Error::io(format!("remove {}", probe.display())))?;
-        Ok(Ground::Directory { path, align })
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Ground::Directory { path, .. } | Ground::Device { path, .. } => path,
-        }
-    }
-
-    fn is_device(&self) -> bool {
-        matches!(self, Ground::Device { .. })
+        std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
+        Ok(Ground { path, is_device, align })
     }
 
     /// Why a task cannot be done here.
     fn refuses(&self, chosen: &Chosen, cell: Cell) -> Option<String> {
-        let (Ground::Directory { align, .. } | Ground::Device { align, .. }) = *self;
-        if chosen.direct && !cell.block.is_multiple_of(align) {
+        if chosen.direct && !cell.block.is_multiple_of(self.align) {
             return Some(format!(
-                "left out: blocks of {} bytes, because direct I/O here goes by multiples of {align} bytes (statx DIOALIGN)",
-                cell.block
+                "left out: blocks of {} bytes, because direct I/O here goes by multiples of {} bytes (statx DIOALIGN)",
+                cell.block, self.align
             ));
         }
-        (self.is_device() && chosen.tool == Tool::Sysbench)
+        (self.is_device && chosen.tool == Tool::Sysbench)
             .then(|| "left out: the bare device, because sysbench drives regular files only".into())
     }
 
     /// The files, or the part of the device, without making anything.
     fn files(&self, chosen: &Chosen) -> Result<Files, Error> {
-        Ok(match self {
-            Ground::Directory { path, .. } => Files::planned(path, chosen.files, chosen.file_bytes),
-            Ground::Device { path, .. } => Files::device_start(path, chosen.total_bytes())?,
+        Ok(match self.is_device {
+            false => Files::planned(&self.path, chosen.files, chosen.file_bytes),
+            true => Files::device_start(&self.path, chosen.total_bytes())?,
         })
     }
 }
@@ -216,30 +180,27 @@ impl Maker {
     fn task(&mut self, cell: Cell) -> Task {
         if let Some(why) = self.ground.refuses(&self.chosen, cell) {
             let refuse = Call::new(["left", "out"], move || Err::<Found, _>(Error::LeftOut(why)));
-            return Task {
-                info: info(&cell),
-                before: Before::Warm,
-                prepare: vec![Action::Call(refuse)],
-                work: vec![],
-            };
+            let prepare = vec![Action::Call(refuse)];
+            return Task { info: info(cell), before: Before::Warm, prepare, work: vec![] };
         }
-        let prepare = self.prepare(cell).into_iter().collect();
-        let work = vec![match self.chosen.tool {
+        let prepare = self.prepare(cell);
+        let (chosen, ground) = (&self.chosen, &self.ground);
+        let work = match chosen.tool {
             Tool::Native => self.native(cell),
-            Tool::Sysbench => sysbench::action(&self.chosen, cell, self.ground.path()),
-            Tool::Fio => fio::action(&self.chosen, cell, self.ground.path(), self.ground.is_device()),
-        }];
-        Task { info: info(&cell), before: Before::Warm, prepare, work }
+            Tool::Sysbench => sysbench::action(chosen, cell, &ground.path),
+            Tool::Fio => fio::action(chosen, cell, &ground.path, ground.is_device),
+        };
+        Task::new(info(cell), work).after(prepare)
     }
 
     /// Untimed, brings about the files that a cell starts from.
     fn prepare(&mut self, cell: Cell) -> Option<Action> {
-        let has = self.whole;
-        if cell.mode.recreates() && !self.ground.is_device() {
+        let (has, is_device) = (self.whole, self.ground.is_device);
+        if cell.mode.recreates() && !is_device {
             self.whole = None;
             return Some(self.call("remove", |ground, chosen| remove(&ground.files(chosen)?)));
         }
-        let verify = if self.chosen.verify && !self.ground.is_device() { cell.block } else { 0 };
+        let verify = if self.chosen.verify && !is_device { cell.block } else { 0 };
         if cell.mode.writes {
             // Writes leave blocks behind that have no checksum.
             self.whole = has.filter(|_| !self.chosen.verify);
@@ -254,8 +215,8 @@ impl Maker {
     }
 
     fn native(&self, cell: Cell) -> Action {
-        let job = native::job(&self.chosen, cell, self.ground.is_device());
-        self.call(&info(&cell).id.to_string(), move |ground, chosen| {
+        let job = native::job(&self.chosen, cell, self.ground.is_device);
+        self.call(&info(cell).id.to_string(), move |ground, chosen| {
             let outcome = fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?;
             let mut found = outcome.found();
             if job.verify {
@@ -266,42 +227,31 @@ impl Maker {
         })
     }
 
-    fn call(
+    fn call<F: Into<Found>>(
         &self,
         what: &str,
-        run: impl FnOnce(&Ground, &Chosen) -> Result<Found, Error> + Send + 'static,
+        run: impl FnOnce(&Ground, &Chosen) -> Result<F, Error> + Send + 'static,
     ) -> Action {
         let (ground, chosen) = (self.ground.clone(), self.chosen.clone());
-        let on = ground.path().display().to_string();
+        let on = ground.path.display().to_string();
         let words = [what.to_string(), format!("{} files of {} bytes", chosen.files, chosen.file_bytes), on];
         Action::Call(Call::new(words, move || run(&ground, &chosen)))
     }
 }
 
 /// Removes the files that are there.
-fn remove(files: &Files) -> Result<Found, Error> {
-    for path in files.paths().iter().filter(|path| path.exists()) {
-        std::fs::remove_file(path).map_err(Error::io(format!("remove {}", path.display())))?;
-    }
-    Ok(Found::default())
+fn remove(files: &Files) -> Result<(), Error> {
+    let mut there = files.paths().iter().filter(|path| path.exists());
+    there.try_for_each(|path| std::fs::remove_file(path).map_err(at("remove", path)))
 }
 
 /// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
-fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<Found, Error> {
-    match ground {
-        Ground::Directory { path, .. } => {
-            let spec = FileSpec {
-                count: chosen.files,
-                bytes: chosen.file_bytes,
-                content: chosen.content,
-                seed: chosen.seed,
-                verify_block,
-            };
-            Files::prepare(path, &spec)?;
-        }
-        Ground::Device { .. } => {
-            fsarena_engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
-        }
+fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<(), Error> {
+    if ground.is_device {
+        fsarena_engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
+    } else {
+        let Chosen { files: count, file_bytes: bytes, content, seed, .. } = *chosen;
+        Files::prepare(&ground.path, &FileSpec { count, bytes, content, seed, verify_block })?;
     }
-    Ok(Found::default())
+    Ok(())
 }

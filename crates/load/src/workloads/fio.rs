@@ -1,7 +1,6 @@
 //! The real fio, with the cells of `fileio`: its arguments, and the JSON that it prints.
 
-use super::fileio::FileIo;
-use super::fileio::settings::{Cell, Chosen, settings};
+use super::fileio::settings::{Cell, Chosen, FileIo, settings};
 use crate::task::{Action, Error};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -115,18 +114,16 @@ struct Ways {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct Syncs {
-    #[serde(default)]
     total_ios: u64,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct Latency {
-    #[serde(default)]
     mean: f64,
-    #[serde(default)]
     max: f64,
-    #[serde(default)]
     percentile: BTreeMap<String, f64>,
 }
 
@@ -138,12 +135,10 @@ pub fn parse(text: &str) -> Result<Run, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;
     let run: Run = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    match run.jobs.as_slice() {
-        [] => Err("no jobs".into()),
-        jobs => match jobs.iter().find(|job| job.error != 0) {
-            Some(job) => Err(format!("a job failed with error {}", job.error)),
-            None => Ok(run),
-        },
+    match run.jobs.iter().find(|job| job.error != 0) {
+        Some(job) => Err(format!("a job failed with error {}", job.error)),
+        None if run.jobs.is_empty() => Err("no jobs".into()),
+        None => Ok(run),
     }
 }
 

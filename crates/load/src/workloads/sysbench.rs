@@ -1,7 +1,6 @@
 //! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
 
-use super::fileio::FileIo;
-use super::fileio::settings::{Cell, Chosen, settings};
+use super::fileio::settings::{Cell, Chosen, FileIo, settings};
 use crate::task::{Action, Error};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;

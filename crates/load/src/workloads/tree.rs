@@ -1,13 +1,12 @@
 //! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
 
-use crate::demands::Demands;
 use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Error, Task};
+use crate::task::{Before, Error, Task, info};
 use crate::tree::TOP;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::setting::WorkloadDef;
+use crate::{demands::Demands, error::at};
+use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 use std::fs::File;
 use std::io::BufWriter;
 
@@ -20,39 +19,31 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };
 
-/// Blocks that a directory or a symbolic link may take.
-const SMALL: u64 = 4096;
-
 impl Workload for Tree {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        let info = |name: &str, title: &str| TaskInfo {
-            id: TaskId::new(name),
-            title: title.into(),
-            number: None,
-            in_composite: true,
-        };
-        vec![info("cp", "Copy the tree"), info("rm", "Remove the tree after a remount")]
+        vec![info("cp", "Copy the tree", []), info("rm", "Remove the tree after a remount", [])]
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
         let source = Source::of(job);
         let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
-        let bytes = contents.block_bytes + SMALL * (contents.directories + contents.links);
+        let bytes = contents.unpacked_bytes();
         Ok(Survey {
             // The archive it is unpacked from is there until it is unpacked.
             room: Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes },
             // cp(1) without -p keeps no owners.
             demands: Demands { owned: None, ..demands },
-            remarks: vec![
+            remarks: [
                 Driver::of(&job.settings).remark(),
                 Reflink::of(&job.settings).remark(),
                 source.remark(),
-            ],
+            ]
+            .into(),
         })
     }
 
@@ -71,35 +62,27 @@ impl Workload for Tree {
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
-        let failed = || Error::io(format!("write {}", archive.display()));
-        let mut out = BufWriter::new(File::create(&archive).map_err(failed())?);
+        let mut out = BufWriter::new(File::create(&archive).map_err(at("write", &archive))?);
         Source::of(job).archive(&mut out)?;
-        out.into_inner().map_err(|error| failed()(error.into_error()))?;
+        out.into_inner().map_err(|error| at("write", &archive)(error.into_error()))?;
         let unpack = Op::Untar { archive: archive.clone(), into: place.other.clone() };
         program::action(&unpack, Driver::Native, Reflink::Never).perform(&mut |_| {})?;
-        std::fs::remove_file(&archive).map_err(Error::io(format!("remove {}", archive.display())))
+        std::fs::remove_file(&archive).map_err(at("remove", &archive))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let from = place.other.join(TOP);
         if !from.is_dir() {
-            return Err(Error::Unfit(format!(
-                "the tree {} is not there: it is made once a run",
-                from.display()
-            )));
+            let why = format!("the tree {} is not there: it is made once a run", from.display());
+            return Err(Error::Unfit(why));
         }
         let to = place.root.join(TOP);
         let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
         let (driver, reflink) = (Driver::of(&job.settings), Reflink::of(&job.settings));
         let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
-        Ok(tasks
-            .map(|((info, op), before)| Task {
-                info,
-                before,
-                prepare: vec![],
-                work: vec![program::action(&op, driver, reflink)],
-            })
-            .collect())
+        let task =
+            |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver, reflink)) };
+        Ok(tasks.map(task).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {

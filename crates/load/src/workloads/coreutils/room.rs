@@ -61,12 +61,8 @@ enum Made {
 
 fn usage(made: Made, sizes: &Sizes, contents: &Contents) -> Usage {
     let archive = file(contents.archive_bytes);
-    let tree = Usage {
-        bytes: contents.block_bytes
-            + 4096 * (contents.directories + contents.links)
-            + 64 * (contents.files + contents.directories + contents.links),
-        inodes: contents.files + contents.directories + contents.links,
-    };
+    let inodes = contents.files + contents.directories + contents.links;
+    let tree = Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes };
     let big = file(sizes.big_mebibytes << 20);
     match made {
         Made::Thing(Thing::Nothing | Thing::Input) => Usage::default(),
@@ -80,11 +76,9 @@ fn usage(made: Made, sizes: &Sizes, contents: &Contents) -> Usage {
         Made::Thing(Thing::Big) | Made::By(14) => big,
         Made::Thing(Thing::Small) => file(sizes.small_bytes),
         Made::By(12) => directory(sizes.copies) + times(archive, sizes.copies),
-        Made::By(15) => pieces(sizes.small_bytes, 1000),
-        Made::By(16) => pieces(sizes.small_bytes, 1024),
-        Made::By(17) => pieces(sizes.small_bytes, 2048),
-        Made::By(18) => pieces(sizes.small_bytes, 4096),
-        Made::By(19) => pieces(sizes.small_bytes, 8192),
+        Made::By(number @ 15..=19) => {
+            pieces(sizes.small_bytes, [1000, 1024, 2048, 4096, 8192][number as usize - 15])
+        }
         Made::By(_) => Usage::default(),
     }
 }

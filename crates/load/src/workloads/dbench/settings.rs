@@ -1,11 +1,27 @@
 //! The settings, and what they mean at a scale.
 
-use crate::workload::Job;
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::SettingDef;
+use crate::{pace::distinct, workload::Job};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_dbench::{ClientMode, Options};
 use fsarena_engine::Content;
 use std::time::Duration;
+
+/// Where the load comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A loadfile.
+    Loadfile,
+    /// It is made here, by the seed.
+    Like,
+}
+
+/// The workload; which one, its definition tells.
+pub struct Dbench {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+    /// Where the load comes from.
+    pub source: Source,
+}
 
 /// Clients at work.
 const CLIENTS: SettingDef =
@@ -49,12 +65,8 @@ pub struct Chosen {
     pub tool: Tool,
     /// Without repetitions, in the order of the plan.
     pub clients: Vec<u32>,
-    pub mode: ClientMode,
-    pub measured: Duration,
-    pub warm_up: Duration,
-    pub rate_mb_s: Option<f64>,
-    pub content: Content,
-    pub seed: u64,
+    /// The player's options, with the most clients of any task.
+    pub options: Options,
 }
 
 impl Chosen {
@@ -62,56 +74,22 @@ impl Chosen {
     pub fn of(job: &Job) -> Chosen {
         let settings = &job.settings;
         let has_tool = settings.0.contains_key("engine");
-        let seconds = match settings.float("seconds") {
-            0.0 => at_scale(job.scale),
-            seconds => seconds,
-        };
+        let seconds = job.seconds("seconds", [60.0, 5.0, 0.5]);
         let warm_up = match settings.float("warm_up") {
             below if below < 0.0 => seconds / 5.0,
             seconds => seconds,
         };
-        let mut clients: Vec<u32> = vec![];
-        for number in settings.ints("clients") {
-            if !clients.contains(&(number as u32)) {
-                clients.push(number as u32);
-            }
-        }
-        Chosen {
-            tool: if has_tool && settings.text("engine") == "dbench" { Tool::Dbench } else { Tool::Native },
-            clients,
+        let clients = distinct(settings.ints("clients").into_iter().map(|number| number as u32));
+        let options = Options {
+            clients: clients.iter().copied().max().unwrap_or(1),
             mode: if settings.text("by") == "threads" { ClientMode::Threads } else { ClientMode::Processes },
             measured: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(warm_up),
             rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
             seed: job.seed,
-        }
-    }
-
-    /// The most clients of any task.
-    pub fn most_clients(&self) -> u32 {
-        self.clients.iter().copied().max().unwrap_or(1)
-    }
-
-    /// The player's options for `clients` clients.
-    pub fn options(&self, clients: u32) -> Options {
-        Options {
-            clients,
-            mode: self.mode,
-            warm_up: self.warm_up,
-            measured: self.measured,
-            rate_mb_s: self.rate_mb_s,
-            content: self.content,
-            seed: self.seed,
-        }
-    }
-}
-
-/// Seconds that count.
-const fn at_scale(scale: Scale) -> f64 {
-    match scale {
-        Scale::Paper => 60.0,
-        Scale::Quick => 5.0,
-        Scale::Tiny => 0.5,
+        };
+        let tool = if has_tool && settings.text("engine") == "dbench" { Tool::Dbench } else { Tool::Native };
+        Chosen { tool, clients, options }
     }
 }

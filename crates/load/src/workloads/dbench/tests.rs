@@ -95,7 +95,7 @@ fn like_needs_nothing_but_room() {
 fn times_are_a_fifth_of_warm_up_unless_said_otherwise() {
     let chosen = |set: &[(&str, &str)]| {
         let chosen = Chosen::of(&job(&DBENCH, set));
-        (chosen.measured.as_secs_f64(), chosen.warm_up.as_secs_f64())
+        (chosen.options.measured.as_secs_f64(), chosen.options.warm_up.as_secs_f64())
     };
     assert_eq!(chosen(&[]), (0.5, 0.1));
     assert_eq!(chosen(&[("seconds", "60")]), (60.0, 12.0));

@@ -1,10 +1,14 @@
 //! The settings, and what they mean at a scale.
 
-use crate::workload::Job;
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::SettingDef;
+use crate::{pace::distinct, workload::Job};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::Content;
-use std::collections::HashSet;
+
+/// The workload; by which tool unless a plan says otherwise, its definition tells.
+pub struct FileIo {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+}
 
 /// What does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
 }
 
 /// Which operations go where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
     /// Its name, as sysbench has it.
     pub name: &'static str,
@@ -74,7 +78,7 @@ impl Mode {
 }
 
 /// One cell of the matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// Which operations.
     pub mode: Mode,
@@ -110,7 +114,6 @@ impl Chosen {
     /// Reads the settings, which are complete and checked.
     pub fn of(job: &Job) -> Chosen {
         let settings = &job.settings;
-        let (seconds, interval_ms) = at_scale(job.scale);
         let cells = cells(job);
         let files = settings.int("files") as u32;
         let largest = cells.iter().map(|cell| u64::from(cell.block)).max().unwrap_or(0);
@@ -127,11 +130,8 @@ impl Chosen {
             fsync_every: settings.int("fsync_every") as u64,
             fsync_end: settings.flag("fsync_end"),
             content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
-            seconds: match settings.float("seconds") {
-                0.0 => seconds,
-                seconds => seconds,
-            },
-            interval_ms,
+            seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
+            interval_ms: job.by_scale([100, 4, 2]),
             events: settings.int("events") as u64,
             verify: settings.flag("verify"),
             any_layout: settings.flag("any_layout"),
@@ -150,27 +150,15 @@ impl Chosen {
     }
 }
 
-/// The longest time of a cell in seconds, and the length of an interval in milliseconds.
-const fn at_scale(scale: Scale) -> (f64, u32) {
-    match scale {
-        Scale::Paper => (60.0, 100),
-        Scale::Quick => (0.3, 4),
-        Scale::Tiny => (0.2, 2),
-    }
-}
-
 /// By mode, block size and number of threads, without repetitions.
 fn cells(job: &Job) -> Vec<Cell> {
-    let (mut cells, mut seen) = (vec![], HashSet::new());
-    for name in job.settings.words("modes") {
-        let Some(mode) = MODES.into_iter().find(|mode| mode.name == name) else { continue };
-        for block in job.settings.ints("bs") {
-            for threads in job.settings.ints("threads") {
-                let cell = Cell { mode, block: block as u32, threads: threads as u32 };
-                if seen.insert(cell) {
-                    cells.push(cell);
-                }
-            }
+    let names = job.settings.words("modes");
+    let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
+    let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
+    let mut cells = vec![];
+    for mode in modes {
+        for block in &blocks {
+            cells.extend(threads.iter().map(|n| Cell { mode, block: *block as u32, threads: *n as u32 }));
         }
     }
     cells
@@ -178,9 +166,6 @@ fn cells(job: &Job) -> Vec<Cell> {
 
 /// Whole blocks of every usual size, and one of the largest at least.
 fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
-    let total = match job.settings.int("total_bytes") {
-        0 => job.scale.count(2 << 30, 0),
-        total => total as u64,
-    };
+    let total = job.count("total_bytes", (2 << 30, 0));
     total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)
 }

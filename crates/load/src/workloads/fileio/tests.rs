@@ -93,12 +93,12 @@ fn verified_reads_find_files_with_blocks_of_their_size() {
 #[test]
 fn blocks_below_the_alignment_are_left_out_with_the_reason() {
     let chosen = Chosen::of(&job(&[("bs", "512,4096")]));
-    let ground = Ground::Directory { path: "/mnt".into(), align: 4096 };
+    let ground = Ground { path: "/mnt".into(), is_device: false, align: 4096 };
     let why = ground.refuses(&chosen, chosen.cells[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
     assert_eq!(ground.refuses(&chosen, chosen.cells[1]), None);
     assert_eq!(ground.refuses(&Chosen { direct: false, ..chosen.clone() }, chosen.cells[0]), None);
-    let device = Ground::Device { path: "/dev/loop9".into(), align: 512 };
+    let device = Ground { path: "/dev/loop9".into(), is_device: true, align: 512 };
     assert_eq!(device.refuses(&chosen, chosen.cells[0]), None);
     let by_sysbench = Chosen { tool: Tool::Sysbench, ..chosen.clone() };
     assert!(device.refuses(&by_sysbench, chosen.cells[0]).unwrap().contains("regular files only"));
@@ -109,7 +109,7 @@ fn a_task_that_is_left_out_says_so_and_does_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut maker = Maker {
         chosen: Chosen::of(&job(&[("bs", "512"), ("modes", "rndrd")])),
-        ground: Ground::Directory { path: dir.path().into(), align: 4096 },
+        ground: Ground { path: dir.path().into(), is_device: false, align: 4096 },
         whole: None,
     };
     let cell = maker.chosen.cells[0];
