@@ -3,10 +3,8 @@
 //! It dies with this process whatever ends that, because the kernel signals it then; and it carries the mark of the
 //! undo journal like every other command.
 
-use crate::task::Error;
-use fsarena_sys::argv;
-use fsarena_sys::rights::User;
-use fsarena_sys::said::shown;
+use crate::error::{Error, at};
+use fsarena_sys::{argv, cancel, rights::User, said::shown};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -51,7 +49,7 @@ impl ServiceDef {
     /// # Errors
     /// Where it cannot be made, or the user may not pass through a directory above.
     pub fn make_dir(&self, dir: &Path) -> Result<(), Error> {
-        std::fs::create_dir_all(dir).map_err(Error::io(format!("make {}", dir.display())))?;
+        std::fs::create_dir_all(dir).map_err(at("make", dir))?;
         let Some(user) = self.user() else { return Ok(()) };
         user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
         self.reachable(dir, &user)
@@ -59,9 +57,9 @@ impl ServiceDef {
 
     /// Every directory above has to let the user through.
     fn reachable(&self, dir: &Path, user: &User) -> Result<(), Error> {
-        let dir = dir.canonicalize().map_err(Error::io(format!("look for {}", dir.display())))?;
+        let dir = dir.canonicalize().map_err(at("look for", dir))?;
         for above in dir.ancestors() {
-            let meta = above.metadata().map_err(Error::io(format!("look at {}", above.display())))?;
+            let meta = above.metadata().map_err(at("look at", above))?;
             let needed = match () {
                 () if meta.uid() == user.uid => 0o100,
                 () if meta.gid() == user.gid => 0o010,
@@ -88,10 +86,7 @@ impl ServiceDef {
         }
         // SAFETY: prctl is a bare system call. It follows the change of user, which would undo it.
         unsafe {
-            command.pre_exec(move || {
-                rustix::process::set_parent_process_death_signal(Some(end))?;
-                Ok(())
-            });
+            command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end))?));
         }
         command
     }
@@ -120,10 +115,7 @@ impl Service {
 
     /// The last lines of its log. If it is about to end, fsarena waits a moment for them.
     pub fn last_words(&self) -> String {
-        let begun = Instant::now();
-        while !self.is_over() && begun.elapsed() < LAST_WORDS {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait(LAST_WORDS, || self.is_over());
         last_lines(&self.log())
     }
 
@@ -138,24 +130,20 @@ impl Service {
     /// # Errors
     /// If it ends before, or takes too long; with the last lines of its log.
     pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<(), Error> {
-        let begun = Instant::now();
-        loop {
-            let log = self.log();
-            if up(&log) {
-                return Ok(());
-            }
-            let name = self.def.name;
-            if let Some(status) = self.ended()? {
-                return Err(Error::Unfit(format!("{name} ended ({status}): {}", last_lines(&log))));
-            }
-            if begun.elapsed() > PATIENCE {
-                let seconds = PATIENCE.as_secs();
-                let why = format!("{name} was not up after {seconds} s: {}", last_lines(&log));
-                return Err(Error::Unfit(why));
-            }
-            fsarena_sys::cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let (mut is_up, mut log, mut ended) = (false, String::new(), Ok(None));
+        wait(PATIENCE, || {
+            log = self.log();
+            is_up = up(&log);
+            ended = if is_up { Ok(None) } else { self.ended() };
+            is_up || !matches!(ended, Ok(None)) || cancel::requested().is_some()
+        });
+        let fault = match ended? {
+            _ if is_up => return Ok(()),
+            Some(status) => format!("ended ({status})"),
+            None => format!("was not up after {} s", PATIENCE.as_secs()),
+        };
+        cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
+        Err(Error::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
     }
 
     /// Ends it in its own way, so that its data is on disk, within this time.
@@ -164,18 +152,13 @@ impl Service {
     /// Where it does not go.
     pub fn stop(mut self, signal: Signal, within: Duration) -> Result<(), Error> {
         self.send(signal);
-        let begun = Instant::now();
-        while self.ended()?.is_none() {
-            fsarena_sys::cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
-            if begun.elapsed() > within {
-                let seconds = within.as_secs();
-                let why =
-                    format!("{} did not end within {seconds} s: {}", self.def.name, last_lines(&self.log()));
-                return Err(Error::Unfit(why));
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        wait(within, || !matches!(self.ended(), Ok(None)) || cancel::requested().is_some());
+        if self.ended()?.is_some() {
+            return Ok(());
         }
-        Ok(())
+        cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
+        let (name, seconds) = (self.def.name, within.as_secs());
+        Err(Error::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.log()))))
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
@@ -192,18 +175,23 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let begun = Instant::now();
         if self.def.end != Signal::KILL && matches!(self.ended(), Ok(None)) {
             self.send(self.def.end);
-            while matches!(self.ended(), Ok(None)) && begun.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wait(PATIENCE, || !matches!(self.ended(), Ok(None)));
         }
         // Its helpers are in its group.
         if let Some(group) = Pid::from_raw(self.pid()) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until something is so, or for as long as it may take.
+fn wait(within: Duration, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() && begun.elapsed() <= within {
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

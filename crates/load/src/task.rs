@@ -100,8 +100,17 @@ impl Action {
         path: &Path,
         run: impl FnOnce(&Path) -> Result<F, Error> + Send + 'static,
     ) -> Action {
-        let path = path.to_path_buf();
-        Action::Call(Call::new([what.to_string(), path.display().to_string()], move || run(&path)))
+        Action::with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
+    }
+
+    /// Work done in this process with a copy of what it needs.
+    pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<Found>>(
+        needed: &T,
+        words: impl IntoIterator<Item = S>,
+        run: impl FnOnce(&T) -> Result<F, Error> + Send + 'static,
+    ) -> Action {
+        let needed = needed.clone();
+        Action::Call(Call::new(words, move || run(&needed)))
     }
 
     /// Does it, logs it, and gives what it found.

@@ -8,7 +8,7 @@ mod tests;
 
 use super::dbench_tool;
 use crate::files::fresh_dir;
-use crate::task::{self, Action, Call, Error, Task};
+use crate::task::{self, Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
@@ -188,10 +188,12 @@ impl Player {
         match self {
             Player::Dbench { loadfile, of_5 } => dbench_tool::action(chosen, clients, loadfile, *of_5, root),
             Player::Native(program) => {
-                let (program, root) = (Arc::clone(program), root.to_path_buf());
-                let options = Options { clients, ..chosen.options.clone() };
                 let words = [id.to_string(), format!("{clients} clients"), root.display().to_string()];
-                Action::Call(Call::new(words, move || Ok(dbench::play(&program, &options, &root)?.found())))
+                let options = Options { clients, ..chosen.options.clone() };
+                let needed = (Arc::clone(program), options, root.to_path_buf());
+                Action::with(&needed, words, |(program, options, root)| {
+                    Ok(dbench::play(program, options, root)?.found())
+                })
             }
         }
     }

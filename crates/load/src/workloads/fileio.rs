@@ -232,10 +232,10 @@ impl Maker {
         what: &str,
         run: impl FnOnce(&Ground, &Chosen) -> Result<F, Error> + Send + 'static,
     ) -> Action {
-        let (ground, chosen) = (self.ground.clone(), self.chosen.clone());
+        let (ground, chosen) = (&self.ground, &self.chosen);
         let on = ground.path.display().to_string();
         let words = [what.to_string(), format!("{} files of {} bytes", chosen.files, chosen.file_bytes), on];
-        Action::Call(Call::new(words, move || run(&ground, &chosen)))
+        Action::with(&(ground.clone(), chosen.clone()), words, |(ground, chosen)| run(ground, chosen))
     }
 }
 

@@ -3,10 +3,10 @@
 //! Each client makes names of its own, in directories of its own or in those of all; it looks up and reads the names of
 //! another client.
 
-use crate::demands::Demands;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::error::at;
+use crate::task::{self, Action, Error, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -19,8 +19,8 @@ use std::time::Instant;
 /// The workload.
 pub struct Meta;
 
-/// Names of each client at scale paper.
-const NAMES: u64 = 10_000;
+/// Names of each client at scale paper, and the fewest.
+const NAMES: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "meta",
@@ -62,16 +62,11 @@ const TASKS: [(&str, &str, Does); 8] = [
 
 fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
     let dirs = job.settings.text("dirs");
-    let params = [("dirs".to_string(), dirs.to_string())].into();
-    let title = format!("{title} ({dirs} directories)");
-    TaskInfo { id: TaskId { name: name.into(), params }, title, number: None, in_composite: true }
+    task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
 fn names(job: &Job) -> u64 {
-    match job.settings.int("names") {
-        0 => job.scale.count(NAMES, 20),
-        names => names as u64,
-    }
+    job.count("names", NAMES)
 }
 
 fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>, Error> {
@@ -101,19 +96,15 @@ fn walk(dir: &Path) -> std::io::Result<u64> {
     Ok(found)
 }
 
-fn find(place: &Place) -> Call {
-    let root = place.root.clone();
-    let words = ["find".to_string(), root.display().to_string()];
-    Call::new(words, move || {
-        let begun = Instant::now();
-        let found = walk(&root).map_err(Error::io(format!("find in {}", root.display())))? as f64;
-        let elapsed = begun.elapsed();
-        let mut readings = Readings::default();
-        readings.set("all_operations_count", found);
-        readings.set("all_iops_per_s", found / elapsed.as_secs_f64());
-        readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
-        Ok(readings)
-    })
+fn find(root: &Path) -> Result<Readings, Error> {
+    let begun = Instant::now();
+    let found = walk(root).map_err(at("find in", root))? as f64;
+    let elapsed = begun.elapsed();
+    let mut readings = Readings::default();
+    readings.set("all_operations_count", found);
+    readings.set("all_iops_per_s", found / elapsed.as_secs_f64());
+    readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
+    Ok(readings)
 }
 
 impl Workload for Meta {
@@ -133,15 +124,7 @@ impl Workload for Meta {
         let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
         let text = format!("each client makes {} files and as many directories", names(job));
         let remarks = vec![Note::new(NoteKind::Remark, text)];
-        Ok(Survey { room, demands: Demands::default(), remarks })
-    }
-
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
+        Ok(Survey { room, remarks, ..Survey::default() })
     }
 
     fn metrics(&self) -> &'static [&'static str] {
@@ -158,25 +141,17 @@ impl Workload for Meta {
 
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>, Error> {
         let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
-        let maker = Arc::clone(&own);
-        let make = move || Ok::<_, Error>(maker.make().map(|()| Readings::default())?);
-        let mut make = Some(Action::Call(Call::new(["make", "directories"], make)));
+        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
         let task = |(name, title, does): (&str, &str, Does)| {
-            let call = |client: &Arc<meta::Client>, operation: Operation| {
-                let client = Arc::clone(client);
-                Call::new([operation.name()], move || Ok(client.perform(operation)?.found()))
+            let perform = |client: &Arc<meta::Client>, operation: Operation| {
+                Action::with(client, [operation.name()], move |client| Ok(client.perform(operation)?.found()))
             };
             let work = match does {
-                Does::Own(operation) => call(&own, operation),
-                Does::Others(operation) => call(&other, operation),
-                Does::Find => find(place),
+                Does::Own(operation) => perform(&own, operation),
+                Does::Others(operation) => perform(&other, operation),
+                Does::Find => Action::on("find", &place.root, find),
             };
-            Task {
-                info: info(job, name, title),
-                before: Before::Warm,
-                prepare: make.take().into_iter().collect(),
-                work: vec![Action::Call(work)],
-            }
+            Task::new(info(job, name, title), work).after(make.take())
         };
         Ok(TASKS.into_iter().map(task).collect())
     }

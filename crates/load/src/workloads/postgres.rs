@@ -9,7 +9,7 @@ mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{Action, Error, Task};
 use crate::web::readings::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::cell::TaskInfo;
@@ -18,7 +18,7 @@ use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
 use fsarena_core::setting::WorkloadDef;
 use server::{Cluster, PROGRAMS};
-use settings::{Chosen, Load};
+use settings::{Chosen, Load, database};
 
 /// The workload.
 pub struct Postgres;
@@ -76,26 +76,21 @@ impl Workload for Postgres {
         PROGRAMS.into()
     }
 
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job)?;
-        let cluster = Cluster::new(&place.root, &place.other)?;
-        let data = cluster.data().display().to_string();
-        let (ours, theirs) = (cluster.clone(), chosen.clone());
-        let init = Call::new(["initdb", &data], move || ours.init(&theirs).map(|()| Found::default()));
-        let (ours, theirs) = (cluster.clone(), chosen.clone());
-        let words =
-            ["pgbench", "-i"].map(String::from).into_iter().chain(chosen.databases().map(Load::database));
-        let fill = Call::new(words, move || fill(&ours, &theirs));
-        let mut prepare = vec![Action::Call(init), Action::Call(fill)];
+        let words = |of: &[&str], more: Vec<String>| {
+            of.iter().map(|word| word.to_string()).chain(more).collect::<Vec<_>>()
+        };
+        let both = (Cluster::new(&place.root, &place.other)?, chosen);
+        let (cluster, chosen) = &both;
+        let init = words(&["initdb"], vec![cluster.data().display().to_string()]);
+        let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));
+        let fills = words(&["pgbench", "-i"], chosen.databases().map(database).collect());
+        let mut prepare = vec![init, Action::with(&both, fills, |(cluster, chosen)| fill(cluster, chosen))];
         let task = |load: Load| {
-            let words = std::iter::once("pgbench".to_string()).chain(server::arguments(&chosen, load));
-            let (cluster, chosen) = (cluster.clone(), chosen.clone());
-            let work = vec![Action::Call(Call::new(words, move || measure(&cluster, &chosen, load)))];
-            Task { info: load.info(), before: Before::Warm, prepare: std::mem::take(&mut prepare), work }
+            let asks = words(&["pgbench"], server::arguments(chosen, load));
+            let work = Action::with(&both, asks, move |(cluster, chosen)| measure(cluster, chosen, load));
+            Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };
         Ok(chosen.tasks.iter().copied().map(task).collect())
     }
@@ -103,7 +98,7 @@ impl Workload for Postgres {
 
 /// The room of the work.
 fn room(chosen: &Chosen) -> Room {
-    let tables: u64 = chosen.databases().map(|load| load.scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+    let tables: u64 = chosen.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
     let updates = chosen.tasks.iter().filter(|load| load.updates);
     let updating: u64 = updates.map(|load| chosen.seconds(*load)).sum();
     let wal = (tables + updating * WAL_PER_S).min(conf::max_wal_bytes(&chosen.conf) / 4 * 5);
@@ -120,20 +115,20 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
          and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
         chosen.clients, chosen.jobs, chosen.protocol
     );
-    let weaker = conf::weaker(&chosen.conf);
-    let given_up = (!weaker.is_empty()).then(|| {
-        let text = format!("{}: a power cut can undo commits or damage the database", weaker.join(", "));
-        Note::new(NoteKind::Fairness, text)
-    });
-    std::iter::once(Note::new(NoteKind::Remark, text)).chain(given_up).collect()
+    let mut notes = vec![Note::new(NoteKind::Remark, text)];
+    let weaker = conf::weaker(&chosen.conf).join(", ");
+    if !weaker.is_empty() {
+        let text = format!("{weaker}: a power cut can undo commits or damage the database");
+        notes.push(Note::new(NoteKind::Fairness, text));
+    }
+    notes
 }
 
 /// Makes every database with its tables.
-fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<Found, Error> {
+fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<(), Error> {
     let service = cluster.start()?;
-    chosen.databases().try_for_each(|load| cluster.load(&service, load))?;
-    cluster.stop(service)?;
-    Ok(Found::default())
+    chosen.databases().try_for_each(|scale| cluster.load(&service, scale))?;
+    cluster.stop(service)
 }
 
 /// Has pgbench ask a server for a while.

@@ -1,9 +1,10 @@
 //! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
 //! before the cut has to be intact.
 
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::error::at;
+use crate::task::{self, Action, Error, Task};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -54,10 +55,7 @@ impl Workload for Recovery {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        vec![
-            info("recover", "Come back after a power cut", true),
-            info("fsck", "Check the filesystem", false),
-        ]
+        vec![task::info("recover", "Come back after a power cut", []), beside("fsck", "Check the filesystem")]
     }
 
     fn survey(&self, _: &Job) -> Result<Survey, Error> {
@@ -75,31 +73,25 @@ impl Workload for Recovery {
         &["elapsed", reading::FILES_LOST]
     }
 
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
     fn inputs(&self, _: &Job, place: &Place) -> Result<(), Error> {
         let path = place.other.join(PROGRESS);
-        std::fs::write(&path, 0u64.to_le_bytes()).map_err(Error::io(format!("write {}", path.display())))
+        std::fs::write(&path, 0u64.to_le_bytes()).map_err(at("write", &path))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let seed = job.seed;
         let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
-        let (root, progress) = (place.root.clone(), place.other.join(PROGRESS));
-        let (same_root, same_progress) = (root.clone(), progress.clone());
-        let write = move || {
+        let paths = (place.root.clone(), place.other.join(PROGRESS));
+        let write = Action::with(&paths, ["write", "fsync"], move |(root, progress)| {
             let begun = Instant::now();
-            work(&root, &progress, seed, &mut |_| begun.elapsed() < limit)?;
+            work(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
             Err::<Readings, _>(Error::Unfit("the power was not cut".into()))
-        };
-        let verify = move || verify(&same_root, done(&same_progress)?, seed);
-        let task =
-            |info, call| Task { info, before: Before::Warm, prepare: vec![], work: vec![Action::Call(call)] };
+        });
+        let verify =
+            Action::with(&paths, ["cmp"], move |(root, progress)| verify(root, done(progress)?, seed));
         Ok(vec![
-            task(info(Cut::WORK, "Work until the power is cut", false), Call::new(["write", "fsync"], write)),
-            task(info(Cut::VERIFY, "Read the files of before the cut", false), Call::new(["cmp"], verify)),
+            Task::new(beside(Cut::WORK, "Work until the power is cut"), write),
+            Task::new(beside(Cut::VERIFY, "Read the files of before the cut"), verify),
         ])
     }
 
@@ -110,8 +102,9 @@ impl Workload for Recovery {
     }
 }
 
-fn info(id: &str, title: &str, in_composite: bool) -> TaskInfo {
-    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite }
+/// A task that is no part of the composite.
+fn beside(id: &str, title: &str) -> TaskInfo {
+    TaskInfo { in_composite: false, ..task::info(id, title, []) }
 }
 
 fn is_synced(number: u64) -> bool {
@@ -132,26 +125,25 @@ fn contents(seed: u64, number: u64) -> Vec<u8> {
 
 /// Writes one file after another while `go_on` says so of its number, and notes each sync that has returned.
 fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<(), Error> {
-    let failed = |path: &Path| Error::io(format!("write {}", path.display()));
     let sync = |dir: &Path| File::open(dir)?.sync_all();
-    let notes = OpenOptions::new().write(true).open(progress).map_err(failed(progress))?;
+    let notes = OpenOptions::new().write(true).open(progress).map_err(at("write", progress))?;
     let note = |count: u64| notes.write_all_at(&count.to_le_bytes(), 0).and_then(|()| notes.sync_data());
-    note(0).map_err(failed(progress))?;
+    note(0).map_err(at("write", progress))?;
     for number in 0..DIRECTORIES {
-        std::fs::create_dir(root.join(format!("d{number}"))).map_err(failed(root))?;
+        std::fs::create_dir(root.join(format!("d{number}"))).map_err(at("write", root))?;
     }
-    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed(root))?;
+    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(at("write", root))?;
     for number in (0..).take_while(|number| go_on(*number)) {
         let path = root.join(name(number));
         if let Some(oldest) = number.checked_sub(LIVE) {
-            std::fs::remove_file(root.join(name(oldest))).map_err(failed(root))?;
+            std::fs::remove_file(root.join(name(oldest))).map_err(at("write", root))?;
         }
-        let mut file = File::create(&path).map_err(failed(&path))?;
-        file.write_all(&contents(seed, number)).map_err(failed(&path))?;
+        let mut file = File::create(&path).map_err(at("write", &path))?;
+        file.write_all(&contents(seed, number)).map_err(at("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
-            file.sync_all().and_then(|()| sync(dir)).map_err(failed(&path))?;
-            note(number + 1).map_err(failed(progress))?;
+            file.sync_all().and_then(|()| sync(dir)).map_err(at("write", &path))?;
+            note(number + 1).map_err(at("write", progress))?;
         }
     }
     Ok(())
@@ -161,7 +153,7 @@ fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> b
 fn done(progress: &Path) -> Result<u64, Error> {
     let mut bytes = [0; 8];
     let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
-    read.map_err(Error::io(format!("read {}", progress.display())))?;
+    read.map_err(at("read", progress))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -175,9 +167,8 @@ fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings, Error> {
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
     // Files up to the next sync may have begun, and each removes an old one.
     for number in (done + SYNCED_EACH).saturating_sub(LIVE)..done {
-        let fault = fault(&root.join(name(number)), &contents(seed, number));
         synced += u64::from(is_synced(number));
-        match fault {
+        match fault(&root.join(name(number)), &contents(seed, number)) {
             Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", name(number).display())),
             fault => lost += u64::from(fault.is_some()),
         }

@@ -4,16 +4,14 @@
 //! wrote.
 
 use crate::demands::Demands;
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::error::at;
+use crate::task::{self, Action, Error, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Found;
-use fsarena_core::scale::Scale;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::{fs::File, path::Path};
 
 /// The workload.
 pub struct Shared;
@@ -45,15 +43,13 @@ const TASKS: [Row; 4] = [
 ];
 
 fn info((name, title, ..): Row) -> TaskInfo {
-    TaskInfo { id: TaskId::new(name), title: title.into(), number: None, in_composite: true }
+    task::info(name, title, [])
 }
 
 fn bytes(job: &Job) -> u64 {
-    match (job.settings.int("bytes") as u64, job.scale) {
-        (0, Scale::Paper) => 1 << 30,
-        (0, Scale::Quick) => 32 << 20,
-        (0, Scale::Tiny) => 2 << 20,
-        (bytes, _) => bytes,
+    match job.settings.int("bytes") {
+        0 => job.by_scale([1 << 30, 32 << 20, 2 << 20]),
+        bytes => bytes as u64,
     }
 }
 
@@ -77,14 +73,11 @@ fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): Row) -
 }
 
 /// Asks the kernel to forget the pages of a file.
-fn forget(path: PathBuf) -> Action {
-    let words = ["forget".to_string(), path.display().to_string()];
-    Action::Call(Call::new(words, move || {
-        let file = File::open(&path).map_err(Error::io(format!("open {}", path.display())))?;
-        // No task fails for want of a hint.
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-        Ok(Found::default())
-    }))
+fn forget(path: &Path) -> Result<(), Error> {
+    let file = File::open(path).map_err(at("open", path))?;
+    // No task fails for want of a hint.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
 }
 
 impl Workload for Shared {
@@ -104,14 +97,6 @@ impl Workload for Shared {
         Ok(Survey { room, demands, remarks: vec![Note::new(NoteKind::Remark, text)] })
     }
 
-    fn programs(&self, _: &Job) -> Vec<&'static str> {
-        vec![]
-    }
-
-    fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn metrics(&self) -> &'static [&'static str] {
         &["bandwidth", "elapsed"]
     }
@@ -128,15 +113,10 @@ impl Workload for Shared {
         let drop = job.settings.text("cache") == "drop";
         let task = |row: Row| {
             let blocks = blocks(job, &place.root, client, row);
-            let prepare = (!blocks.write && drop).then(|| forget(blocks.path.clone()));
-            let words = [row.0.to_string(), blocks.path.display().to_string()];
-            let work = Call::new(words, move || Ok(strides::run(&blocks)?.found()));
-            Task {
-                info: info(row),
-                before: Before::Warm,
-                prepare: prepare.into_iter().collect(),
-                work: vec![Action::Call(work)],
-            }
+            let path = blocks.path.clone();
+            let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, forget));
+            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.found()));
+            Task::new(info(row), work).after(prepare)
         };
         Ok(TASKS.into_iter().map(task).collect())
     }
@@ -145,6 +125,7 @@ impl Workload for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
 
     fn job() -> Job {

@@ -188,12 +188,11 @@ impl Maker<'_> {
         mode: &Mode,
         run: impl FnOnce(Database, &Job, &Path) -> Result<Found, Error> + Send + 'static,
     ) -> Action {
-        let (job, committed, mode) = (self.job.clone(), self.committed.clone(), mode.clone());
         let words = ["sqlite3".to_string(), self.dir.display().to_string(), what.into()];
-        let dir = self.dir.clone();
-        Action::Call(Call::new(words, move || {
-            run(Database::new(&dir, shape(&job), &mode.journal, &mode.synchronous), &job, &committed)
-        }))
+        let needed = (self.dir.clone(), self.job.clone(), self.committed.clone(), mode.clone());
+        Action::with(&needed, words, |(dir, job, committed, mode)| {
+            run(Database::new(dir, shape(job), &mode.journal, &mode.synchronous), job, committed)
+        })
     }
 }
 

@@ -10,7 +10,7 @@ mod origin;
 mod process;
 mod settings;
 
-use crate::task::{Action, Call, Error, Task};
+use crate::task::{Action, Error, Task};
 use crate::web::settings::{Load, filling};
 use crate::web::{account::Account, readings};
 use crate::workload::{Job, Place, Survey, Workload};
@@ -80,11 +80,12 @@ impl Workload for SquidWorkload {
         let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
         let stage =
             Stage { chosen: Chosen::of(job), ground, origin: Arc::default(), running: Arc::default() };
-        let mut tasks = vec![Task::new(filling(), stage.action(&filling(), Stage::fill))];
+        let fill = Action::with(&stage, stage.words(&filling()), Stage::fill);
+        let mut tasks = vec![Task::new(filling(), fill)];
         let mut loads = loads(job).peekable();
         while let Some((load, info)) = loads.next() {
             let last = loads.peek().is_none();
-            let work = stage.action(&info, move |stage| stage.serve(load, last));
+            let work = Action::with(&stage, stage.words(&info), move |stage| stage.serve(load, last));
             tasks.push(load.task(info, work));
         }
         Ok(tasks)
@@ -106,14 +107,8 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
 }
 
 impl Stage {
-    fn action(
-        &self,
-        info: &TaskInfo,
-        run: impl FnOnce(&Stage) -> Result<Found, Error> + Send + 'static,
-    ) -> Action {
-        let stage = self.clone();
-        let words = ["squid".to_string(), info.id.to_string(), self.ground.cache.display().to_string()];
-        Action::Call(Call::new(words, move || run(&stage)))
+    fn words(&self, info: &TaskInfo) -> [String; 3] {
+        ["squid".into(), info.id.to_string(), self.ground.cache.display().to_string()]
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.

@@ -1,10 +1,10 @@
 //! One cluster of PostgreSQL: its files, its server, and programs that talk to it.
 
 use super::conf;
-use super::settings::{Chosen, Load};
+use super::settings::{Chosen, Load, database};
+use crate::error::{Error, at};
 use crate::invocation::hint;
 use crate::service::{Service, ServiceDef};
-use crate::task::Error;
 use fsarena_sys::argv::{self, Argv, Finished};
 use fsarena_sys::program;
 use rustix::process::Signal;
@@ -64,9 +64,7 @@ impl Cluster {
         let file = self.data.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
         let text = conf::render(&chosen.conf, chosen.clients);
-        opened
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(Error::io(format!("write {}", file.display())))
+        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(at("write", &file))
     }
 
     /// Starts the server and waits until it takes connections.
@@ -76,7 +74,7 @@ impl Cluster {
     pub fn start(&self) -> Result<Service, Error> {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
-        let (out, err) = opened.map_err(Error::io(format!("make {}", log.display())))?;
+        let (out, err) = opened.map_err(at("make", &log))?;
         let mut command = DEF.command(&self.bin.join("postgres"));
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
@@ -98,10 +96,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Where it cannot; with the last lines of the server's log.
-    pub fn load(&self, service: &Service, load: Load) -> Result<(), Error> {
-        self.sql(service, &format!("CREATE DATABASE {}", load.database()))?;
-        let argv = self.tool("pgbench").args(["-i", "-q", "-s"]).arg(load.scale.to_string());
-        self.ask(service, &argv.arg(load.database())).map(drop)
+    pub fn load(&self, service: &Service, scale: i64) -> Result<(), Error> {
+        self.sql(service, &format!("CREATE DATABASE {}", database(scale)))?;
+        let argv = self.tool("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
+        self.ask(service, &argv.arg(database(scale))).map(drop)
     }
 
     /// The answer to a statement, as text.
@@ -126,15 +124,14 @@ impl Cluster {
         let logs = self.run.join("pgbench");
         DEF.make_dir(&logs)?;
         let argv = self.tool("pgbench").args(arguments(chosen, load));
-        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(load.database());
+        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database(load.scale));
         let printed = self.ask(service, &argv)?.stdout;
-        let broken = || Error::io(format!("read {}", logs.display()));
-        let mut texts = vec![];
-        for entry in std::fs::read_dir(&logs).map_err(broken())? {
-            texts.push(std::fs::read_to_string(entry.map_err(broken())?.path()).map_err(broken())?);
-        }
-        std::fs::remove_dir_all(&logs).map_err(broken())?;
-        Ok((printed, texts))
+        let read = || {
+            let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
+            let texts = texts.collect::<Result<_, _>>()?;
+            std::fs::remove_dir_all(&logs).map(|()| texts)
+        };
+        Ok((printed, read().map_err(at("read", &logs))?))
     }
 
     /// A program as the server's user. Its socket is in the working directory, so that a long path does no harm.
@@ -145,24 +142,26 @@ impl Cluster {
 
     /// Runs a program that talks to the server.
     fn ask(&self, service: &Service, argv: &Argv) -> Result<Finished, Error> {
+        let log = || format!("; the server's log ends: {}", service.last_words());
         self.expect(argv).map_err(|error| match error {
-            Error::Command(argv::Error::Failed { command, ended, said }) => {
-                let said = format!("{said}; the server's log ends: {}", service.last_words());
-                argv::Error::Failed { command, ended, said }.into()
-            }
+            Error::Command(error) => saying_more(error, |_| log()).into(),
             other => other,
         })
     }
 
     fn expect(&self, argv: &Argv) -> Result<Finished, Error> {
-        let finished = argv.run()?;
-        argv.check(finished).map_err(|error| match error {
-            argv::Error::Failed { command, ended, said } => {
-                let said = format!("{said}{}", hint(&said, &self.data));
-                argv::Error::Failed { command, ended, said }.into()
-            }
-            other => other.into(),
-        })
+        let checked = argv.run().and_then(|finished| argv.check(finished));
+        Ok(checked.map_err(|error| saying_more(error, |said| hint(said, &self.data)))?)
+    }
+}
+
+/// The error of a command that failed, with more to what the command said.
+fn saying_more(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::Error {
+    match error {
+        argv::Error::Failed { command, ended, said } => {
+            argv::Error::Failed { command, ended, said: format!("{said}{}", more(&said)) }
+        }
+        other => other,
     }
 }
 

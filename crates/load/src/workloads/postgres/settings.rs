@@ -1,11 +1,9 @@
 //! The settings of `postgres`, and what they come to.
 
 use super::conf;
-use crate::task::Error;
-use crate::workload::Job;
-use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::SettingDef;
+use crate::error::Error;
+use crate::{pace::distinct, task::info, workload::Job};
+use fsarena_core::{cell::TaskInfo, setting::SettingDef};
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
@@ -60,8 +58,6 @@ pub struct Load {
     pub scale: i64,
     /// Whether it writes.
     pub updates: bool,
-    /// Whether it is the first with this scale factor.
-    pub first: bool,
 }
 
 impl Chosen {
@@ -71,21 +67,16 @@ impl Chosen {
     /// A setting of postgresql.conf that is none, or that fsarena needs itself.
     pub fn of(job: &Job) -> Result<Chosen, Error> {
         let settings = &job.settings;
-        let seconds = match (settings.int("seconds"), job.scale) {
-            (0, Scale::Paper) => 60,
-            (0, Scale::Quick) => 5,
-            (0, Scale::Tiny) => 1,
-            (seconds, _) => seconds,
-        };
-        let of_updates = Some(settings.int("update_seconds")).filter(|seconds| *seconds > 0);
+        let above_0 = |id| Some(settings.int(id)).filter(|number| *number > 0);
+        let seconds = above_0("seconds").unwrap_or_else(|| job.by_scale([60, 5, 1]));
         let clients = settings.int("clients") as u32;
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         Ok(Chosen {
             tasks: loads(job),
             clients,
-            jobs: if settings.int("jobs") == 0 { cpus } else { settings.int("jobs") as u32 }.min(clients),
+            jobs: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
             protocol: settings.text("protocol").into(),
-            seconds: [seconds, of_updates.unwrap_or(seconds)].map(|seconds| seconds as u64),
+            seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)].map(|seconds| seconds as u64),
             rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             sampling: settings.float("sampling"),
             conf: conf::parse(&settings.words("conf")).map_err(Error::Plan)?,
@@ -93,9 +84,9 @@ impl Chosen {
         })
     }
 
-    /// A task of each database, the last scale factor first: the first task finds its data in the page cache.
-    pub fn databases(&self) -> impl Iterator<Item = Load> {
-        self.tasks.iter().rev().filter(|load| load.first).copied()
+    /// The scale factor of each database, the last one first: the first task finds its data in the page cache.
+    pub fn databases(&self) -> impl Iterator<Item = i64> {
+        distinct(self.tasks.iter().map(|load| load.scale)).into_iter().rev()
     }
 
     /// How long a task is.
@@ -107,17 +98,8 @@ impl Chosen {
 /// The tasks: for each scale factor, each mode.
 pub fn loads(job: &Job) -> Vec<Load> {
     let modes = job.settings.words("modes");
-    let mut all: Vec<Load> = vec![];
-    for scale in job.settings.ints("scale_factors") {
-        for mode in &modes {
-            let first = all.iter().all(|load| load.scale != scale);
-            let load = Load { scale, updates: *mode == "simple-update", first };
-            if all.iter().all(|other| (other.scale, other.updates) != (scale, load.updates)) {
-                all.push(load);
-            }
-        }
-    }
-    all
+    let of = |scale| modes.iter().map(move |mode| Load { scale, updates: *mode == "simple-update" });
+    distinct(job.settings.ints("scale_factors").into_iter().flat_map(of))
 }
 
 impl Load {
@@ -127,16 +109,11 @@ impl Load {
             false => ("read-only", "Select by key (pgbench -S)"),
             true => ("simple-update", "Update, select, insert and commit (pgbench -N)"),
         };
-        TaskInfo {
-            id: TaskId { name: name.into(), params: [("scale".to_string(), self.scale.to_string())].into() },
-            title: title.into(),
-            number: None,
-            in_composite: true,
-        }
+        info(name, title, [("scale", self.scale.to_string())])
     }
+}
 
-    /// The name of its database.
-    pub fn database(self) -> String {
-        format!("scale_{}", self.scale)
-    }
+/// The name of the database with this scale factor.
+pub fn database(scale: i64) -> String {
+    format!("scale_{scale}")
 }
