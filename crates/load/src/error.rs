@@ -1,8 +1,7 @@
 //! Why a task failed.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 /// The reason for which a task failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,8 @@
 //! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
 
 use crate::{task, workload::Job};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::scale::Scale;
 use fsarena_core::setting::{SettingDef, Settings};
+use fsarena_core::{cell::TaskInfo, scale::Scale};
 use fsarena_engine::act::Acting;
 use fsarena_engine::{Arrivals, Bound, Rate};
 

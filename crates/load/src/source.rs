@@ -1,18 +1,15 @@
 //! Where the tree comes from: generated, or a real directory.
 
 use crate::demands::{Demands, first};
-use crate::payload::Payload;
 use crate::tarball::{self, Counted};
-use crate::task::Error;
 use crate::tree::{self, TOP};
-use crate::workload::Job;
+use crate::{payload::Payload, task::Error, workload::Job};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Value};
-use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType};
 use walkdir::{DirEntry, WalkDir};
 

@@ -2,8 +2,7 @@
 
 use crate::{error::Error, payload::Payload, tree::Entry};
 use fsarena_sys::cancel;
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 use tar::{Builder, EntryType, Header};
 
 /// GNU tar writes, and pads its archives to, records of this many bytes.

@@ -2,9 +2,8 @@
 
 use crate::{demands::Demands, error::Error, task::Action, task::Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
-use fsarena_core::event::Note;
-use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
+use fsarena_core::{event::Note, scale::Scale};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

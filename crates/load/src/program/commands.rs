@@ -3,8 +3,7 @@
 use super::op::{Op, Reflink, SPLIT_LETTERS, nth};
 use crate::task::Action;
 use fsarena_sys::argv::Argv;
-use std::ffi::OsString;
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 /// The commands that do it.
 pub fn action(op: &Op, reflink: Reflink) -> Action {

@@ -5,8 +5,7 @@ use super::requests::Demand;
 use crate::pace::named;
 use crate::task::{self, Action, Before, Task};
 use crate::workload::{Job, Room};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::setting::SettingDef;
+use fsarena_core::{cell::TaskInfo, setting::SettingDef};
 
 /// Directories of the first level.
 pub const L1: SettingDef =

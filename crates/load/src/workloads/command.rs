@@ -1,16 +1,12 @@
 //! `command`: any program, on a fresh filesystem in each round.
 
-use crate::demands::Demands;
-use crate::invocation::Invocation;
-use crate::printed::Rule;
 use crate::task::{Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::{demands::Demands, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
-use fsarena_sys::argv;
-use fsarena_sys::program;
-use fsarena_sys::rights::User;
+use fsarena_sys::{argv, program, rights::User};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

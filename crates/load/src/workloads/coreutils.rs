@@ -7,19 +7,15 @@ mod room;
 mod settings;
 mod tasks;
 
-use crate::error::at;
 use crate::program::{self, Driver, Reflink, clear_the_way};
-use crate::source::compressible;
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Survey, Workload};
 use crate::{demands::Demands, payload::Payload};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::setting::WorkloadDef;
+use crate::{error::at, source::compressible};
+use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 use layout::{Layout, SMALL, Sizes};
 use settings::Chosen;
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufWriter;
+use std::{collections::BTreeSet, fs::File, io::BufWriter};
 use tasks::{TaskDef, Thing};
 
 /// The workload.

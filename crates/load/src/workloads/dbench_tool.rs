@@ -3,9 +3,7 @@
 use super::dbench::settings::{Chosen, Dbench, Source, of_loadfiles};
 use crate::task::{Action, Error};
 use fsarena_core::dbench::{Said, read};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_dbench::Kind;
 use fsarena_sys::argv::Argv;
 use std::path::Path;

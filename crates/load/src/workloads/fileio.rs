@@ -10,16 +10,12 @@ pub mod settings;
 mod tests;
 
 use super::{fio, sysbench};
-use crate::demands::Demands;
-use crate::error::at;
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::{demands::Demands, error::at};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Found;
-use fsarena_core::schedule::mix;
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{metric::reading, sample::Found, schedule::mix, setting::WorkloadDef};
 use fsarena_engine::{FileSpec, Files, dio_align};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;

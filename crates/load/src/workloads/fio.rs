@@ -2,14 +2,11 @@
 
 use super::fileio::settings::{Cell, Chosen, FileIo, settings};
 use crate::task::{Action, Error};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// By fio.
 pub const FIO: FileIo = FileIo {
@@ -180,8 +177,7 @@ impl Run {
 mod tests {
     use super::*;
     use crate::workload::Job;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::Settings;
+    use fsarena_core::{scale::Scale, setting::Settings};
     use proptest::prelude::*;
 
     const OF_3_33: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");

@@ -6,15 +6,11 @@
 use crate::error::at;
 use crate::task::{self, Action, Error, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
 use fsarena_engine::meta::{self, Operation, Sharing};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Instant;
+use std::{path::Path, sync::Arc, time::Instant};
 
 /// The workload.
 pub struct Meta;

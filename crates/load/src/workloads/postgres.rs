@@ -12,11 +12,9 @@ mod settings;
 use crate::task::{Action, Error, Task};
 use crate::web::readings::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{cell::TaskInfo, metric::reading, setting::WorkloadDef};
 use server::{Cluster, PROGRAMS};
 use settings::{Chosen, Load, database};
 

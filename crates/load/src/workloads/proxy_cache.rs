@@ -7,12 +7,11 @@
 mod cache;
 mod index;
 
-use crate::pace;
 use crate::task::{Action, Error, Task};
 use crate::web::account::{self, Account};
-use crate::web::readings;
 use crate::web::settings::{self, Load, Shape, filling};
 use crate::workload::{Job, Place, Survey, Workload};
+use crate::{pace, web::readings};
 use cache::{Cache, KINDS};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};

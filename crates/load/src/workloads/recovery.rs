@@ -4,19 +4,15 @@
 use crate::error::at;
 use crate::task::{self, Action, Error, Task};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{io::Write, os::unix::fs::FileExt};
 
 /// The workload.
 pub struct Recovery;
@@ -202,8 +198,7 @@ fn fault(path: &Path, expected: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::Settings;
+    use fsarena_core::{scale::Scale, setting::Settings};
 
     /// The files of a work that is cut before the file of this number.
     fn written(until: u64) -> (tempfile::TempDir, PathBuf, u64) {

@@ -3,10 +3,9 @@
 //! Each client writes a file of its own, and its blocks of one file that all share; then it reads what another client
 //! wrote.
 
-use crate::demands::Demands;
-use crate::error::at;
 use crate::task::{self, Action, Error, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload};
+use crate::{demands::Demands, error::at};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};

@@ -2,9 +2,7 @@
 
 use super::fileio::settings::{Cell, Chosen, FileIo, settings};
 use crate::task::{Action, Error};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
@@ -148,8 +146,7 @@ impl Printed {
 mod tests {
     use super::*;
     use crate::workload::Job;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::Settings;
+    use fsarena_core::{scale::Scale, setting::Settings};
     use proptest::prelude::*;
 
     const OF_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");

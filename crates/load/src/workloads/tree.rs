@@ -7,8 +7,7 @@ use crate::tree::TOP;
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{demands::Demands, error::at};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
-use std::fs::File;
-use std::io::BufWriter;
+use std::{fs::File, io::BufWriter};
 
 /// The workload.
 pub struct Tree;

@@ -6,16 +6,13 @@
 
 mod set;
 
-use crate::payload;
 use crate::task::{self, Action, Error, Task};
 use crate::web::account::{self, Account};
-use crate::web::readings;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::TaskInfo;
+use crate::{payload, web::readings};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Found;
-use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, sample::Found, schedule::mix};
 use fsarena_engine::act::{self, Acting, Actor};
 use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -201,9 +198,8 @@ impl Actor for Personality {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::sample::Readings;
-    use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
+    use fsarena_core::{sample::Readings, scale::Scale};
 
     #[test]
     fn the_set_keeps_its_number_and_loses_its_bytes() {

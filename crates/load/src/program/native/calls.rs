@@ -4,10 +4,9 @@ use crate::error::{Error, at};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::path::Arg;
 use std::ffi::{CString, OsStr};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{mem::MaybeUninit, os::unix::ffi::OsStrExt};
 
 /// What cp, cat and split read at a time.
 pub const BUFFER: usize = 128 << 10;

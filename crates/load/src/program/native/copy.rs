@@ -8,8 +8,7 @@ use rustix::fs::{
     readlinkat, statat, symlinkat,
 };
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::{os::fd::OwnedFd, path::Path};
 
 /// What one copy_file_range(2) of cp asks for.
 const RANGE: usize = (isize::MAX as usize) >> 30 << 30;

@@ -4,8 +4,7 @@ use super::calls::{self, BUFFER, look, write_all};
 use crate::error::{Error, at};
 use crate::program::op::SPLIT_LETTERS;
 use rustix::fs::{OFlags, ftruncate};
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::{os::fd::OwnedFd, path::Path};
 
 /// Splits a file into pieces of `piece` bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {

@@ -7,10 +7,9 @@ use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
     futimens, mkdirat, openat, symlinkat, utimensat,
 };
-use std::fs::File;
 use std::io::{BufReader, Read};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::{fs::File, os::fd::OwnedFd};
 use tar::{Archive, Entry, EntryType, Header};
 
 /// Unpacks an archive into a directory.

@@ -3,9 +3,8 @@
 use super::calls::{WITHIN, c_path, enter, list, open_in, stat};
 use crate::error::{Error, at};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, unlinkat};
-use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::{ffi::CString, path::Path};
 
 /// Goes through a directory and all below it.
 pub fn find(path: &Path) -> Result<(), Error> {

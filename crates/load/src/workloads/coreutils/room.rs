@@ -2,8 +2,7 @@
 
 use super::layout::Sizes;
 use super::tasks::{TaskDef, Thing, maker_of};
-use crate::source::Contents;
-use crate::workload::Room;
+use crate::{source::Contents, workload::Room};
 use std::collections::BTreeSet;
 use std::ops::{Add, Sub};
 

@@ -3,8 +3,7 @@
 use super::super::dbench_like::DBENCH_LIKE;
 use super::super::dbench_tool::DBENCH_TOOL;
 use super::*;
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{scale::Scale, setting::Settings};
 
 const LOAD: &str = "\
 NTCreateX \"\\clients\" 0x1 0x2 1 0x0

@@ -1,10 +1,7 @@
 //! What pgbench prints, and the latencies in its log.
 
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_core::series::Point;
-use fsarena_engine::readings::set_latency;
-use fsarena_engine::series::Track;
+use fsarena_core::{metric::reading, sample::Readings, series::Point};
+use fsarena_engine::{readings::set_latency, series::Track};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 

@@ -8,10 +8,8 @@ use crate::service::{Service, ServiceDef};
 use fsarena_sys::argv::{self, Argv, Finished};
 use fsarena_sys::program;
 use rustix::process::Signal;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io::Write, os::unix::fs::PermissionsExt, time::Duration};
 
 /// PostgreSQL refuses root. SIGQUIT has it end at once, with all its processes.
 const DEF: ServiceDef = ServiceDef { name: "postgres", users: &["postgres", "nobody"], end: Signal::QUIT };

@@ -4,18 +4,13 @@ use crate::web::{contents, requests::Demand, wire};
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::net::SocketAddr;
-use std::rc::Rc;
-use std::time::Duration;
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{net::TcpStream, task::JoinSet};
 
 /// A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,8 +2,7 @@
 
 use crate::web::{contents, wire};
 use fsarena_core::schedule::mix;
-use std::io;
-use std::rc::Rc;
+use std::{io, rc::Rc};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -1,15 +1,12 @@
 //! The log: records in segments, committed in groups.
 
 use crate::{files::fresh_dir, payload::Noise, task};
-use fsarena_engine::Error;
-use fsarena_engine::act::Actor;
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use fsarena_engine::{Error, act::Actor};
+use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{io::Write, os::unix::fs::FileExt};
 
 /// Bytes of a header: the record's number (from 1), the bytes of its contents, their CRC-32.
 pub const HEADER: usize = 16;

@@ -1,7 +1,6 @@
 //! filebench's fileset: entries that exist or not, drawn at random, one user at a time for what changes them.
 
-use rand::RngExt;
-use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use std::sync::Mutex;
 
 /// Which entries exist. Those that are being made or deleted are in neither list.
