@@ -4,70 +4,49 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, Settings};
 use std::path::PathBuf;
 
-/// Who does the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// The real programs.
-    Commands,
-    /// Their system calls, in this process.
-    Native,
-}
-
-/// Whether a copy may share blocks with what it copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reflink {
-    /// Copies may not share blocks: they read and write every byte.
-    Never,
-    /// Copies try to clone the file, then `copy_file_range`.
-    Auto,
-}
-
-/// The setting that chooses a [`Driver`].
+/// The setting that chooses the real programs or their system calls.
 pub const DRIVER: SettingDef = SettingDef::choice("driver", &["commands", "native"], "commands")
     .help("commands runs the real programs; native does their system calls in-process");
 
-/// The setting that chooses [`Reflink`].
+/// The setting that allows copies to share blocks.
 pub const REFLINK: SettingDef = SettingDef::choice("reflink", &["never", "auto"], "never")
     .help("never makes cp copy; auto lets it clone blocks where the filesystem can");
 
+/// Who does the operations, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// Their system calls, in this process, instead of the real programs.
+    pub native: bool,
+    /// Copies try to clone the file, then `copy_file_range`. Otherwise they read and write every byte.
+    pub clones: bool,
+}
+
 impl Driver {
-    /// Reads [`DRIVER`].
+    /// Reads [`DRIVER`] and [`REFLINK`].
     pub fn of(settings: &Settings) -> Driver {
-        if settings.text(DRIVER.id) == "native" { Driver::Native } else { Driver::Commands }
+        Driver { native: settings.text(DRIVER.id) == "native", clones: settings.text(REFLINK.id) == "auto" }
     }
 
     /// What a report must say of it.
-    pub fn remark(self) -> Note {
-        let text = match self {
-            Driver::Commands => {
-                "driver=commands: the real programs ran; starting a process is part of every time"
-            }
-            Driver::Native => {
+    pub fn remarks(self) -> [Note; 2] {
+        let driver = match self.native {
+            false => "driver=commands: the real programs ran; starting a process is part of every time",
+            true => {
                 "driver=native: the system calls of the programs were done in-process, without starting any"
             }
         };
-        Note::new(NoteKind::Remark, text)
-    }
-}
-
-impl Reflink {
-    /// Reads [`REFLINK`].
-    pub fn of(settings: &Settings) -> Reflink {
-        if settings.text(REFLINK.id) == "auto" { Reflink::Auto } else { Reflink::Never }
-    }
-
-    /// What a report must say of it.
-    pub fn remark(self) -> Note {
-        match self {
-        Reflink::Never => {
-            Note::new(NoteKind::Remark, "reflink=never: every copy reads and writes all bytes, on every filesystem")
-        }
-        Reflink::Auto => Note::new(
-            NoteKind::Fairness,
-            "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
-        )
-        .fix("--set reflink=never"),
-    }
+        let copies = match self.clones {
+            false => Note::new(
+                NoteKind::Remark,
+                "reflink=never: every copy reads and writes all bytes, on every filesystem",
+            ),
+            true => Note::new(
+                NoteKind::Fairness,
+                "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
+            )
+            .fix("--set reflink=never"),
+        };
+        [Note::new(NoteKind::Remark, driver), copies]
     }
 }
 

@@ -2,12 +2,11 @@
 //! tar, split, dd and cat.
 
 mod layout;
-mod remarks;
 mod room;
 mod settings;
 mod tasks;
 
-use crate::program::{self, Driver, Reflink, clear_the_way};
+use crate::program::{self, clear_the_way};
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Survey, Workload};
 use crate::{demands::Demands, payload::Payload};
@@ -37,7 +36,7 @@ impl Workload for Coreutils {
         let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
         let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
         Ok(Survey {
-            remarks: remarks::of(&chosen, &contents, room.bytes),
+            remarks: chosen.remarks(&contents, room.bytes),
             demands: if unpacked { demands } else { Demands::default() },
             room,
         })
@@ -45,7 +44,7 @@ impl Workload for Coreutils {
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
         let chosen = Chosen::of(job);
-        if chosen.driver == Driver::Native {
+        if chosen.driver.native {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
@@ -90,7 +89,7 @@ impl Workload for Coreutils {
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Chosen::of(job).reflink == Reflink::Auto
+        Chosen::of(job).driver.clones
     }
 }
 
@@ -143,7 +142,7 @@ impl Maker<'_> {
     fn ready(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
         let op = (task.op)(&self.at, &self.sizes);
         prepare.extend(clear_the_way(&op));
-        program::action(&op, self.chosen.driver, self.chosen.reflink)
+        program::action(&op, self.chosen.driver)
     }
 
     /// Writes the file that is split. No task makes it.

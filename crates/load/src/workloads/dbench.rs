@@ -10,7 +10,7 @@ use super::dbench_tool;
 use crate::files::fresh_dir;
 use crate::task::{self, Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{schedule::mix, setting::WorkloadDef};
 use fsarena_dbench::census::Census;
@@ -69,10 +69,6 @@ impl Workload for Dbench {
 
     fn metrics(&self) -> &'static [&'static str] {
         &["throughput"]
-    }
-
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.remove("clients");
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -13,7 +13,7 @@ use super::{fio, sysbench};
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{demands::Demands, error::at};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{metric::reading, sample::Found, schedule::mix, setting::WorkloadDef};
 use fsarena_engine::{FileSpec, Files, dio_align};
@@ -37,10 +37,6 @@ pub const FILEIO: FileIo = FileIo {
 impl Workload for FileIo {
     fn def(&self) -> &'static WorkloadDef {
         self.def
-    }
-
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.remove("threads");
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -70,10 +70,6 @@ impl Workload for Maildir {
         &["commits_per_s", "latency_p50", "latency_p99", "latency_max", "durable"]
     }
 
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.remove("clients");
-    }
-
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         tasks(job).into_iter().map(|(load, stage)| info(load, stage)).collect()
     }

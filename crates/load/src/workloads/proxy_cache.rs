@@ -13,7 +13,7 @@ use crate::web::settings::{self, Load, Shape, filling};
 use crate::workload::{Job, Place, Survey, Workload};
 use crate::{pace, web::readings};
 use cache::{Cache, KINDS};
-use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{Bound, act::Acting};
@@ -60,10 +60,6 @@ impl Workload for ProxyCache {
 
     fn metrics(&self) -> &'static [&'static str] {
         readings::ANSWERS
-    }
-
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.remove("threads");
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -6,7 +6,7 @@ use crate::files::{note, noted};
 use crate::pace::{self, Load, distinct};
 use crate::task::{self, Action, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use database::{Database, Kind as Operation, Shape};
+use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Found;
@@ -73,14 +73,14 @@ impl Mode {
     fn tasks(&self, job: &Job) -> Vec<Timed> {
         let rates = job.settings.ints(pace::RATES.id);
         let at_rates = |operation| rates.iter().map(move |rate| Timed::Load(operation, *rate));
-        let loads = [Operation::Update, Operation::Read, Operation::Insert].into_iter().flat_map(at_rates);
+        let loads = [UPDATE, READ, INSERT].into_iter().flat_map(at_rates);
         loads.chain((self.journal == "wal").then_some(Timed::Checkpoint)).collect()
     }
 
     fn info(&self, timed: &Timed) -> TaskInfo {
         let mut info = match timed {
-            Timed::Load(operation, rate) => {
-                Load { clients: 1, rate: *rate }.info(operation.name(), operation.title())
+            Timed::Load(Operation { name, title, .. }, rate) => {
+                Load { clients: 1, rate: *rate }.info(name, title)
             }
             Timed::Checkpoint => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
@@ -137,7 +137,7 @@ impl Workload for Sqlite {
 
     /// SQLite's own check of the whole file, and every row.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
-        if task.name == Operation::Read.name() {
+        if task.name == READ.name {
             return vec![];
         }
         let (dir, committed, shape) = (place.root.join("sqlite"), place.other.join(COMMITTED), shape(job));
@@ -167,12 +167,12 @@ impl Maker<'_> {
                 self.call("checkpoint", &mode, |database, _, _| Ok(database.checkpoint()?))
             }
             Timed::Load(operation, rate) => {
-                self.call(operation.name(), &mode, move |mut database, job, committed| {
+                self.call(operation.name, &mode, move |mut database, job, committed| {
                     let load = Load { clients: 1, rate };
                     database.operation = operation;
-                    let kinds = [if operation == Operation::Read { "read" } else { "commit" }];
+                    let kinds = [if operation == READ { "read" } else { "commit" }];
                     let outcome = act::run(&load.acting(job, &kinds, pace::bound(job, SECONDS)), &database)?;
-                    if operation == Operation::Insert {
+                    if operation == INSERT {
                         note(committed, noted(committed)? + outcome.operations() * shape(job).batch)?;
                     }
                     Ok(outcome.found())

@@ -1,6 +1,6 @@
 //! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
 
-use crate::program::{self, DRIVER, Driver, Op, REFLINK, Reflink};
+use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
 use crate::task::{Before, Error, Task, info};
 use crate::tree::TOP;
@@ -37,12 +37,7 @@ impl Workload for Tree {
             room: Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes },
             // cp(1) without -p keeps no owners.
             demands: Demands { owned: None, ..demands },
-            remarks: [
-                Driver::of(&job.settings).remark(),
-                Reflink::of(&job.settings).remark(),
-                source.remark(),
-            ]
-            .into(),
+            remarks: Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect(),
         })
     }
 
@@ -52,10 +47,7 @@ impl Workload for Tree {
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        match Driver::of(&job.settings) {
-            Driver::Native => vec![],
-            Driver::Commands => vec!["cp", "rm"],
-        }
+        if Driver::of(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
@@ -65,7 +57,7 @@ impl Workload for Tree {
         Source::of(job).archive(&mut out)?;
         out.into_inner().map_err(|error| at("write", &archive)(error.into_error()))?;
         let unpack = Op::Untar { archive: archive.clone(), into: place.other.clone() };
-        program::action(&unpack, Driver::Native, Reflink::Never).perform(&mut |_| {})?;
+        program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(at("remove", &archive))
     }
 
@@ -77,15 +69,14 @@ impl Workload for Tree {
         }
         let to = place.root.join(TOP);
         let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
-        let (driver, reflink) = (Driver::of(&job.settings), Reflink::of(&job.settings));
+        let driver = Driver::of(&job.settings);
         let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
-        let task =
-            |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver, reflink)) };
+        let task = |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver)) };
         Ok(tasks.map(task).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Reflink::of(&job.settings) == Reflink::Auto
+        Driver::of(&job.settings).clones
     }
 }
 

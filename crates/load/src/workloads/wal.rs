@@ -76,10 +76,6 @@ impl Workload for Wal {
         &["commits_per_s", "latency_p50", "latency_p99", "latency_p999", "latency_max"]
     }
 
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.remove("clients");
-    }
-
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         Load::all(&job.settings).into_iter().map(info).collect()
     }

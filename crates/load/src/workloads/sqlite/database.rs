@@ -19,47 +19,29 @@ const PAGE: u64 = 4096 + 24;
 
 /// What a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Changes rows, drawn evenly.
-    Update,
-    /// Reads one row, drawn evenly.
-    Read,
-    /// Adds rows to a second table.
-    Insert,
-}
-
-impl Kind {
-    /// The name of its task, what people read, and its statement.
-    const fn words(self) -> [&'static str; 3] {
-        match self {
-            Kind::Update => [
-                "update",
-                "Update rows, each transaction committed",
-                "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
-            ],
-            Kind::Read => ["read", "Read single rows", "SELECT value FROM data WHERE key = ?1"],
-            Kind::Insert => [
-                "insert",
-                "Insert rows, each transaction committed",
-                "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
-            ],
-        }
-    }
-
+pub struct Operation {
     /// The name of its task.
-    pub const fn name(self) -> &'static str {
-        self.words()[0]
-    }
-
+    pub name: &'static str,
     /// What people read.
-    pub const fn title(self) -> &'static str {
-        self.words()[1]
-    }
-
-    const fn sql(self) -> &'static str {
-        self.words()[2]
-    }
+    pub title: &'static str,
+    sql: &'static str,
 }
+
+/// Changes rows, drawn evenly.
+pub const UPDATE: Operation = Operation {
+    name: "update",
+    title: "Update rows, each transaction committed",
+    sql: "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
+};
+/// Reads one row, drawn evenly.
+pub const READ: Operation =
+    Operation { name: "read", title: "Read single rows", sql: "SELECT value FROM data WHERE key = ?1" };
+/// Adds rows to a second table.
+pub const INSERT: Operation = Operation {
+    name: "insert",
+    title: "Insert rows, each transaction committed",
+    sql: "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
+};
 
 /// The settings of the work.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +83,7 @@ pub struct Database {
     journal: String,
     synchronous: String,
     /// What transactions do.
-    pub operation: Kind,
+    pub operation: Operation,
     noise: Noise,
 }
 
@@ -129,21 +111,17 @@ impl Database {
             shape,
             journal: journal.into(),
             synchronous: synchronous.into(),
-            operation: Kind::Update,
+            operation: UPDATE,
             noise: Noise::new(shape.seed, shape.value),
         }
     }
 
-    fn path(&self) -> PathBuf {
-        path(&self.dir)
-    }
-
     fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
-        failed(doing, self.path())
+        failed(doing, path(&self.dir))
     }
 
     fn connect(&self, synchronous: &str) -> Result<Connection, Error> {
-        let connection = Connection::open(self.path()).map_err(self.failed("opening"))?;
+        let connection = Connection::open(path(&self.dir)).map_err(self.failed("opening"))?;
         let set = |name, value: &str| {
             connection.pragma_update_and_check(None, name, value, |row| row.get::<_, String>(0))
         };
@@ -192,7 +170,7 @@ impl Database {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, 4));
-            let mut update = connection.prepare(Kind::Update.sql())?;
+            let mut update = connection.prepare(UPDATE.sql)?;
             for _ in 0..self.shape.logged() {
                 let stamp: u64 = rng.random();
                 let key = stamp % self.shape.rows;
@@ -228,19 +206,17 @@ impl Database {
                 let stamp = drawn.wrapping_add(number);
                 let key = stamp % self.shape.rows;
                 match self.operation {
-                    Kind::Update => {
-                        statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop)
-                    }
-                    Kind::Insert => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
-                    Kind::Read => statement.query_row(params![key as i64], |row| {
+                    READ => statement.query_row(params![key as i64], |row| {
                         buffer.clear();
                         buffer.extend_from_slice(row.get_ref(0)?.as_blob()?);
                         Ok(())
                     }),
+                    INSERT => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
+                    _ => statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop),
                 }
             };
             match (self.operation, self.shape.batch) {
-                (Kind::Read, _) | (_, 1) => (0..1).try_for_each(each),
+                (READ, _) | (_, 1) => (0..1).try_for_each(each),
                 (_, batch) => {
                     connection.execute_batch("BEGIN IMMEDIATE")?;
                     (0..batch).try_for_each(each)?;
@@ -259,7 +235,7 @@ impl Actor for Database {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
         let connection = self.connect(&self.synchronous)?;
         let prepared = Prepared::try_new(connection, |connection| {
-            connection.prepare_with_flags(self.operation.sql(), PrepFlags::SQLITE_PREPARE_PERSISTENT)
+            connection.prepare_with_flags(self.operation.sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
         });
         let prepared = prepared.map_err(self.failed("preparing statements of"))?;
         Ok(Session { prepared, rng, buffer: vec![] })
@@ -270,7 +246,7 @@ impl Actor for Database {
     }
 
     fn act(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
-        self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name())(error))
+        self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name)(error))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::calls::{self, c_path, create, list, look, open, stat};
 use crate::error::{Error, at};
-use crate::program::op::Reflink;
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, copy_file_range, fadvise, ioctl_ficlone, mkdirat,
     readlinkat, statat, symlinkat,
@@ -14,21 +13,21 @@ use std::{os::fd::OwnedFd, path::Path};
 const RANGE: usize = (isize::MAX as usize) >> 30 << 30;
 
 /// Copies a file to a name that is not there.
-pub fn file(from: &Path, to: &Path, reflink: Reflink) -> Result<(), Error> {
+pub fn file(from: &Path, to: &Path, clones: bool) -> Result<(), Error> {
     statat(CWD, from, AtFlags::empty()).map_err(at("stat", from))?;
-    contents(from, to, OFlags::RDONLY, reflink)
+    contents(from, to, OFlags::RDONLY, clones)
 }
 
-fn contents(from: &Path, to: &Path, flags: OFlags, reflink: Reflink) -> Result<(), Error> {
+fn contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<(), Error> {
     let source = open(from, flags)?;
     let target = create(to, OFlags::EXCL, look(&source, from)?.st_mode & 0o777)?;
-    if reflink == Reflink::Auto && ioctl_ficlone(&target, &source).is_ok() {
+    if clones && ioctl_ficlone(&target, &source).is_ok() {
         return Ok(());
     }
     look(&target, to)?;
     // Advice: a refusal changes nothing.
     let _ = fadvise(&source, 0, None, Advice::Sequential);
-    if reflink == Reflink::Auto && by_the_kernel(&source, &target, to)? {
+    if clones && by_the_kernel(&source, &target, to)? {
         return Ok(());
     }
     calls::copy(&source, from, &target, to)
@@ -49,7 +48,7 @@ fn by_the_kernel(source: &OwnedFd, target: &OwnedFd, to: &Path) -> Result<bool, 
 }
 
 /// Copies a directory to a name that is not there.
-pub fn tree(from: &Path, to: &Path, reflink: Reflink) -> Result<(), Error> {
+pub fn tree(from: &Path, to: &Path, clones: bool) -> Result<(), Error> {
     let mode = Mode::from_raw_mode(stat(CWD, from, from)?.st_mode & 0o777);
     mkdirat(CWD, to, mode).map_err(at("mkdir", to))?;
     stat(CWD, to, to)?;
@@ -62,11 +61,11 @@ pub fn tree(from: &Path, to: &Path, reflink: Reflink) -> Result<(), Error> {
     for entry in entries {
         let (below, copy) = (entry.path_in(from), entry.path_in(to));
         match entry.kind(|| stat(CWD, &below, &below))? {
-            FileType::Directory => tree(&below, &copy, reflink)?,
+            FileType::Directory => tree(&below, &copy, clones)?,
             FileType::Symlink => link(&below, &copy)?,
             _ => {
                 stat(CWD, &below, &below)?;
-                contents(&below, &copy, OFlags::RDONLY | OFlags::NOFOLLOW, reflink)?;
+                contents(&below, &copy, OFlags::RDONLY | OFlags::NOFOLLOW, clones)?;
             }
         }
     }

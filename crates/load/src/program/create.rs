@@ -1,8 +1,8 @@
 //! `touch`, `mkdir`, and `dd if=/dev/zero`.
 
 use super::calls::{create, open, write_all};
+use super::op::nth;
 use crate::error::{Error, at};
-use crate::program::op::nth;
 use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, futimens, mkdirat, openat};
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! `split -b`.
 
 use super::calls::{self, BUFFER, look, write_all};
+use super::op::SPLIT_LETTERS;
 use crate::error::{Error, at};
-use crate::program::op::SPLIT_LETTERS;
 use rustix::fs::{OFlags, ftruncate};
 use std::{os::fd::OwnedFd, path::Path};
 
