@@ -71,12 +71,9 @@ impl Axis {
     pub fn log_in(label: impl Into<String>, low: f64, high: f64, unit: Unit) -> Axis {
         let scale = Scale::of((low * high).sqrt(), unit);
         let own = high / low > 1000.0;
-        let say = |at: f64| match own {
-            true => {
-                let scale = Scale::of(at, unit);
-                scale.said(trimmed(at / scale.per))
-            }
-            false => scale.said(trimmed(at / scale.per)),
+        let say = |at: f64| {
+            let scale = if own { &Scale::of(at, unit) } else { &scale };
+            scale.said(trimmed(at / scale.per))
         };
         Axis::log(label, low, high, say)
     }
@@ -86,13 +83,8 @@ impl Axis {
         let (low, high) = (values.first().copied().unwrap_or(1.0), values.last().copied().unwrap_or(1.0));
         let margin = (high / low).powf(0.04).max(1.05);
         let ticks = values.iter().map(|at| (*at, say(*at))).collect();
-        Axis {
-            label: logarithmic(label.into()),
-            range: (low / margin, high * margin),
-            log: true,
-            ticks,
-            grid: true,
-        }
+        let range = (low / margin, high * margin);
+        Axis { label: logarithmic(label.into()), range, log: true, ticks, grid: true }
     }
 
     /// Ratios by their logarithm, which is the coordinate: a change of nothing is 0. Ticks show the change.
@@ -107,8 +99,8 @@ impl Axis {
         let mut ticks: Vec<(f64, String)> = vec![(0.0, "same".into())];
         for side in [-1.0, 1.0] {
             let mut last = 0.0;
-            let mut candidates: Vec<f64> =
-                CHANGES.iter().copied().filter(|change| change * side > 0.0).collect();
+            let mut candidates = CHANGES.to_vec();
+            candidates.retain(|change| change * side > 0.0);
             candidates.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
             for change in candidates {
                 let at = f64::ln_1p(change);
@@ -123,9 +115,10 @@ impl Axis {
     }
 
     /// Names from top to bottom (of a vertical axis): the n-th stands at −(n + ½).
-    pub fn names(names: &[String]) -> Axis {
-        let ticks = names.iter().enumerate().map(|(at, name)| (Axis::slot(at), name.clone())).collect();
-        Axis { label: String::new(), range: (-(names.len() as f64), 0.0), log: false, ticks, grid: false }
+    pub fn names(names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
+        let names = names.into_iter().enumerate();
+        let ticks: Vec<_> = names.map(|(at, name)| (Axis::slot(at), name.into())).collect();
+        Axis { label: String::new(), range: (-(ticks.len() as f64), 0.0), log: false, ticks, grid: false }
     }
 
     /// Where the n-th name of [`Axis::names`] stands.

@@ -86,9 +86,8 @@ pub fn of_variants(variants: &[Variant]) -> Vec<Colour> {
 
 /// The same by the names of filesystems.
 pub fn of_names(names: &[&str]) -> Vec<Colour> {
-    let known = |name: &str| KNOWN.iter().find(|(fs, _)| *fs == name).map(|(_, colour)| *colour);
     let mut given: Vec<(&str, Colour)> =
-        names.iter().filter_map(|name| Some((*name, known(name)?))).collect();
+        names.iter().filter_map(|name| KNOWN.into_iter().find(|(fs, _)| fs == name)).collect();
     let mut colours: Vec<Colour> = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let base = match given.iter().find(|(fs, _)| fs == name) {

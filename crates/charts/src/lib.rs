@@ -261,6 +261,39 @@ pub enum Sign {
     Series(Shape, Dash),
 }
 
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Its colour.
+    pub colour: Colour,
+    /// The shape of its points.
+    pub shape: Shape,
+    /// Its line.
+    pub dash: Dash,
+}
+
+impl Look {
+    /// A line of this width.
+    pub fn line(self, points: &[(f64, f64)], width: f64) -> Mark {
+        Mark::Line { points: points.to_vec(), colour: self.colour, width, dash: self.dash }
+    }
+
+    /// Points.
+    pub fn dots(self, points: impl IntoIterator<Item = (f64, f64)>) -> impl Iterator<Item = Mark> {
+        points.into_iter().map(move |at| Mark::Dot { at, colour: self.colour, shape: self.shape })
+    }
+
+    /// An interval along the vertical axis.
+    pub fn up(self, x: f64, y: (f64, f64)) -> Mark {
+        Mark::Up { x, y, colour: self.colour }
+    }
+
+    /// Its key: a line with points.
+    pub fn key(self, label: impl Into<String>) -> Key {
+        Key::new(label, self.colour, Sign::Series(self.shape, self.dash))
+    }
+}
+
 impl Key {
     /// A key of these words.
     pub fn new(label: impl Into<String>, colour: Colour, sign: Sign) -> Key {
@@ -297,6 +330,26 @@ impl Mark {
     }
 }
 
+impl Panel {
+    /// A panel of these marks.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, height: u32, marks: Vec<Mark>) -> Panel {
+        Panel { title: title.into(), x, y, marks, height }
+    }
+
+    /// A panel with a row for each name: `each` CSS pixels for a row, and `rest` for all of them.
+    pub fn rows(
+        title: impl Into<String>,
+        x: Axis,
+        names: impl IntoIterator<Item = impl Into<String>>,
+        (rest, each): (u32, u32),
+        marks: Vec<Mark>,
+    ) -> Panel {
+        let y = Axis::names(names);
+        let height = rest + each * y.ticks.len() as u32;
+        Panel::new(title, x, y, height, marks)
+    }
+}
+
 impl Chart {
     /// A chart of one column without panels and legend yet.
     pub fn new(id: impl Into<String>, title: impl Into<String>, about: impl Into<String>) -> Chart {
@@ -310,6 +363,11 @@ impl Chart {
             legend: vec![],
             width: WIDE,
         }
+    }
+
+    /// The same chart with these panels, two side by side where there are several.
+    pub fn in_pairs(self, panels: Vec<Panel>) -> Chart {
+        Chart { columns: panels.len().clamp(1, 2), panels, ..self }
     }
 }
 

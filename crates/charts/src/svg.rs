@@ -2,7 +2,6 @@
 
 mod layout;
 mod legend;
-mod marks;
 mod panel;
 mod pen;
 

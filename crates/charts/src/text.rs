@@ -9,6 +9,11 @@ pub const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf
 /// The same in bold.
 pub const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
+/// Labels of axes and of the legend.
+pub const LABEL: Font = Font::regular(11.0);
+/// Words and figures between the axes.
+pub const SMALL: Font = Font::regular(10.0);
+
 /// Size and weight of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Font {

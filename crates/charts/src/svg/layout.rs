@@ -4,7 +4,7 @@ use super::legend;
 use super::panel::{Plot, foot};
 use super::pen::Pen;
 use crate::colour::theme;
-use crate::text::Font;
+use crate::text::{Font, LABEL, SMALL};
 use crate::{Anchor, Axis, Chart, Mark, Panel};
 use fsarena_core::safe;
 
@@ -12,10 +12,6 @@ use fsarena_core::safe;
 const TITLE: Font = Font::bold(16.0);
 /// The title of a panel.
 const PANEL: Font = Font::bold(12.0);
-/// Labels of axes and of the legend.
-pub const LABEL: Font = Font::regular(11.0);
-/// Words and figures between the axes.
-pub const SMALL: Font = Font::regular(10.0);
 /// Room between panels.
 const GAP: f64 = 10.0;
 /// Room to the right of a plot, at least.
@@ -26,12 +22,8 @@ const LINE: f64 = 15.0;
 /// Draws a chart. Returns its height in CSS pixels.
 pub fn draw(pen: &mut Pen, chart: &Chart) -> f64 {
     let whole = f64::from(chart.width);
-    pen.text(
-        (0.0, 3.0 + TITLE.size / 2.0),
-        &TITLE.fit(&safe::line(&chart.title), whole),
-        (TITLE, theme::INK),
-        Anchor::Start,
-    );
+    let title = TITLE.fit(&safe::line(&chart.title), whole);
+    pen.text((0.0, 3.0 + TITLE.size / 2.0), &title, (TITLE, theme::INK), Anchor::Start);
     let mut top = TITLE.size + 12.0;
     for row in legend::rows(&chart.legend, whole) {
         row.into_iter().for_each(|(left, key)| legend::draw(pen, key, (left, top + legend::ROW / 2.0)));
@@ -60,10 +52,8 @@ struct Columns {
 impl Columns {
     /// Draws a row of panels. Returns its height.
     fn draw(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
-        let titles: Vec<Vec<String>> = panels
-            .iter()
-            .map(|panel| PANEL.lines(&safe::line(&panel.title), self.width - self.labels))
-            .collect();
+        let title = |panel: &Panel| PANEL.lines(&safe::line(&panel.title), self.width - self.labels);
+        let titles: Vec<Vec<String>> = panels.iter().map(title).collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0) as f64;
         // The plots of a row stand in line. A second line of a title takes nothing from them.
         let head = if lines == 0.0 { 4.0 } else { LINE * lines + 6.0 };

@@ -1,9 +1,7 @@
 //! The keys of a chart: what its colours and shapes stand for.
 
-use super::layout::LABEL;
 use super::pen::{Paint, Pen, Point};
-use crate::colour::theme;
-use crate::{Anchor, Colour, Dash, Key, Sign};
+use crate::{Anchor, Colour, Dash, Key, Sign, colour::theme, text::LABEL};
 
 /// Height of a row of keys.
 pub const ROW: f64 = 20.0;
