@@ -111,6 +111,16 @@ pub struct RunStatus {
 }
 
 impl RunRecord {
+    /// The name of a variant, by its index.
+    pub fn name(&self, variant: usize) -> &str {
+        &self.variants[variant].name
+    }
+
+    /// The names of all variants.
+    pub fn names(&self) -> Vec<&str> {
+        self.variants.iter().map(|variant| variant.name.as_str()).collect()
+    }
+
     /// The cells whose filesystem broke a promise: their variants and what happened.
     pub fn violations(&self) -> impl Iterator<Item = (&CellRecord, &str)> {
         self.cells.iter().filter_map(|cell| match &cell.outcome {

@@ -1,11 +1,10 @@
 //! A report as parts that the terminal and Markdown both can show.
 
 pub mod markdown;
-pub mod source;
 pub mod terminal;
 
 use fsarena_charts::Chart;
-use source::Source;
+use std::ops::Range;
 
 /// A row of cells.
 macro_rules! row {
@@ -65,25 +64,22 @@ pub enum Chapter {
 impl Chapter {
     /// The name of its element on a page.
     pub fn id(self) -> &'static str {
-        match self {
-            Chapter::Answer => "answer",
-            Chapter::Claims => "claims",
-            Chapter::Charts => "pictures",
-            Chapter::Conclusions => "conclusions",
-            Chapter::Data => "data",
-            Chapter::Method => "method",
-        }
+        self.names().0
     }
 
     /// Its heading.
     pub fn title(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Chapter::Answer => "Answer",
-            Chapter::Claims => "Claims",
-            Chapter::Charts => "Charts",
-            Chapter::Conclusions => "Conclusions",
-            Chapter::Data => "Data",
-            Chapter::Method => "Method",
+            Chapter::Answer => ("answer", "Answer"),
+            Chapter::Claims => ("claims", "Claims"),
+            Chapter::Charts => ("pictures", "Charts"),
+            Chapter::Conclusions => ("conclusions", "Conclusions"),
+            Chapter::Data => ("data", "Data"),
+            Chapter::Method => ("method", "Method"),
         }
     }
 }
@@ -114,6 +110,29 @@ pub struct Cell {
     pub address: Option<String>,
 }
 
+/// The samples and commands behind a figure, which a page shows at a click.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The task, by its number in the run; none where it is all of them.
+    pub task: Option<usize>,
+    /// The variants, by their numbers in the run: that of the figure, and of a ratio then the one it is compared with.
+    pub variants: Vec<usize>,
+}
+
+impl Source {
+    /// Each of these variants once; none without a variant.
+    pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
+        let mut once: Vec<usize> = vec![];
+        variants.into_iter().for_each(|one| once.extend(Some(one).filter(|one| !once.contains(one))));
+        (!once.is_empty()).then_some(Source { task, variants: once })
+    }
+
+    /// The variants as an attribute of an element holds them: `2 0`.
+    pub fn variants(&self) -> String {
+        self.variants.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
 impl Cell {
     /// A cell of two lines; the second may be empty.
     pub fn two(first: impl Into<String>, second: impl Into<String>) -> Cell {
@@ -137,7 +156,12 @@ impl Cell {
 
     /// The same cell, standing out.
     pub fn strong(self) -> Cell {
-        Cell { strong: true, ..self }
+        self.strong_if(true)
+    }
+
+    /// The same cell, standing out where it is the best.
+    pub fn strong_if(self, best: bool) -> Cell {
+        Cell { strong: best, ..self }
     }
 }
 
@@ -151,6 +175,17 @@ impl From<String> for Cell {
     fn from(text: String) -> Cell {
         Cell::two(text, "")
     }
+}
+
+/// A row of a table: its label, and its cells.
+pub fn labelled(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+    std::iter::once(label.into()).chain(cells).collect()
+}
+
+/// A row whose figures, all cells but the label, are made of the same.
+pub fn made_of(source: Option<&Source>, cells: Vec<Cell>) -> Vec<Cell> {
+    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.made_of(source.cloned()) };
+    cells.into_iter().enumerate().map(figure).collect()
 }
 
 impl Document {
@@ -177,6 +212,11 @@ impl Document {
         self.parts.push(Part::Loud(text.into()));
     }
 
+    /// Adds charts.
+    pub fn charts(&mut self, charts: impl IntoIterator<Item = Chart>) {
+        self.parts.extend(charts.into_iter().map(|chart| Part::Chart(Box::new(chart))));
+    }
+
     /// Adds a list, where there is something in it.
     pub fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {
@@ -190,9 +230,7 @@ impl Document {
             self.parts.push(Part::Table(table));
         }
     }
-}
 
-impl Document {
     /// The same without charts, and without headings that nothing follows.
     pub fn without_charts(&self) -> Document {
         let level = |part: &Part| match part {
@@ -224,10 +262,14 @@ impl Table {
         Table { words: true, ..Table::figures(header) }
     }
 
+    /// The same table with these rows.
+    pub fn with(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
+        Table { rows: rows.into_iter().collect(), ..self }
+    }
+
     /// A table of two columns of words.
     pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (String, String)>) -> Table {
-        let rows = rows.into_iter().map(|(key, value)| row![key, value]).collect();
-        Table { rows, ..Table::words(header) }
+        Table::words(header).with(rows.into_iter().map(|(key, value)| row![key, value]))
     }
 
     /// The same table with columns `1..` spread over as many tables as are needed for `most` of them each,
@@ -236,22 +278,17 @@ impl Table {
         let columns = self.header.len().saturating_sub(1);
         let tables = columns.div_ceil(most.max(1)).max(1);
         let each = columns.div_ceil(tables).max(1);
-        let part = |from: usize| {
-            let kept = |at: usize| at == 0 || (from..from + each).contains(&(at - 1));
-            let pick = |row: &Vec<Cell>| {
-                row.iter().enumerate().filter(|(at, _)| kept(*at)).map(|(_, c)| c.clone()).collect()
-            };
-            Table {
-                words: self.words,
-                header: self
-                    .header
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| kept(*at))
-                    .map(|(_, h)| h.clone())
-                    .collect(),
-                rows: self.rows.iter().map(pick).collect(),
-            }
+        fn pick<T: Clone>(all: &[T], columns: Range<usize>) -> Vec<T> {
+            all.iter()
+                .take(1)
+                .chain(all.iter().skip(1 + columns.start).take(columns.len()))
+                .cloned()
+                .collect()
+        }
+        let part = |from: usize| Table {
+            words: self.words,
+            header: pick(&self.header, from..from + each),
+            rows: self.rows.iter().map(|row| pick(row, from..from + each)).collect(),
         };
         (0..columns.max(1)).step_by(each).map(part).collect()
     }
@@ -304,5 +341,18 @@ mod tests {
         assert_eq!(parts[1].rows[0][1], "c6".into());
         assert_eq!(parts.len(), 2);
         assert_eq!(table.split(9), vec![table]);
+    }
+
+    #[test]
+    fn a_variant_compared_with_itself_is_one() {
+        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants(), "2 0");
+        assert_eq!(Source::of(Some(1), []), None);
+    }
+
+    #[test]
+    fn the_label_of_a_row_is_made_of_nothing() {
+        let made = made_of(Source::of(Some(3), [1]).as_ref(), vec!["untar".into(), "1.00".into()]);
+        assert_eq!(made[0].source, None);
+        assert_eq!(made[1].source, Source::of(Some(3), [1]));
     }
 }

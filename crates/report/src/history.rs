@@ -6,11 +6,11 @@
 mod chart;
 mod words;
 
-use crate::charts::typical;
 use crate::document::{Cell, Document, Part, Table, row};
 use crate::error::Error;
 use crate::number::{beside, interval, with_unit};
 use crate::page::Page;
+use crate::seen::typical;
 use fsarena_charts::Shape;
 use fsarena_charts::colour::{Colour, of_variants};
 use fsarena_core::record::{MetricInfo, RunRecord};

@@ -1,17 +1,18 @@
 //! Tasks that differ in block size and threads, as tables: one for each mode, a row for each block size and
 //! variant, a column for each number of threads. One row a task would be some hundred of them.
 
-use crate::document::source::Source;
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Source, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
 use crate::report::Report;
-use crate::sections::tasks::ALIKE;
 use fsarena_core::cell::TaskId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
 use std::collections::BTreeSet;
+
+/// What marks a variant that does not differ significantly from the best.
+pub const ALIKE: &str = "≈";
 
 /// The place of a task in the tables: block size in bytes, and threads.
 pub fn place(task: &TaskId) -> Option<(u64, u32)> {

@@ -1,12 +1,15 @@
 //! Differences within rounds as series: what strip plots and narrowing intervals show.
 
-use crate::charts::{Seen, over_all, tasks};
-use crate::document::source::Source;
-use crate::sections::claims::made_of;
-use crate::sections::label;
+use crate::document::Source;
+use crate::seen::{Seen, tasks};
+use crate::words::{label, over_all};
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::claim::Relation;
+use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::composite::{means, sums};
+use fsarena_stats::judge::Judged;
 use fsarena_stats::pairs::log_ratios;
 
 /// One comparison, round by round.
@@ -83,4 +86,27 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let Some(best) = comparison.best() else { return vec![] };
     let others = comparison.order.iter().skip(1);
     others.filter_map(|variant| of(&over_all(analysis), &whole, None, best, *variant)).collect()
+}
+
+/// The variants that were compared for a claim, in its task or in all of them.
+pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
+    judged.verdict.as_ref()?;
+    let subject = match &judged.claim.relation {
+        Relation::Pair(pair) => &pair.left,
+        Relation::Extreme(extreme) => &extreme.variant,
+    };
+    let asked = &judged.claim.subject;
+    let task = |task: &TaskInfo| asked.task.as_ref().is_some_and(|name| *name == task.id.name);
+    let own = |at: &usize| {
+        let params = &record.tasks[*at].id.params;
+        asked.params.iter().all(|(key, value)| params.get(key) == Some(value))
+    };
+    let mut tasks = (0..record.tasks.len()).filter(|at| task(&record.tasks[*at])).filter(own);
+    // Of several tasks that it is about, all.
+    let task = tasks.next().filter(|_| tasks.next().is_none());
+    let variants = std::iter::once(subject).chain(&judged.rival);
+    Source::of(
+        task,
+        variants.filter_map(|name| record.variants.iter().position(|variant| variant.name == *name)),
+    )
 }

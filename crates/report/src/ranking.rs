@@ -1,10 +1,11 @@
 //! All variants over all tasks, as the user weighs them: ranks, and what hangs on one task.
 
 use crate::error::Error;
-use crate::report::Report;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::unknown;
+use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Direction;
+use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare_with};
 use fsarena_stats::rank::rank_sets;
 use fsarena_stats::simultaneous::simultaneous;
@@ -43,11 +44,9 @@ pub struct Ranked {
 }
 
 impl Ranking {
-    /// Ranks the variants of a report by its first metric. None where it has fewer than two variants with data or no
-    /// way is better.
-    pub fn of(report: &Report) -> Option<Ranking> {
-        let analysis = report.analyses.first().filter(|_| report.ranks())?;
-        let (record, metric) = (&report.record, &analysis.metric);
+    /// Ranks the variants of a run by a metric. None where it has fewer than two variants with data or no way is better.
+    pub fn of(record: &RunRecord, analysis: &Analysis, weights: &[(String, f64)]) -> Option<Ranking> {
+        let metric = &analysis.metric;
         if metric.direction == Direction::Neutral {
             return None;
         }
@@ -55,7 +54,7 @@ impl Ranking {
         if tasks.is_empty() {
             return None;
         }
-        let weights: Vec<f64> = tasks.iter().map(|task| weight(&report.weights, task)).collect();
+        let weights: Vec<f64> = tasks.iter().map(|task| weight(weights, task)).collect();
         let composites: Vec<Vec<f64>> =
             (0..record.variants.len()).map(|variant| composite(&values, variant, &weights)).collect();
         let comparison = compare_with(&composites, &analysis.grid.references, metric.direction);

@@ -3,16 +3,14 @@
 use crate::commands::Commands;
 use crate::document::terminal::Screen;
 use crate::error::Error;
+use crate::pair::{self, Row};
 use crate::ranking::{Ranking, check_weights};
-use crate::sections::answer::sentences;
-use crate::sections::decision::Decision;
-use crate::sections::head::images;
-use crate::sections::pair::{self, Row};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::Claim;
 use fsarena_core::conclusion;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::factor::{FS, default_level};
+use fsarena_core::host;
 use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
 use fsarena_core::study;
@@ -76,7 +74,7 @@ pub struct Asked {
 }
 
 /// Default metrics of workloads whose tasks run to completion.
-const TASKS: &[&str] = &["elapsed", "durable"];
+const TASKS: [&str; 2] = ["elapsed", "durable"];
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
@@ -94,6 +92,11 @@ pub struct Current {
     pub variant: usize,
     /// Whether fsarena guessed it, as the reader named none.
     pub guessed: bool,
+}
+
+/// Where the images lay, if the run knows: `/data on vda (ext4)`.
+pub fn images(record: &RunRecord) -> Option<&String> {
+    record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))
 }
 
 /// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
@@ -145,17 +148,15 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     if !ranks && !asked.claims.is_empty() {
         return Err(Error::RanksNothing(record.id));
     }
-    let of = |metric: &str| analyse(&record, metric);
-    let mut analyses: Vec<Analysis> = match asked.metrics.is_empty() {
-        true => TASKS.iter().map(|metric| of(metric)).collect::<Result<_, _>>()?,
-        false => asked.metrics.iter().map(|metric| of(metric)).collect::<Result<_, _>>()?,
-    };
+    let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
+    let mut analyses: Vec<Analysis> =
+        metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
     let mut claims = judge_all(&record, &record.plan.claims);
     let further = judge_all(&record, &asked.claims);
-    if let Some((judged, missing)) =
-        further.iter().find_map(|judged| Some((judged, judged.missing.as_ref()?)))
-    {
-        return Err(Error::Claim { claim: judged.claim.text.clone(), missing: missing.clone() });
+    for Judged { claim, missing, .. } in &further {
+        if let Some(missing) = missing.clone() {
+            return Err(Error::Claim { claim: claim.text.clone(), missing });
+        }
     }
     claims.extend(further);
     let mut conclusions = conclusions(&record)?;
@@ -188,12 +189,15 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
 impl Report {
     /// The variants ranked by the first metric; none where nothing ranks them.
     pub fn ranking(&self) -> Option<&Ranking> {
-        self.ranking.get_or_init(|| Ranking::of(self)).as_ref()
+        let of = |analysis: &Analysis| Ranking::of(&self.record, analysis, &self.weights);
+        let first = || self.analyses.first().filter(|_| self.ranks());
+        self.ranking.get_or_init(|| first().and_then(of)).as_ref()
     }
 
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
     pub(crate) fn pair(&self) -> &[Row] {
-        self.pair.get_or_init(|| pair::rows(self))
+        let asked = || self.analyses.iter().map(|analysis| analysis.metric.id.as_str());
+        self.pair.get_or_init(|| pair::rows(&self.record, asked(), self.margin))
     }
 
     /// The variants and tasks whose values of the first metric have two modes further apart than the margin, the clearest
@@ -213,21 +217,6 @@ impl Report {
     /// Whether it may say that one variant is better than another.
     pub fn ranks(&self) -> bool {
         self.record.plan.device.backing.ranks()
-    }
-
-    /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
-    pub fn in_a_line(&self) -> String {
-        const OUTCOMES: [Outcome; 4] =
-            [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
-        let of = |outcome: &Outcome| self.claims.iter().filter(|judged| judged.outcome() == *outcome).count();
-        let counts =
-            OUTCOMES.iter().map(|outcome| (of(outcome), outcome.name())).filter(|(count, _)| *count > 0);
-        let claims: Vec<String> = counts.map(|(count, name)| format!("{count} {name}")).collect();
-        let headline = Decision::of(self).map(|decision| decision.headline());
-        let names: Vec<&str> = self.record.variants.iter().map(|variant| variant.name.as_str()).collect();
-        let first = || sentences(&names, self.analyses.first()?).into_iter().next();
-        let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
-        claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
     }
 
     /// How the claims end a program.

@@ -26,29 +26,10 @@ pub mod totals;
 mod untested;
 mod warnings;
 
-use crate::document::{Chapter, Document, Part};
+use crate::document::{Document, Part};
 use crate::report::Report;
-use fsarena_core::cell::TaskInfo;
+use crate::section::{Detail, Section};
 use fsarena_stats::simulate::parallel;
-
-/// A section of a report.
-pub struct Section {
-    /// The chapter that it belongs to; none for what stands below the title.
-    pub chapter: Option<Chapter>,
-    /// What it says; empty where it has nothing to say.
-    pub parts: fn(&Report, Detail) -> Document,
-}
-
-/// How much of a report a format shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// What fits on a screen.
-    Brief,
-    /// Everything but charts.
-    Full,
-    /// Everything.
-    Charts,
-}
 
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
@@ -81,7 +62,13 @@ const SECTIONS: &[Section] = &[
 
 /// The report as a document. Sections are made side by side, for some take long in a big run.
 pub fn document(report: &Report, detail: Detail) -> Document {
-    let made = parallel(SECTIONS.len(), |at| (SECTIONS[at as usize].parts)(report, detail));
+    let made = parallel(SECTIONS.len(), |at| {
+        let (mut made, section) = (Document::default(), &SECTIONS[at as usize]);
+        if detail >= section.from {
+            (section.add)(&mut made, report, detail);
+        }
+        made
+    });
     let mut document = Document::default();
     let mut chapter = None;
     for (section, made) in SECTIONS.iter().zip(made) {
@@ -92,29 +79,6 @@ pub fn document(report: &Report, detail: Detail) -> Document {
         document.parts.extend(made.parts);
     }
     document
-}
-
-/// A task as tables name it: `009 Untar the kernel tree`.
-pub fn label(task: &TaskInfo) -> String {
-    let mut label = task.number.as_ref().map_or(String::new(), |number| format!("{number} "));
-    label.push_str(&task.title);
-    // What the title says already is not said again.
-    let said = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
-    let params = task.id.params.iter().filter(|(_, value)| !said(value));
-    let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
-    if !params.is_empty() {
-        label.push_str(&format!(" ({})", params.join(", ")));
-    }
-    label
-}
-
-/// `a, b or c`.
-pub fn either(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The typical value of a variant, in its unit and with its interval.
 
-use crate::document::Cell;
-use crate::number::ends;
+use crate::document::{Cell, Source};
+use crate::number::{ends, with_unit};
 use crate::report::Report;
-use crate::sections::tasks::absolute;
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
@@ -21,6 +20,17 @@ pub fn cell(values: &[f64], unit: Unit) -> Cell {
         absolute(median(&known), unit),
         ends.map_or(String::new(), |(low, high)| format!("{low}–{high}")),
     )
+}
+
+/// The same of each variant, `values[variant][round]`, with the samples of the task behind it.
+pub fn cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
+    let figures = values.iter().enumerate();
+    figures.map(move |(variant, rounds)| cell(rounds, unit).made_of(Source::of(task, [variant])))
+}
+
+/// A value that may not be there.
+pub fn absolute(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("–".to_string(), |value| with_unit(value, unit))
 }
 
 /// What stands below the medians.

@@ -2,20 +2,15 @@
 
 mod words;
 
-use super::Seen;
 use crate::matrix;
 use crate::number::three;
-use crate::sections::label;
+use crate::seen::{MOST, REACH, Seen};
+use crate::words::label;
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Axis, Chart, Form, Mark, Panel};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::Comparison;
-
-/// The most tasks that one picture holds; of more, only all together.
-pub const MOST: usize = 40;
-/// An interval longer than this many times the longest bar ends there with an arrow: more would make the bars short.
-pub const REACH: f64 = 2.0;
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {

@@ -1,9 +1,9 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use super::{Seen, typical};
 use crate::number::Scale;
 use crate::scaling::curves::Curves;
 use crate::scaling::words;
+use crate::seen::{Seen, typical};
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};

@@ -1,9 +1,10 @@
 //! Who used the CPU: the process, in user and in kernel mode, and the filesystem's own threads; and time that the CPU
 //! waited for I/O.
 
-use super::{Seen, not_drawn, typical};
 use crate::number::with_unit;
-use crate::sections::totals::{self, Total};
+use crate::seen::{Seen, typical};
+use crate::totals::{self, Total};
+use crate::words::not_drawn;
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;

@@ -1,8 +1,8 @@
 //! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
 
-use super::{Seen, typical};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
+use crate::seen::{Seen, typical};
 use fsarena_charts::colour::Colour;
 use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::sample::Unit;

@@ -1,10 +1,10 @@
 //! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
-use super::Seen;
 use super::curves::{looks, middle};
 use crate::findings::figures::size;
 use crate::findings::rows::matrix_of_run;
 use crate::number::three;
+use crate::seen::Seen;
 use fsarena_charts::colour::{Colour, ON_DARK};
 use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_stats::matrix::analyse;

@@ -1,8 +1,8 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
-use super::{Seen, not_drawn, typical};
 use crate::matrix;
-use crate::sections::label;
+use crate::seen::{Seen, typical};
+use crate::words::{label, not_drawn};
 use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::Unit;

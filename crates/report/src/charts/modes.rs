@@ -1,7 +1,7 @@
 //! Variants with two speeds: each round of theirs, coloured by the cluster that it is in.
 
-use super::{Seen, spread};
-use crate::sections::label;
+use crate::seen::{Seen, spread};
+use crate::words::label;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 

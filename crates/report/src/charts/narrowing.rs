@@ -1,8 +1,9 @@
 //! How the interval narrowed, round by round.
 
-use super::{Seen, not_drawn};
 use crate::number::plural;
 use crate::paired::{self, Paired};
+use crate::seen::Seen;
+use crate::words::not_drawn;
 use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{PURPLE, theme};
 use fsarena_charts::{Axis, Chart, Mark, Panel};

@@ -1,8 +1,8 @@
 //! Latency by percentile of all rounds together, every latency that was counted.
 
 use super::latency::chosen;
-use super::{Seen, not_drawn};
-use crate::sections::label;
+use crate::seen::Seen;
+use crate::words::{label, not_drawn};
 use fsarena_charts::{Axis, Chart, Mark, Panel};
 use fsarena_core::latency::Latencies;
 use fsarena_core::sample::Unit;

@@ -1,9 +1,9 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
-use super::bars::{MOST, REACH};
-use super::{Seen, bar, listed, not_drawn, tasks, typical};
 use crate::matrix;
 use crate::number::plural;
+use crate::seen::{MOST, REACH, Seen, bar, tasks, typical};
+use crate::words::{listed, not_drawn};
 use fsarena_charts::{Axis, Chart, Form, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::Analysis;

@@ -1,8 +1,8 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
-use super::bars::REACH;
-use super::{Seen, bar, not_drawn};
 use crate::number::three;
+use crate::seen::{REACH, Seen, bar};
+use crate::words::not_drawn;
 use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
 use fsarena_core::metric;
 use fsarena_core::sample::Unit;

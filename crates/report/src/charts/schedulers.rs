@@ -2,9 +2,9 @@
 //! cent of what it reaches under its own best one.
 
 use super::bars::{bar, limit};
-use super::{Seen, not_drawn};
-use crate::sections::label;
-use crate::sections::normalised::Crossed;
+use crate::crossed::Crossed;
+use crate::seen::Seen;
+use crate::words::{label, not_drawn};
 use fsarena_charts::{Axis, Chart, Panel};
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
@@ -13,7 +13,7 @@ use fsarena_stats::comparison::{Comparison, compare};
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let Some(analysis) = seen.report.analyses.first() else { return vec![] };
-    let Some(crossed) = Crossed::of(seen.report) else { return vec![] };
+    let Some(crossed) = Crossed::of(&seen.record().variants) else { return vec![] };
     let (metric, grid) = (&analysis.metric, &analysis.grid);
     if metric.direction == Direction::Neutral {
         return vec![];

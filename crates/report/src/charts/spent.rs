@@ -1,7 +1,7 @@
 //! Where the time of a run went: what was timed, and what it took to get there.
 
-use super::Seen;
 use crate::number::{three, with_unit};
+use crate::seen::Seen;
 use fsarena_charts::colour::{Colour, theme};
 use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
 use fsarena_core::sample::Unit;

@@ -1,7 +1,8 @@
 //! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
 
-use super::{Seen, over_all};
 use crate::number::{three, with_unit};
+use crate::seen::Seen;
+use crate::words::over_all;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape};
 use fsarena_core::sample::{Direction, Unit};

@@ -1,7 +1,8 @@
 //! Strip plots: the difference of every round, with the estimate and its interval.
 
-use super::{Seen, not_drawn, spread};
 use crate::paired::{self, Paired};
+use crate::seen::{Seen, spread};
+use crate::words::not_drawn;
 use fsarena_charts::colour::{PURPLE, theme};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_stats::ratio::Ratio;

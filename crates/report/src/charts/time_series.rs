@@ -1,9 +1,9 @@
 //! Throughput within a task: operations a second, stretch by stretch, and what was left out as warm-up.
 
 use super::latency::{chosen, place};
-use super::{Seen, not_drawn};
-use crate::sections::label;
+use crate::seen::Seen;
 use crate::time_series::{self, TimeSeries, left_out};
+use crate::words::{label, not_drawn};
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::sample::Unit;

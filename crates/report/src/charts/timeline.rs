@@ -1,8 +1,9 @@
 //! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
 
-use super::{Seen, not_drawn, over_all};
 use crate::number::ordinal;
 use crate::number::with_unit;
+use crate::seen::Seen;
+use crate::words::{not_drawn, over_all};
 use fsarena_charts::colour::{ORANGE, theme};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
 use fsarena_core::event::NoteKind;

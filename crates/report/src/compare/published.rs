@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::facts::machines;
 use crate::number::plural;
 use crate::published::{conclusions_of, machine};
-use crate::sections::{head, label};
+use crate::{sections::head, words::label};
 use fsarena_core::conclusion::Machine;
 use fsarena_core::factor;
 use fsarena_core::published::Published;

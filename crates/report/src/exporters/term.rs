@@ -4,7 +4,8 @@ use crate::document::terminal;
 use crate::error::Error;
 use crate::exporter::Exporter;
 use crate::report::Report;
-use crate::sections::{Detail, document};
+use crate::section::Detail;
+use crate::sections::document;
 use std::io::Write;
 
 /// The answer on a screen, or the whole report, for the terminal.

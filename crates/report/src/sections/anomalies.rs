@@ -1,11 +1,9 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use super::{Detail, Section};
 use crate::document::{Chapter, Document};
-use crate::findings::rows::matrix_of_run;
-use crate::findings::{grounds, summary, told};
-use crate::number::plural;
-use crate::report::Report;
+use crate::findings::{grounds, rows::matrix_of_run, summary, told};
+use crate::section::{Detail, Section};
+use crate::{number::plural, report::Report};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
@@ -15,12 +13,11 @@ const MOST: usize = 6;
 const BRIEF: usize = 3;
 
 /// What stands out in a matrix of block sizes and threads.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// Adds the findings; nothing where the run measured no matrix.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    let Ok(matrix) = matrix_of_run(&report.record) else { return document };
+fn add(document: &mut Document, report: &Report, detail: Detail) {
+    let Ok(matrix) = matrix_of_run(&report.record) else { return };
     let analysis = analyse(&matrix, None);
     document.heading(3, "Anomalies");
     document.text(in_the_way(&matrix, &analysis));
@@ -28,24 +25,17 @@ fn parts(report: &Report, detail: Detail) -> Document {
     let full = detail >= Detail::Full;
     let most = if full { MOST } else { BRIEF };
     let rest = findings.len().saturating_sub(most);
-    document.list(
-        findings
-            .into_iter()
-            .take(most)
-            .map(|(title, words)| if full { format!("{title}. {}", words.join(" ")) } else { title })
-            .collect(),
-    );
+    let item = |(title, words): (String, Vec<String>)| {
+        if full { format!("{title}. {}", words.join(" ")) } else { title }
+    };
+    document.list(findings.into_iter().take(most).map(item).collect());
     if rest > 0 {
-        document.text(format!(
-            "{} more: `fsarena analyse {}` tells them.",
-            plural(rest, "finding"),
-            report.record.id
-        ));
+        let rest = plural(rest, "finding");
+        document.text(format!("{rest} more: `fsarena analyse {}` tells them.", report.record.id));
     }
     if full {
         document.text(grounds(&analysis));
     }
-    document
 }
 
 /// `Filesystems with anomalies: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
@@ -56,12 +46,10 @@ fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
         .filter(|variant| !matrix.variants[*variant].raw && of_variant(*variant) > 0)
         .collect();
     variants.sort_by_key(|variant| std::cmp::Reverse(of_variant(*variant)));
-    let named: Vec<String> = variants
-        .into_iter()
-        .map(|variant| {
-            format!("{} ({})", matrix.variants[variant].name, plural(of_variant(variant), "finding"))
-        })
-        .collect();
+    let named = |variant: usize| {
+        format!("{} ({})", matrix.variants[variant].name, plural(of_variant(variant), "finding"))
+    };
+    let named: Vec<String> = variants.into_iter().map(named).collect();
     let who = match named.is_empty() {
         true => "No filesystem limits the load.".to_string(),
         false => format!("Filesystems with anomalies: {}.", named.join(", ")),

@@ -1,63 +1,66 @@
 //! The answer in plain words, and what it leaves open.
 
-mod best;
-
 use super::decision::Decision;
-use super::{Detail, Section, either};
-use crate::document::{Chapter, Document, Part};
+use crate::document::{Chapter, Document};
 use crate::matrix;
-use crate::number::{self, plural};
+use crate::number::plural;
 use crate::report::Report;
+use crate::section::{Detail, Section};
+use crate::words::{clipped, either, few, interval};
 use fsarena_core::event::Outcome;
+use fsarena_core::factor::FS;
+use fsarena_core::matrix::PLAIN;
 use fsarena_core::metric::label as label_of;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
+use fsarena_stats::best::{self, Best};
 use fsarena_stats::comparison::Comparison;
-use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::trust::{Doubt, doubts, reason};
+use fsarena_stats::verdict::{
+    self,
+    Outcome::{Equivalent, Held, Inconclusive, Refuted},
+};
+use std::cmp::Reverse;
 
 /// The answer in plain words.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// The answer by each metric; in full with how to read it.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
+    let names = report.record.names();
     let brief = detail < Detail::Full;
     // The headline and the table below it say the rest.
     let decided = brief && Decision::of(report).is_some();
     for analysis in report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty()) {
-        if !report.ranks() {
-            // Once, whatever the metrics.
-            document.list(worked(&report.record));
-            break;
-        }
-        if decided {
-            document.list(in_brief(&names, &report.record, analysis));
-            break;
-        }
-        if brief && with_data(analysis) < 2 {
+        let alone = if !report.ranks() {
+            worked(&report.record)
+        } else if decided {
+            in_brief(&names, &report.record, analysis)
+        } else if brief && with_data(analysis) < 2 {
             // The figures stand above.
-            document.list(sentences(&names, analysis));
-            break;
-        }
-        document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
-        if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
-            document.parts.push(Part::Loud(provisional(analysis)));
-        }
-        let sentences = sentences(&names, analysis);
-        document.list(best::of_each(&report.record, analysis).into_iter().chain(sentences).collect());
+            sentences(&names, analysis)
+        } else {
+            document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
+            if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
+                document.loud(provisional(analysis));
+            }
+            let best = best_of_each(&report.record, analysis);
+            document.list(best.into_iter().chain(sentences(&names, analysis)).collect());
+            continue;
+        };
+        // Once, whatever the metrics.
+        document.list(alone);
+        break;
     }
     if report.ranks() {
         let left_out = left_out(report).into_iter();
         document.list(left_out.map(|one| if decided { clipped(&one) } else { one }).collect());
     }
-    if detail >= Detail::Full {
+    if !brief {
         document.text(legend(report));
     }
-    document
 }
 
 /// The tasks that have a clear winner, a line for each variant.
@@ -65,7 +68,7 @@ fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<Stri
     // Of two variants the decision names the tasks that the choice loses.
     let sure = !analysis.provisional() && names.len() > 2;
     let tasks = sure.then(|| won(names, analysis).into_iter().chain(inconclusive(names, analysis)));
-    let all = best::of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
+    let all = best_of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
     all.chain(dropped(names, analysis)).map(|sentence| clipped(&sentence)).collect()
 }
 
@@ -73,26 +76,19 @@ fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<Stri
 fn left_out(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let record = &report.record;
-    let figures: Vec<((usize, usize), Doubt)> = doubts(record, &first.metric.id)
-        .into_iter()
-        .filter(|((_, variant), _)| !record.variants[*variant].is_bare_device())
-        .collect();
+    let mut figures = doubts(record, &first.metric.id);
+    figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
     let sentence = |doubt: Doubt| {
-        let of = figures.iter().filter(|(_, why)| *why == doubt);
-        let named: Vec<String> = of
-            .map(|((task, variant), _)| {
-                format!("{} at {}", record.variants[*variant].name, record.tasks[*task].id)
-            })
-            .collect();
-        let subject = few(named).join(", ");
+        let named = figures.iter().filter(|(_, why)| **why == doubt);
+        let named = named
+            .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+        let subject = few(named.collect()).join(", ");
         (!subject.is_empty())
             .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
     };
     let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
-    of_any_metric
-        .filter_map(sentence)
-        .chain(report.analyses.iter().filter_map(|one| tails(record, one)))
-        .collect()
+    let of_tails = report.analyses.iter().filter_map(|one| tails(record, one));
+    of_any_metric.filter_map(sentence).chain(of_tails).collect()
 }
 
 /// The tasks that a percentile does not rank, for they have too few requests.
@@ -113,9 +109,9 @@ fn legend(report: &Report) -> String {
     else {
         return String::new();
     };
-    let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
-    let metrics: Vec<String> =
-        metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help)).collect();
+    let metric =
+        |analysis: &Analysis| format!("{} ({})", label_of(&analysis.metric.id), analysis.metric.help);
+    let metrics = report.analyses.iter().map(metric).collect::<Vec<_>>().join("; and by ");
     let brackets = match first.provisional() {
         true => {
             "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
@@ -124,21 +120,15 @@ fn legend(report: &Report) -> String {
             "is its 95% confidence interval; an interval that contains 1 means no significant difference"
         }
     };
+    let names = report.record.names();
+    // As far as people read.
+    let more = names.len().saturating_sub(6);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = names[..names.len() - more].join(", ");
     format!(
-        "How to read this: the variants are {}, compared by {}. Every round runs each variant once, and a figure is the \
-         ratio to the best variant within rounds: 1.20 is 1.20 times as much. In brackets {brackets}.",
-        named(&report.record),
-        metrics.join("; and by "),
+        "How to read this: the variants are {names}{rest}, compared by {metrics}. Every round runs each variant once, and a \
+         figure is the ratio to the best variant within rounds: 1.20 is 1.20 times as much. In brackets {brackets}."
     )
-}
-
-/// The variants, as far as people read.
-fn named(record: &RunRecord) -> String {
-    const MOST: usize = 6;
-    let names: Vec<&str> = record.variants.iter().take(MOST).map(|variant| variant.name.as_str()).collect();
-    let rest = record.variants.len() - names.len();
-    let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("{}{rest}", names.join(", "))
 }
 
 /// How many variants have data of the task that most have data of.
@@ -158,25 +148,20 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
         1 => return vec!["Only one variant has data. A comparison requires two.".into()],
         _ => {}
     }
+    let metric = label_of(&analysis.metric.id);
     if analysis.metric.direction == Direction::Neutral {
-        return vec![format!(
-            "{} describes the run: neither more nor less is better.",
-            label_of(&analysis.metric.id)
-        )];
+        return vec![format!("{metric} describes the run: neither more nor less is better.")];
     }
     if all_zero(analysis) {
         return vec![format!(
-            "{} cannot be compared: too few values are above zero, and a ratio requires values above zero.",
-            label_of(&analysis.metric.id)
+            "{metric} cannot be compared: too few values are above zero, and a ratio requires values above zero."
         )];
     }
-    let mut sentences = Vec::new();
-    if analysis.overall.is_none() && analysis.tasks().any(|task| task.set_aside.is_some()) {
-        sentences.push("No task is left that may rank the variants.".into());
-    }
-    if let Some(overall) = &analysis.overall {
-        sentences.extend(over_all(names, &analysis.metric, overall, analysis.provisional()));
-    }
+    let mut sentences = match &analysis.overall {
+        Some(overall) => over_all(names, &analysis.metric, overall, analysis.provisional()),
+        None if analysis.tasks().all(|task| task.set_aside.is_none()) => vec![],
+        None => vec!["No task is left that may rank the variants.".into()],
+    };
     if !analysis.provisional() {
         sentences.extend(won(names, analysis));
         sentences.extend(inconclusive(names, analysis));
@@ -188,22 +173,17 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// What a run answers that ranks nothing: which variants did all their work.
 fn worked(record: &RunRecord) -> Vec<String> {
     let of_variant = |variant: usize| record.cells.iter().filter(move |cell| cell.variant == variant);
-    let (mut good, mut bad, mut open) = (vec![], vec![], vec![]);
-    for (at, variant) in record.variants.iter().enumerate() {
-        let failed = of_variant(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
-        let list = match of_variant(at).next() {
-            _ if failed => &mut bad,
-            Some(_) => &mut good,
-            None => &mut open,
-        };
-        list.push(variant.name.as_str());
-    }
-    let sentence =
-        |what: &str, names: &[&str]| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
+    let failed = |at: usize| of_variant(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
+    let ran = |at: usize| of_variant(at).next().is_some();
+    let sentence = |what: &str, is: &dyn Fn(usize) -> bool| {
+        let variants = (0..record.variants.len()).filter(|at| is(*at));
+        let names: Vec<&str> = variants.map(|at| record.name(at)).collect();
+        (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
+    };
     let told = [
-        sentence("Completed all tasks", &good),
-        sentence("Failed", &bad),
-        sentence("Did not run", &open),
+        sentence("Completed all tasks", &|at| ran(at) && !failed(at)),
+        sentence("Failed", &failed),
+        sentence("Did not run", &|at| !ran(at)),
         Some("These times do not rank the variants: in User Mode Linux a system call costs more than most filesystem work.".into()),
     ];
     told.into_iter().flatten().collect()
@@ -211,10 +191,9 @@ fn worked(record: &RunRecord) -> Vec<String> {
 
 /// Whether zeros leave nothing to compare.
 fn all_zero(analysis: &Analysis) -> bool {
-    let mut comparisons = analysis.tasks.iter().map(|task| &task.comparison);
-    let zeros =
-        analysis.tasks.iter().flat_map(|task| &task.comparison.variants).any(|variant| variant.excluded > 0);
-    zeros && !comparisons.any(Comparison::compares)
+    let comparisons = || analysis.tasks.iter().map(|task| &task.comparison);
+    let zeros = comparisons().flat_map(|one| &one.variants).any(|variant| variant.excluded > 0);
+    zeros && !comparisons().any(Comparison::compares)
 }
 
 fn provisional(analysis: &Analysis) -> String {
@@ -247,14 +226,12 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     let Some(best) = main.best().map(|best| names[best]) else {
         return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];
     };
-    let others = |keep: &dyn Fn(usize) -> bool| -> Vec<String> {
+    let others = |keep: &dyn Fn(usize) -> bool| {
         let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
-        let all: Vec<String> =
-            kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect();
-        few(all)
+        few(kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect()).join(", ")
     };
     if provisional {
-        let rest = others(&|_| true).join(", ");
+        let rest = others(&|_| true);
         if rest.is_empty() {
             return vec![format!("{tasks}, only {best} has a complete round so far.")];
         }
@@ -265,13 +242,10 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
     let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
     if !behind.is_empty() {
-        sentences.push(format!("Ratio of the {what} to {best}: {}.", behind.join(", ")));
+        sentences.push(format!("Ratio of the {what} to {best}: {behind}."));
     }
-    let thin = main
-        .thin()
-        .into_iter()
-        .map(|variant| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round")));
-    let thin: Vec<String> = thin.collect();
+    let thin = |variant| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round"));
+    let thin: Vec<String> = main.thin().into_iter().map(thin).collect();
     if !thin.is_empty() {
         sentences.push(format!("Too few complete rounds for a verdict: {}.", thin.join(", ")));
     }
@@ -279,32 +253,6 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
         sentences.push(weighted(names, main, &overall.geometric.comparison));
     }
     sentences
-}
-
-/// The first of many: the tables have all.
-pub fn few(all: Vec<String>) -> Vec<String> {
-    few_of(all, 6)
-}
-
-/// At most this many of them.
-pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
-    if all.len() > most {
-        let rest = all.len() - (most - 1);
-        all.truncate(most - 1);
-        all.push(format!("and {rest} more"));
-    }
-    all
-}
-
-/// The beginning of a text, as much as two lines hold.
-pub fn clipped(text: &str) -> String {
-    const MOST: usize = 180;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => {
-            format!("{}…", text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words))
-        }
-        None => text.into(),
-    }
 }
 
 /// Who was best over all, or between whom that is open.
@@ -318,11 +266,8 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
             names[next]
         );
     }
-    let tied: Vec<String> = main
-        .tied()
-        .into_iter()
-        .map(|variant| format!("{} ({what} {})", names[variant], of_best(main, variant)))
-        .collect();
+    let tied = |variant| format!("{} ({what} {})", names[variant], of_best(main, variant));
+    let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
     match tied.is_empty() {
         true => {
             format!("{tasks}: inconclusive which variant {was_best}. Only {best} has enough complete rounds.")
@@ -334,21 +279,17 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
 /// What becomes of the answer where long tasks do not weigh more.
 fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
     const EQUAL: &str = "With equal weight for every task (geometric mean)";
-    match (geometric.best(), geometric.winner()) {
-        (_, Some(winner)) if total.winner() == Some(winner) => {
-            format!("{EQUAL}, {} is also best.", names[winner])
+    let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
+    let verdict = match (geometric.best(), geometric.winner()) {
+        (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
+        (_, Some(winner)) => format!("{} is best", names[winner]),
+        (Some(_), None) if tied.is_empty() => {
+            "inconclusive: no other variant has enough complete rounds".into()
         }
-        (_, Some(winner)) => format!("{EQUAL}, {} is best.", names[winner]),
-        (Some(best), None) => {
-            let tied: Vec<String> =
-                geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
-            match tied.is_empty() {
-                true => format!("{EQUAL}, inconclusive: no other variant has enough complete rounds."),
-                false => format!("{EQUAL}, inconclusive: {} or {}.", names[best], either(&tied)),
-            }
-        }
-        (None, None) => format!("{EQUAL}, inconclusive."),
-    }
+        (Some(best), None) => format!("inconclusive: {} or {}", names[best], either(&tied)),
+        (None, None) => "inconclusive".into(),
+    };
+    format!("With equal weight for every task (geometric mean), {verdict}.")
 }
 
 /// `1.12 [1.10–1.14]`, the ratio to the best.
@@ -356,23 +297,13 @@ fn of_best(comparison: &Comparison, variant: usize) -> String {
     comparison.variants[variant].ratio.map_or("no common round".to_string(), interval)
 }
 
-/// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
-pub fn interval(ratio: Ratio) -> String {
-    if ratio.rounds < 2 {
-        return number::beside(ratio.value, &[1.0]);
-    }
-    number::ratio(ratio.value, ratio.low, ratio.high)
-}
-
 /// The tasks in which each variant was best.
 fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let all = plural(analysis.tasks().count(), "task");
     let won = |variant: usize| analysis.tasks().filter(move |task| task.comparison.winner() == Some(variant));
-    let mut variants: Vec<(usize, usize)> = (0..names.len())
-        .map(|variant| (won(variant).count(), variant))
-        .filter(|(count, _)| *count > 0)
-        .collect();
-    variants.sort_by_key(|(count, variant)| (std::cmp::Reverse(*count), *variant));
+    let mut variants: Vec<_> = (0..names.len()).map(|variant| (won(variant).count(), variant)).collect();
+    variants.retain(|(count, _)| *count > 0);
+    variants.sort_by_key(|(count, variant)| (Reverse(*count), *variant));
     let sentence = |(count, variant): (usize, usize)| {
         let tasks: Vec<String> = won(variant).map(name).collect();
         let tasks = if matrix::fits(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
@@ -383,19 +314,14 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
 
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open: Vec<&TaskAnalysis> = analysis
-        .tasks()
-        .filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none())
-        .collect();
-    if open.is_empty() {
-        return None;
-    }
-    let count = format!("No clear winner in {} of {}", open.len(), plural(analysis.tasks().count(), "task"));
-    if matrix::fits(analysis) {
-        return Some(format!("{count}; the tables show them."));
-    }
-    let open: Vec<String> = open.iter().map(|task| candidates(names, task)).collect();
-    Some(format!("{count}: {}.", open.join(", ")))
+    let open = analysis.tasks();
+    let open = open.filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none());
+    let open: Vec<String> = open.map(|task| candidates(names, task)).collect();
+    let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
+    (count > 0).then(|| match matrix::fits(analysis) {
+        true => format!("No clear winner in {count} of {all}; the tables show them."),
+        false => format!("No clear winner in {count} of {all}: {}.", open.join(", ")),
+    })
 }
 
 /// `untar (ext4 ≈ xfs)`.
@@ -419,12 +345,50 @@ fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
     let all = overall.without_drops.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
-    let name = |winner: Option<usize>| {
-        winner.map_or("inconclusive".to_string(), |variant| names[variant].to_string())
-    };
+    let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
     Some(if all.winner() == overall.main().comparison.winner() {
         format!("{dropped} dropped. The verdict is the same with all rounds.")
     } else {
-        format!("{dropped} dropped. With all rounds the verdict would differ: {}.", name(all.winner()))
+        format!("{dropped} dropped. With all rounds the verdict would differ: {winner}.")
     })
+}
+
+impl Report {
+    /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
+    pub fn in_a_line(&self) -> String {
+        let counted = |outcome: verdict::Outcome| {
+            let count = self.claims.iter().filter(|judged| judged.outcome() == outcome).count();
+            (count > 0).then(|| format!("{count} {}", outcome.name()))
+        };
+        let claims: Vec<String> =
+            [Held, Refuted, Equivalent, Inconclusive].into_iter().filter_map(counted).collect();
+        let headline = Decision::of(self).map(|decision| decision.headline());
+        let first = || sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
+        let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
+        claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+const OPEN: &str = " (by the estimate, inconclusive)";
+
+/// Where more than the filesystem varies, a study asks which level of it is best for which filesystem:
+/// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, inconclusive).`
+fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+    let several = |id: &str| record.plan.factors.get(id).is_some_and(|levels| levels.len() > 1);
+    if !several(FS) || analysis.metric.direction == Direction::Neutral {
+        return vec![];
+    }
+    let sentence = |id: &String| {
+        let bests = best::of(record, analysis, id);
+        // Said once where it is so of all.
+        let all_open = bests.iter().all(|best| !best.decided);
+        let one = |best: &Best| {
+            let level = if best.level.is_empty() { PLAIN } else { &best.level };
+            format!("{} {level}{}", best.variant.name, if best.decided || all_open { "" } else { OPEN })
+        };
+        let named: Vec<String> = bests.iter().map(one).collect();
+        let open = if all_open { OPEN } else { "" };
+        format!("Best {id} by {}: {}{open}.", label_of(&analysis.metric.id), named.join(", "))
+    };
+    record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
 }

@@ -1,31 +1,26 @@
 //! How it was measured: everything needed to repeat the run.
 
-use super::{Detail, Section};
+use super::head::{MACHINES, place};
 use crate::document::{Cell, Chapter, Document, Part, Table, row};
-use crate::number::percent;
+use crate::number::{percent, with_unit};
 use crate::report::Report;
-use fsarena_core::event::NoteKind;
-use fsarena_core::record::RunRecord;
+use crate::section::{Detail, Section};
+use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
 use std::collections::BTreeMap;
 
 /// Everything needed to repeat the run.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+pub const SECTION: Section = Section::full(Chapter::Method, add);
 
 /// Machine, options, order, time spent and plan.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    if detail < Detail::Full {
-        return document;
-    }
+fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     document.heading(3, "The run");
     document.table(Table::pairs(["run", ""], run(record)));
-    for host in record.hosts.iter().take(super::head::MACHINES) {
+    for host in record.hosts.iter().take(MACHINES) {
         document.heading(3, format!("Machine {}", host.hostname));
-        let mut facts =
-            vec![("kernel".to_string(), host.kernel.clone()), ("boot".into(), host.boot_id.clone())];
-        facts.extend(host.facts.iter().map(|(key, value)| (key.clone(), value.clone())));
-        document.table(Table::pairs(["fact", ""], facts));
+        let facts = [("kernel", &host.kernel), ("boot", &host.boot_id)];
+        let facts = facts.into_iter().chain(host.facts.iter().map(|(key, value)| (key.as_str(), value)));
+        document.table(Table::pairs(["fact", ""], facts.map(|(key, value)| (key.into(), value.clone()))));
     }
     let options = options(record);
     if !options.rows.is_empty() {
@@ -38,33 +33,30 @@ fn parts(report: &Report, detail: Detail) -> Document {
     document.table(Table::pairs(["part", "share"], shares(record)));
     document.heading(3, "The plan, as resolved");
     document.parts.push(Part::Code("toml", report.plan.clone()));
-    document
 }
 
-fn run(record: &RunRecord) -> Vec<(String, String)> {
+fn run(record: &RunRecord) -> impl Iterator<Item = (String, String)> {
     let plan = &record.plan;
     let status = if record.status.complete { "complete" } else { "not complete" };
-    let row = |key: &str, value: String| (key.to_string(), value);
-    vec![
-        row("id", record.id.clone()),
-        row("fsarena", record.version.clone()),
-        row("begun", record.started.clone()),
-        row("ended", record.ended.clone()),
-        row("status", format!("{status}: {}", record.status.why)),
-        row("seed", plan.seed.to_string()),
-        row("filesystems are on", super::head::place(record)),
-        row(
-            "idle means",
-            format!(
-                "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
-                plan.idle.dirty, plan.idle.io_pressure_percent, plan.idle.timeout_s
-            ),
-        ),
-        row("tasks that began on a busy machine", counted(record, NoteKind::IdleTimeout)),
-        row("rounds dropped", counted(record, NoteKind::Dropped)),
-        row("fairness warnings", counted(record, NoteKind::Fairness)),
-        row("commands", format!("{}; each is in command.log of the run", record.commands)),
-    ]
+    let idle = format!(
+        "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
+        plan.idle.dirty, plan.idle.io_pressure_percent, plan.idle.timeout_s
+    );
+    let rows = [
+        ("id", record.id.clone()),
+        ("fsarena", record.version.clone()),
+        ("begun", record.started.clone()),
+        ("ended", record.ended.clone()),
+        ("status", format!("{status}: {}", record.status.why)),
+        ("seed", plan.seed.to_string()),
+        ("filesystems are on", place(record)),
+        ("idle means", idle),
+        ("tasks that began on a busy machine", counted(record, NoteKind::IdleTimeout)),
+        ("rounds dropped", counted(record, NoteKind::Dropped)),
+        ("fairness warnings", counted(record, NoteKind::Fairness)),
+        ("commands", format!("{}; each is in command.log of the run", record.commands)),
+    ];
+    rows.into_iter().map(|(key, value)| (key.to_string(), value))
 }
 
 /// How often something was noted; that it never was says something too.
@@ -79,17 +71,15 @@ fn counted(record: &RunRecord, kind: NoteKind) -> String {
 fn options(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
-        let (variant, task) =
-            (note.variant.as_deref().unwrap_or("all variants"), note.task.as_deref().unwrap_or("options"));
+        let variant = note.variant.as_deref().unwrap_or("all variants");
+        let task = note.task.as_deref().unwrap_or("options");
         *counted.entry((variant, task, &note.text)).or_default() += 1;
     }
-    let mut table = Table::words(["variant", "task", "options", "cells"]);
-    let row = |((variant, task, text), times): (&(&str, &str, &str), &usize)| -> Vec<Cell> {
+    let row = |((variant, task, text), times): ((&str, &str, &str), usize)| {
         let lines = text.lines().flat_map(broken).collect();
-        row![*variant, *task, Cell { lines, ..Cell::default() }, times.to_string()]
+        row![variant, task, Cell { lines, ..Cell::default() }, times.to_string()]
     };
-    table.rows = counted.iter().map(row).collect();
-    table
+    Table::words(["variant", "task", "options", "cells"]).with(counted.into_iter().map(row))
 }
 
 /// Characters of a list without blanks that stand in one line.
@@ -119,8 +109,7 @@ fn orders(record: &RunRecord) -> Vec<String> {
     }
     let line = |(round, mut cells): (u32, Vec<(u32, usize)>)| {
         cells.sort_unstable();
-        let names: Vec<&str> =
-            cells.iter().map(|(_, variant)| record.variants[*variant].name.as_str()).collect();
+        let names: Vec<&str> = cells.iter().map(|(_, variant)| record.name(*variant)).collect();
         format!("round {}: {}", round + 1, names.join(", "))
     };
     rounds.into_iter().map(line).collect()
@@ -135,12 +124,10 @@ fn shares(record: &RunRecord) -> Vec<(String, String)> {
     let Some(total) = parts.remove("total").filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
     let show = |name: &str, ns: u64| {
-        let seconds = crate::number::with_unit(ns as f64, fsarena_core::sample::Unit::Nanoseconds);
+        let seconds = with_unit(ns as f64, Unit::Nanoseconds);
         (name.to_string(), format!("{} ({seconds})", percent(ns as f64 / total as f64)))
     };
-    let mut rows: Vec<_> = parts.iter().map(|(name, ns)| show(name, *ns)).collect();
-    rows.push(show("other", other));
-    rows
+    parts.into_iter().chain([("other", other)]).map(|(name, ns)| show(name, ns)).collect()
 }
 
 #[cfg(test)]

@@ -1,68 +1,31 @@
 //! The claims of a run and their verdicts.
 
-use super::{Detail, Section};
-use crate::document::source::Source;
-use crate::document::{Cell, Chapter, Document, Table};
+use crate::document::{Cell, Chapter, Document, Table, row};
 use crate::number::{beside, percent, plural, signed, three};
-use crate::report::Report;
-use fsarena_core::cell::TaskInfo;
+use crate::section::{Detail, Section};
+use crate::{paired::made_of, report::Report};
 use fsarena_core::claim::Relation;
-use fsarena_core::record::RunRecord;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
 
 /// The claims of the plan.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Claims), parts };
+pub const SECTION: Section = Section::new(Chapter::Claims, add);
 
 /// The verdicts, what was left open, and why the run stopped.
-fn parts(report: &Report, _: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, _: Detail) {
     if report.claims.is_empty() {
-        return document;
+        return;
     }
-    let mut table = Table::words(["claim", "verdict", "left divided by right, 95% interval"]);
-    for judged in &report.claims {
-        let verdict = Cell::from(judged.outcome().name());
+    let row = |judged: &Judged| {
+        let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.open());
         let told = Cell { lines: told(judged), ..Cell::default() }.made_of(made_of(&report.record, judged));
-        table.rows.push(vec![
-            judged.claim.text.as_str().into(),
-            if judged.open() { verdict } else { verdict.strong() },
-            told,
-        ]);
-    }
-    document.table(table);
-    let stopped = &report.record.status.why;
-    document.list(
-        as_family(&report.claims)
-            .into_iter()
-            .chain([format!("The run stopped because: {stopped}.")])
-            .collect(),
-    );
-    document
-}
-
-/// The variants that were compared for a claim, in its task or in all of them.
-pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
-    judged.verdict.as_ref()?;
-    let subject = match &judged.claim.relation {
-        Relation::Pair(pair) => &pair.left,
-        Relation::Extreme(extreme) => &extreme.variant,
+        row![judged.claim.text.as_str(), verdict, told]
     };
-    let asked = &judged.claim.subject;
-    let task = |task: &TaskInfo| asked.task.as_ref().is_some_and(|name| *name == task.id.name);
-    let own = |at: &usize| {
-        let params = &record.tasks[*at].id.params;
-        asked.params.iter().all(|(key, value)| params.get(key) == Some(value))
-    };
-    let mut tasks = (0..record.tasks.len()).filter(|at| task(&record.tasks[*at])).filter(own);
-    // Of several tasks that it is about, all.
-    let task = tasks.next().filter(|_| tasks.next().is_none());
-    let variants = std::iter::once(subject).chain(&judged.rival);
-    Source::of(
-        task,
-        variants.filter_map(|name| record.variants.iter().position(|variant| variant.name == *name)),
-    )
+    let header = ["claim", "verdict", "left divided by right, 95% interval"];
+    document.table(Table::words(header).with(report.claims.iter().map(row)));
+    let stopped = format!("The run stopped because: {}.", report.record.status.why);
+    document.list(as_family(&report.claims).into_iter().chain([stopped]).collect());
 }
 
 /// The verdict of one claim as lines of text, the effect first.
@@ -93,16 +56,11 @@ pub fn told(judged: &Judged) -> Vec<String> {
 
 /// What the run could exclude, of a claim that it left open.
 fn left_open(verdict: &Verdict) -> Option<String> {
-    if verdict.outcome != Outcome::Inconclusive {
-        return None;
-    }
-    Some(if verdict.provisional {
-        format!("provisional: a verdict requires {FIRST_LOOK} rounds")
-    } else {
-        match verdict.excludes() {
-            most if most < 1.0 => format!("95% sure that the difference is at most {}", percent(most)),
-            most => format!("95% sure that the factor is at most {}", three(1.0 + most)),
-        }
+    let most = verdict.excludes();
+    (verdict.outcome == Outcome::Inconclusive).then(|| match verdict.provisional {
+        true => format!("provisional: a verdict requires {FIRST_LOOK} rounds"),
+        false if most < 1.0 => format!("95% sure that the difference is at most {}", percent(most)),
+        false => format!("95% sure that the factor is at most {}", three(1.0 + most)),
     })
 }
 
@@ -127,18 +85,14 @@ pub fn lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, St
 
 /// What holds of many claims together.
 fn as_family(claims: &[Judged]) -> Option<String> {
-    if claims.len() < 2 {
-        return None;
-    }
     let kept = family(claims);
-    let decided: Vec<usize> = (0..claims.len())
-        .filter(|at| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted))
-        .collect();
-    if decided.is_empty() {
+    let decided = |at: &usize| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted);
+    let decided: Vec<usize> = (0..claims.len()).filter(decided).collect();
+    if claims.len() < 2 || decided.is_empty() {
         return None;
     }
-    let lost: Vec<&str> =
-        decided.iter().filter(|at| !kept.contains(at)).map(|at| claims[*at].claim.text.as_str()).collect();
+    let lost = decided.iter().filter(|at| !kept.contains(at));
+    let lost: Vec<&str> = lost.map(|at| claims[*at].claim.text.as_str()).collect();
     let rest = match lost.len() {
         0 => String::new(),
         n if n > 6 => format!(" The other {n} hold only when each is judged alone."),

@@ -1,46 +1,41 @@
 //! What the author of the study concluded: held then, held here.
 
 use super::claims::effect;
-use super::{Detail, Section};
 use crate::document::{Cell, Chapter, Document, Table, row};
 use crate::number::{plural, signed};
 use crate::report::Report;
+use crate::section::{Detail, Section};
 use fsarena_core::conclusion::Conclusion;
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::verdict::Outcome;
 use serde_json::{Value, json};
 
 /// What the author of the study concluded.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Conclusions), parts };
+pub const SECTION: Section = Section::full(Chapter::Conclusions, add);
 
-/// What became of the author's conclusions, with a table of all of them; nothing in brief.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+/// What became of the author's conclusions, with a table of all of them.
+fn add(document: &mut Document, report: &Report, _: Detail) {
     let checked = &report.conclusions;
-    if checked.is_empty() || detail < Detail::Full {
-        return document;
+    if checked.is_empty() {
+        return;
     }
     document.heading(3, "The author's conclusions, then and here");
     document.text(summary(checked));
     document.list(surprises(checked));
-    let mut table = Table::words(["the author's conclusion", "then", "here"]);
-    for one in checked {
+    let row = |one: &Checked| {
         let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
-        table.rows.push(row![quoted(&one.conclusion), then, here(&one.here)]);
-    }
-    document.table(table);
-    document
+        row![quoted(&one.conclusion), then, here(&one.here)]
+    };
+    document.table(Table::words(["the author's conclusion", "then", "here"]).with(checked.iter().map(row)));
 }
 
 /// The conclusions and what the figures published with them say.
 pub fn add_then(document: &mut Document, concluded: &[(Conclusion, Answer)]) {
-    if concluded.is_empty() {
-        return;
+    if !concluded.is_empty() {
+        document.heading(2, "The author's conclusions, on these figures");
+        let rows = concluded.iter().map(|(one, then)| row![quoted(one), said(then)]);
+        document.table(Table::words(["the author's conclusion", "on these figures"]).with(rows));
     }
-    document.heading(2, "The author's conclusions, on these figures");
-    let mut table = Table::words(["the author's conclusion", "on these figures"]);
-    table.rows = concluded.iter().map(|(one, then)| row![quoted(one), said(then)]).collect();
-    document.table(table);
 }
 
 /// The conclusion, and the author's sentence that it formalises.
@@ -75,20 +70,18 @@ pub fn json(answer: &Answer) -> Value {
 
 /// `29 of 32 checkable conclusions hold on the published figures; 3 of 16 hold here, 4 are refuted, 9 are inconclusive.`
 fn summary(checked: &[Checked]) -> String {
-    let of = |answers: &dyn Fn(&Checked) -> Option<Outcome>| {
-        let found: Vec<Outcome> = checked.iter().filter_map(answers).collect();
-        (found.iter().filter(|outcome| **outcome == Outcome::Held).count(), found.len(), found)
-    };
-    let (held, all, _) = of(&|one| one.then.outcome);
-    let then = format!("{held} of {all} checkable conclusions hold on the published figures");
-    let (held, all, here) = of(&|one| one.here.outcome);
-    let count = |outcome: Outcome| here.iter().filter(|found| **found == outcome).count();
-    match all {
+    let count = |all: &[Outcome], outcome: Outcome| all.iter().filter(|found| **found == outcome).count();
+    let then: Vec<Outcome> = checked.iter().filter_map(|one| one.then.outcome).collect();
+    let here: Vec<Outcome> = checked.iter().filter_map(|one| one.here.outcome).collect();
+    let held = count(&then, Outcome::Held);
+    let then = format!("{held} of {} checkable conclusions hold on the published figures", then.len());
+    match here.len() {
         0 => format!("{then}; none can be checked here, for the reasons in the table."),
-        _ => format!(
-            "{then}; {held} of {all} hold here, {} refuted, {} inconclusive.",
-            count(Outcome::Refuted),
-            count(Outcome::Inconclusive)
+        all => format!(
+            "{then}; {} of {all} hold here, {} refuted, {} inconclusive.",
+            count(&here, Outcome::Held),
+            count(&here, Outcome::Refuted),
+            count(&here, Outcome::Inconclusive)
         ),
     }
 }
@@ -96,11 +89,8 @@ fn summary(checked: &[Checked]) -> String {
 /// What the data then did not show, and what is otherwise now.
 fn surprises(checked: &[Checked]) -> Vec<String> {
     let listed = |what: &str, of: &dyn Fn(&Checked) -> bool| {
-        let said: Vec<&str> = checked
-            .iter()
-            .filter(|one| of(one))
-            .map(|one| one.conclusion.says.trim_end_matches('.'))
-            .collect();
+        let said = checked.iter().filter(|one| of(one));
+        let said: Vec<&str> = said.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
         (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
     };
     let is = |answer: &Answer, outcome| answer.outcome == Some(outcome);

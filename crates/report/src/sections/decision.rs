@@ -1,40 +1,36 @@
 //! The headline: which variant to use, and what that choice can cost at most.
 
-use super::answer::few;
-use super::{Detail, Section, either};
 use crate::document::{Chapter, Document};
 use crate::number::{beside, percent, plural};
 use crate::report::{Current, Report};
+use crate::section::{Detail, Section};
+use crate::words::{either, few};
 use fsarena_core::metric::label;
 use fsarena_core::record::MetricInfo;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::{Analysis, Overall, composites};
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::regret::Regrets;
+use fsarena_stats::{ratio::Ratio, regret::Regrets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The headline.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
-fn parts(report: &Report, _: Detail) -> Document {
-    let mut document = Document::default();
-    if let Some(decision) = Decision::of(report) {
-        document.text(decision.headline());
-        let further = [
-            decision.cheaper(),
-            decision.left(),
-            decision.staying(),
-            decision.by_mean(),
-            decision.one_task(),
-            decision.losses(),
-            decision.to_settle(),
-        ];
-        document.list(further.into_iter().flatten().collect());
-    }
-    document
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let Some(decision) = Decision::of(report) else { return };
+    document.text(decision.headline());
+    let further = [
+        decision.cheaper(),
+        decision.left(),
+        decision.staying(),
+        decision.by_mean(),
+        decision.one_task(),
+        decision.losses(),
+        decision.to_settle(),
+    ];
+    document.list(further.into_iter().flatten().collect());
 }
 
 /// The choice by the primary metric.
@@ -78,7 +74,7 @@ impl Decision<'_> {
     /// `Use xfs. With 95% confidence no other choice is more than 0.4% faster in total (1.1% by geometric mean).`
     pub fn headline(&self) -> String {
         let regrets = &self.regrets;
-        let names: Vec<String> = self.equal.iter().map(|variant| self.name(*variant).to_string()).collect();
+        let names = self.names(&self.equal);
         if self.candidates.len() == 1 {
             return format!("Use {}: every other variant gives up safety.", names[0]);
         }
@@ -133,25 +129,15 @@ impl Decision<'_> {
     fn cheaper(&self) -> Option<String> {
         let metric = &self.analysis.metric;
         let comparison = &self.overall.main().comparison;
-        let said: Vec<String> = self
-            .cheaper_variants()
-            .into_iter()
-            .filter_map(|(variant, words)| {
-                let (_, values) = composites(&self.report.record, &metric.id).ok()?;
-                let d = log_ratios(&values[variant], &values[self.choice]).d;
-                let ahead = Ratio::of(d)?.value.ln();
-                let ahead = if metric.direction == Direction::Higher { -ahead } else { ahead };
-                let sure = if comparison.separated[self.choice][variant] { "" } else { " (inconclusive)" };
-                let by = percent(gain(metric, ahead));
-                let (name, words) = (self.name(variant), words.join("; "));
-                Some(format!(
-                    "{name} is {by} {}{}{sure}, but gives up safety: {words}.",
-                    better(metric),
-                    self.measure()
-                ))
-            })
-            .collect();
-        (!said.is_empty()).then(|| said.join(" "))
+        let (_, values) = composites(&self.report.record, &metric.id).ok()?;
+        let said = self.cheaper_variants().into_iter().filter_map(|(variant, words)| {
+            let ahead = cost(metric, &values[variant], &values[self.choice])?.value.ln();
+            let sure = if comparison.separated[self.choice][variant] { "" } else { " (inconclusive)" };
+            let (by, is) = (percent(gain(metric, ahead)), better(metric));
+            let (name, over, words) = (self.name(variant), self.measure(), words.join("; "));
+            Some(format!("{name} is {by} {is}{over}{sure}, but gives up safety: {words}."))
+        });
+        Some(said.collect::<Vec<_>>().join(" ")).filter(|said| !said.is_empty())
     }
 
     /// `Staying on ext4 costs 3% [−0.4, 7].`
@@ -163,20 +149,11 @@ impl Decision<'_> {
             return Some(format!("{name} is the current variant{guess}: stay on it."));
         }
         let (metric, values) = composites(&self.report.record, &self.analysis.metric.id).ok()?;
-        let (choice, current) = (&values[self.choice], &values[current]);
-        let d = match metric.direction {
-            Direction::Higher => log_ratios(current, choice).d,
-            _ => log_ratios(choice, current).d,
-        };
-        let cost = Ratio::of(d)?;
-        let more = |ratio: f64| beside(100.0 * (ratio - 1.0), &[0.0]);
+        let cost = cost(&metric, &values[self.choice], &values[current])?;
+        let [value, low, high] =
+            [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
         let about = if cost.provisional { ", the range of the rounds so far" } else { "" };
-        Some(format!(
-            "Staying on {name}{guess} costs {}% [{}, {}]{about}.",
-            more(cost.value),
-            more(cost.low),
-            more(cost.high)
-        ))
+        Some(format!("Staying on {name}{guess} costs {value}% [{low}, {high}]{about}."))
     }
 
     /// The variants that left because they are not the best, each with its last round.
@@ -194,28 +171,22 @@ impl Decision<'_> {
 
     /// `Left the run, because they are not the best with 95% confidence: ext3 after round 10.`
     fn left(&self) -> Option<String> {
-        let gone = self.gone();
-        let each = |(variant, rounds): &(usize, u32)| format!("{} after round {rounds}", self.name(*variant));
-        let names: Vec<String> = gone.iter().map(each).collect();
-        (!gone.is_empty()).then(|| {
-            format!(
-                "fsarena stopped measuring variants that are not the best (95% confidence): {}.",
-                names.join(", ")
-            )
-        })
+        let each = |(variant, rounds)| format!("{} after round {rounds}", self.name(variant));
+        let names = self.gone().into_iter().map(each).collect::<Vec<_>>().join(", ");
+        let said =
+            format!("fsarena stopped measuring variants that are not the best (95% confidence): {names}.");
+        (!names.is_empty()).then_some(said)
     }
 
     /// The choice by the geometric mean, where that is another.
     fn by_mean(&self) -> Option<String> {
         let mean = &self.overall.geometric;
-        let order: Vec<usize> =
-            mean.comparison.order.iter().copied().filter(|one| self.candidates.contains(one)).collect();
+        let mut order = mean.comparison.order.clone();
+        order.retain(|one| self.candidates.contains(one));
         let choice = self.means.choose(&order).filter(|choice| !self.equal.contains(choice))?;
         self.overall.total.as_ref().filter(|_| !self.means.provisional)?;
-        Some(format!(
-            "With equal weight for every task (geometric mean) the choice is {}.",
-            self.name(choice)
-        ))
+        let name = self.name(choice);
+        Some(format!("With equal weight for every task (geometric mean) the choice is {name}."))
     }
 
     /// Whether a single task makes the ranking's first what it is.
@@ -229,19 +200,16 @@ impl Decision<'_> {
     /// The tasks in which another variant is significantly better: `ext4 loses 2 of 21 tasks: untar (xfs is 12% faster)`.
     fn losses(&self) -> Option<String> {
         let metric = &self.analysis.metric;
-        let lost: Vec<String> = (self.analysis.tasks())
-            .filter_map(|task| {
-                let result = &task.comparison.variants[self.choice];
-                let ratio = result.ratio.filter(Ratio::separated)?.value;
-                let behind = if metric.direction == Direction::Higher { -ratio.ln() } else { ratio.ln() };
-                let (best, by) = (self.name(task.comparison.best()?), percent(gain(metric, behind)));
-                Some(format!("{} ({best} is {by} {})", task.task.id, comparative(metric)))
-            })
-            .collect();
+        let lost = self.analysis.tasks().filter_map(|task| {
+            let ratio = task.comparison.variants[self.choice].ratio.filter(Ratio::separated)?.value;
+            let behind = if metric.direction == Direction::Higher { -ratio.ln() } else { ratio.ln() };
+            let (best, by) = (self.name(task.comparison.best()?), percent(gain(metric, behind)));
+            Some(format!("{} ({best} is {by} {})", task.task.id, comparative(metric)))
+        });
+        let lost: Vec<String> = lost.collect();
         let tasks = plural(self.analysis.tasks().count(), "task");
-        let name = self.name(self.choice);
-        (!lost.is_empty())
-            .then(|| format!("{name} loses {} of {tasks}: {}.", lost.len(), few(lost).join(", ")))
+        let (name, count) = (self.name(self.choice), lost.len());
+        (count > 0).then(|| format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
     }
 
     /// What it takes to tell the choice from those that it does not differ from significantly: rounds, and the time that they
@@ -256,7 +224,7 @@ impl Decision<'_> {
         let sigma = |rival: &usize| spread(&log_ratios(&values[self.choice], &values[*rival]).d);
         let sigma = open.iter().filter_map(sigma).filter(|sigma| *sigma > 0.0).reduce(f64::max)?;
         let so_far = self.analysis.grid.rounds.len();
-        let names: Vec<String> = open.iter().map(|variant| self.name(*variant).to_string()).collect();
+        let names = self.names(&open);
         let needed = match rounds_for(sigma, self.report.margin) {
             None => "over 400 rounds".to_string(),
             // With that many rounds done, the difference is probably below the margin.
@@ -279,27 +247,29 @@ impl Decision<'_> {
     /// For programs: regrets are the cost over the cheapest choice, less one.
     pub fn json(&self) -> Value {
         let regrets = &self.regrets;
-        let cheaper = self.cheaper_variants();
-        let cheaper: Vec<Value> = cheaper
-            .iter()
-            .map(|(variant, words)| json!({ "variant": self.name(*variant), "gives_up": words }))
-            .collect();
+        let cheaper = self.cheaper_variants().into_iter();
+        let cheaper = cheaper.map(|(at, words)| json!({ "variant": self.name(at), "gives_up": words }));
+        let left = self.gone().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
         json!({
             "choose": self.name(self.choice),
-            "equal": self.equal[1..].iter().map(|variant| self.name(*variant)).collect::<Vec<_>>(),
+            "equal": self.names(&self.equal[1..]),
             "regret": self.regret().map(f64::exp_m1),
             "regret_by_geometric_mean": self.mean_regret().map(f64::exp_m1),
-            "cheaper_but_less_safe": cheaper,
+            "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
             "provisional": regrets.provisional,
-            "left": self.gone().iter().map(|(variant, rounds)| (self.name(*variant), *rounds)).collect::<BTreeMap<_, _>>(),
+            "left": left.collect::<BTreeMap<_, _>>(),
             "headline": self.headline(),
         })
     }
 
     fn name(&self, variant: usize) -> &str {
-        &self.report.record.variants[variant].name
+        self.report.record.name(variant)
+    }
+
+    fn names(&self, variants: &[usize]) -> Vec<String> {
+        variants.iter().map(|variant| self.name(*variant).to_string()).collect()
     }
 
     /// The largest regret of the equal choices.
@@ -328,6 +298,12 @@ impl Decision<'_> {
     fn gain(&self, regret: f64) -> String {
         rounded_up(gain(&self.analysis.metric, regret))
     }
+}
+
+/// What `b` costs over `a`, round by round: speed and rates are inverse to cost.
+fn cost(metric: &MetricInfo, a: &[f64], b: &[f64]) -> Option<Ratio> {
+    let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
+    Ratio::of(log_ratios(a, b).d)
 }
 
 /// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.

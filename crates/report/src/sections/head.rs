@@ -1,23 +1,19 @@
 //! The head of a report: the question and the machine.
 
-use super::{Detail, Section};
 use crate::document::{Document, Part};
 use crate::number::{plural, with_unit};
-use crate::report::Report;
-use fsarena_core::host::{self, Host};
-use fsarena_core::plan::Backing;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
+use crate::report::{Report, images};
+use crate::section::{Detail, Section};
+use fsarena_core::{host::Host, plan::Backing, record::RunRecord, sample::Unit};
 
 /// The title and what was asked.
-pub const SECTION: Section = Section { chapter: None, parts };
+pub const SECTION: Section = Section { chapter: None, from: Detail::Brief, add };
 
 /// The most machines that are described.
 pub const MACHINES: usize = 8;
 
 /// Study, question, machine, rounds.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     let full = detail >= Detail::Full;
@@ -25,8 +21,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.text(&plan.question);
     }
     for (cell, why) in record.violations() {
-        let name = &record.variants[cell.variant].name;
-        document.parts.push(Part::Loud(format!("{name}, round {}: {why}", cell.round + 1)));
+        document.loud(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -50,16 +45,15 @@ fn parts(report: &Report, detail: Detail) -> Document {
         facts.extend(report.resolution.clone());
     }
     if let Some(shard) = plan.stop.shard {
-        document.parts.push(Part::Loud(format!(
-            "SHARD {shard}: a part of {} rounds. Merge all shards first: fsarena merge RUN…",
-            plan.stop.rounds
-        )));
+        let of = plan.stop.rounds;
+        document.loud(format!(
+            "SHARD {shard}: a part of {of} rounds. Merge all shards first: fsarena merge RUN…"
+        ));
     }
     if !record.status.complete {
-        document.parts.push(Part::Loud(format!("NOT COMPLETE: {}", record.status.why)));
+        document.loud(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
-    document
 }
 
 /// The machine in one line.
@@ -76,11 +70,6 @@ fn machine(host: &Host) -> String {
 fn memory(size: &str) -> String {
     let kib = size.strip_suffix(" kB").and_then(|number| number.parse::<f64>().ok());
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
-}
-
-/// Where the images lay, if the run knows: `/data on vda (ext4)`.
-pub fn images(record: &RunRecord) -> Option<&String> {
-    record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))
 }
 
 /// What carried the filesystems: `loop images in /data on vda (ext4)`.

@@ -1,10 +1,10 @@
 //! The hosts of a merged run: whether they give the same answer.
 
-use super::{Detail, Section};
-use crate::document::{Chapter, Document, Table, row};
+use crate::document::{Cell, Chapter, Document, Table, labelled};
+use crate::number::{beside, plural, ratio};
 use crate::report::Report;
+use crate::section::{Detail, Section};
 use fsarena_core::event::{NoteKind, Outcome};
-use fsarena_core::number::{beside, plural};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::composites;
 use fsarena_stats::hosts::{Hosts, compare};
@@ -13,7 +13,7 @@ use fsarena_stats::ratio::Ratio;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the hosts say.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// The most hosts that are shown and named.
 const SHOWN: usize = 30;
@@ -23,52 +23,56 @@ struct Strata<'a> {
     names: Vec<&'a str>,
     /// The host of each column.
     host: Vec<usize>,
-    /// For each variant other than the reference: its index, and its log ratio to the reference by column.
-    pairs: Vec<(usize, Vec<f64>)>,
-    reference: usize,
+    /// For each variant other than the reference: `xfs/ext4`, and its log ratio to the reference by column.
+    pairs: Vec<(String, Vec<f64>)>,
 }
 
-fn parts(report: &Report, _: Detail) -> Document {
-    let mut document = Document::default();
-    let Some(strata) = strata(report) else { return document };
+impl Strata<'_> {
+    /// The ratio on some hosts.
+    fn ratio(&self, d: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
+        let kept = d.iter().zip(&self.host).filter(|(d, host)| !d.is_nan() && keep(**host));
+        Ratio::of(kept.map(|(d, _)| *d).collect())
+    }
+}
+
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let Some(strata) = strata(report) else { return };
     let d: Vec<Vec<f64>> = strata.pairs.iter().map(|(_, d)| d.clone()).collect();
     let hosts = compare(&d, &strata.host, strata.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
     document.text(verdict(&strata, &hosts));
     let odd: &[usize] = if let Hosts::Differ(odd) = &hosts { odd } else { &[] };
-    document.list(odd.iter().take(SHOWN).flat_map(|host| without(report, &strata, *host)).collect());
-    document.table(table(report, &strata, odd));
+    document.list(odd.iter().take(SHOWN).flat_map(|host| without(&strata, *host)).collect());
+    document.table(table(&report.record, &strata, odd));
     if strata.names.len() > SHOWN {
         document.text(format!("{} more hosts are not shown.", strata.names.len() - SHOWN));
     }
-    document
 }
 
 /// The hosts of the rounds; none where all are of one.
 fn strata(report: &Report) -> Option<Strata<'_>> {
     let record = &report.record;
     let analysis = report.analyses.first()?;
-    let names: Vec<&str> =
-        record.hosts.iter().map(|host| host.hostname.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
-    if names.len() < 2 || !record.plan.device.backing.ranks() {
+    let name = |host: usize| record.hosts[host].hostname.as_str();
+    let names: BTreeSet<&str> = (0..record.hosts.len()).map(name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.len() < 2 || !report.ranks() {
         return None;
     }
-    let name = |cell: &fsarena_core::record::CellRecord| record.hosts[cell.host].hostname.as_str();
-    let of: BTreeMap<u32, &str> = record.cells.iter().map(|cell| (cell.round, name(cell))).collect();
+    let of: BTreeMap<u32, &str> = record.cells.iter().map(|cell| (cell.round, name(cell.host))).collect();
     let host = |round: &u32| names.binary_search(of.get(round)?).ok();
     let host: Vec<usize> = analysis.grid.rounds.iter().map(host).collect::<Option<_>>()?;
-    let overall = analysis.overall.as_ref()?;
-    let comparison = overall.total.as_ref().map_or(&overall.geometric.comparison, |total| &total.comparison);
+    let comparison = &analysis.overall.as_ref()?.main().comparison;
     let reference = comparison.best()?;
     let (_, values) = composites(record, &analysis.metric.id).ok()?;
-    let pair = |variant: usize| -> (usize, Vec<f64>) {
-        let rounds = values[reference].iter().zip(&values[variant]);
+    let pair = |variant: &usize| {
+        let rounds = values[reference].iter().zip(&values[*variant]);
         let ratio = |(a, b): (&f64, &f64)| log_ratios(&[*a], &[*b]).d.first().copied().unwrap_or(f64::NAN);
-        (variant, rounds.map(ratio).collect())
+        (format!("{}/{}", record.name(*variant), record.name(reference)), rounds.map(ratio).collect())
     };
     let others = comparison.order.iter().filter(|variant| **variant != reference);
-    let pairs: Vec<_> = others.map(|variant| pair(*variant)).collect();
-    (!pairs.is_empty()).then_some(Strata { names, host, pairs, reference })
+    let pairs: Vec<_> = others.map(pair).collect();
+    (!pairs.is_empty()).then_some(Strata { names, host, pairs })
 }
 
 /// The answer to the question, in a sentence.
@@ -90,59 +94,34 @@ fn verdict(strata: &Strata, hosts: &Hosts) -> String {
 }
 
 /// The ratios with all hosts, and without one that differs.
-fn without(report: &Report, strata: &Strata, host: usize) -> Vec<String> {
-    let line = |(variant, d): &(usize, Vec<f64>)| {
-        let rest = |keep: &dyn Fn(usize) -> bool| {
-            let kept = d.iter().zip(&strata.host).filter(|(d, host)| !d.is_nan() && keep(**host));
-            Ratio::of(kept.map(|(d, _)| *d).collect())
-        };
-        let said = |ratio: Ratio| fsarena_core::number::ratio(ratio.value, ratio.low, ratio.high);
-        let (all, others) = (rest(&|_| true)?, rest(&|other| other != host)?);
-        let name = |variant: usize| &report.record.variants[variant].name;
-        Some(format!(
-            "without {}: {}/{} {}, with all hosts {}",
-            strata.names[host],
-            name(*variant),
-            name(strata.reference),
-            said(others),
-            said(all)
-        ))
+fn without(strata: &Strata, host: usize) -> Vec<String> {
+    let line = |(name, d): &(String, Vec<f64>)| {
+        let (all, others) = (strata.ratio(d, |_| true)?, strata.ratio(d, |other| other != host)?);
+        let said = |of: Ratio| ratio(of.value, of.low, of.high);
+        let host = strata.names[host];
+        Some(format!("without {host}: {name} {}, with all hosts {}", said(others), said(all)))
     };
     strata.pairs.iter().take(SHOWN).filter_map(line).collect()
 }
 
 /// What each host measured, those that differ first.
-fn table(report: &Report, strata: &Strata, odd: &[usize]) -> Table {
-    let record = &report.record;
-    let name = |variant: usize| record.variants[variant].name.clone();
-    let ratios =
-        strata.pairs.iter().map(|(variant, _)| format!("{}/{}", name(*variant), name(strata.reference)));
-    let mut table = Table::figures(
-        ["host", "rounds"]
-            .map(String::from)
-            .into_iter()
-            .chain(ratios)
-            .chain(["failed cells".into(), "began while busy".into()]),
-    );
+fn table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
+    let ratios = strata.pairs.iter().map(|(name, _)| name.as_str());
+    let header = ["host", "rounds"].into_iter().chain(ratios).chain(["failed cells", "began while busy"]);
     let troubles = troubles(record);
     let rest = (0..strata.names.len()).filter(|host| !odd.contains(host));
-    for host in odd.iter().copied().chain(rest).take(SHOWN) {
+    Table::figures(header).with(odd.iter().copied().chain(rest).take(SHOWN).map(|host| {
         let rounds = strata.host.iter().filter(|of| **of == host).count();
-        let mut row = row![strata.names[host], rounds.to_string()];
-        for (_, d) in &strata.pairs {
-            let own = d.iter().zip(&strata.host).filter(|(d, of)| **of == host && !d.is_nan());
-            let ratio = Ratio::of(own.map(|(d, _)| *d).collect());
-            row.push(ratio.map_or("–".into(), |ratio| beside(ratio.value, &[1.0])).into());
-        }
-        let (failed, busy) = troubles.get(strata.names[host]).copied().unwrap_or_default();
-        row.extend([failed.to_string().into(), busy.to_string().into()]);
-        table.rows.push(if odd.contains(&host) {
-            row.into_iter().map(|cell| cell.strong()).collect()
-        } else {
-            row
+        let ratios = strata.pairs.iter().map(|(_, d)| {
+            let ratio = strata.ratio(d, |of| of == host);
+            ratio.map_or("–".into(), |ratio| beside(ratio.value, &[1.0]))
         });
-    }
-    table
+        let (failed, busy) = troubles.get(strata.names[host]).copied().unwrap_or_default();
+        let counts = [failed, busy].map(|count| count.to_string());
+        let figures = std::iter::once(rounds.to_string()).chain(ratios).chain(counts);
+        let cells = labelled(strata.names[host], figures.map(Cell::from));
+        cells.into_iter().map(|cell| cell.strong_if(odd.contains(&host))).collect()
+    }))
 }
 
 /// Cells that failed and tasks that began on a busy machine, by host.
@@ -154,9 +133,8 @@ fn troubles(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
         of_round.insert(cell.round, name);
         troubles.entry(name).or_default().0 += usize::from(matches!(cell.outcome, Outcome::Failed { .. }));
     }
-    for (round, note) in &record.notes {
-        if let (NoteKind::IdleTimeout, Some(name)) = (note.kind, round.and_then(|round| of_round.get(&round)))
-        {
+    for (round, _) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
+        if let Some(name) = round.and_then(|round| of_round.get(&round)) {
             troubles.entry(name).or_default().1 += 1;
         }
     }

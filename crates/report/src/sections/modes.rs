@@ -1,10 +1,10 @@
 //! Modes: variants that do a task at two speeds, and what goes with them.
 
-use super::answer::{clipped, few_of};
-use super::{Detail, Section, label};
 use crate::document::{Chapter, Document};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
+use crate::section::{Detail, Section};
+use crate::words::{clipped, few_of, label};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::modes::{Associated, Modes};
 use serde_json::{Value, json};
@@ -13,11 +13,10 @@ use serde_json::{Value, json};
 const MOST: usize = 12;
 
 /// Variants with two speeds.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// A sentence for each; in brief the clearest.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| sentence(report, modes)).collect();
     if detail < Detail::Full {
         document.list(few_of(sentences, 2).iter().map(|sentence| clipped(sentence)).collect());
@@ -29,21 +28,16 @@ fn parts(report: &Report, detail: Detail) -> Document {
              simulated noises. What is called associated may be cause or effect.",
         );
     }
-    document
 }
 
 /// `ext3, Split: two speeds (4.6 ms in 8 rounds, 11 ms in 7). The slow rounds have 3.1 times the device_write_bytes.`
 fn sentence(report: &Report, modes: &Modes) -> String {
-    let name = |variant: usize| report.record.variants[variant].name.as_str();
     let (unit, [high, low]) = words(report);
-    let of = |at: usize| {
-        let cluster = &modes.clusters[at];
-        (with_unit(cluster.median, unit), cluster.columns.len())
-    };
-    let ((lower, in_lower), (higher, in_higher)) = (of(0), of(1));
+    let [(lower, in_lower), (higher, in_higher)] =
+        [0, 1].map(|at| (with_unit(modes.clusters[at].median, unit), modes.clusters[at].columns.len()));
     let mut text = format!(
         "{} has two {} at {}: {lower} in {}, {higher} in {in_higher}.",
-        name(modes.variant),
+        report.record.name(modes.variant),
         if high == "slow" { "speeds" } else { "levels" },
         label(&report.record.tasks[modes.task]),
         plural(in_lower, "round"),
@@ -53,26 +47,21 @@ fn sentence(report: &Report, modes: &Modes) -> String {
         text.push_str(&format!(" It is {high} where it ran {when} in the round."));
     }
     if let Some(after) = modes.why.after {
-        text.push_str(&format!(" It is {high} more often after {}.", name(after)));
+        text.push_str(&format!(" It is {high} more often after {}.", report.record.name(after)));
     }
     match &modes.why.associated {
-        Some(associated) => text.push_str(&beside(associated, high, low)),
+        Some(Associated { reading, medians, unit }) => {
+            let [lower, higher] = medians.map(|median| with_unit(median, *unit));
+            let words =
+                format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");
+            text.push_str(&words);
+        }
         None if modes.why.later_is_higher.is_none() && modes.why.after.is_none() => {
             text.push_str(" No reading and no order goes with it.");
         }
         None => {}
     }
     text
-}
-
-/// What else differs between the clusters.
-fn beside(
-    Associated { reading, medians: [lower, higher], unit }: &Associated,
-    high: &str,
-    low: &str,
-) -> String {
-    let (higher, lower) = (with_unit(*higher, *unit), with_unit(*lower, *unit));
-    format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.")
 }
 
 /// The unit of the first metric, and what people call high and low values of it.
@@ -90,24 +79,20 @@ fn words(report: &Report) -> (Unit, [&'static str; 2]) {
 
 /// The modes as JSON, rounds as the run counts them.
 pub fn json(report: &Report) -> Value {
-    let name = |variant: usize| report.record.variants[variant].name.as_str();
+    let record = &report.record;
     let one = |modes: &Modes| {
         let rounds = report.analyses.first().map_or(&[][..], |analysis| &analysis.grid.rounds);
         let clusters = modes.clusters.iter().map(|cluster| {
             let rounds: Vec<u32> = cluster.columns.iter().map(|column| rounds[*column]).collect();
             json!({ "median": cluster.median, "rounds": rounds })
         });
-        let associated =
-            modes.why.associated.as_ref().map(
-                |found| json!({ "reading": found.reading, "unit": found.unit, "medians": found.medians }),
-            );
         json!({
-            "variant": name(modes.variant),
-            "task": report.record.tasks[modes.task].id.to_string(),
+            "variant": record.name(modes.variant),
+            "task": record.tasks[modes.task].id.to_string(),
             "clusters": clusters.collect::<Vec<_>>(),
             "later_is_higher": modes.why.later_is_higher,
-            "higher_after": modes.why.after.map(name),
-            "associated": associated,
+            "higher_after": modes.why.after.map(|variant| record.name(variant)),
+            "associated": modes.why.associated,
         })
     };
     report.modes().iter().map(one).collect()

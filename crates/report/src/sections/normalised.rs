@@ -1,112 +1,54 @@
 //! Where variants differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
 //! best one, and as a share of the best filesystem under the same.
 
-use super::{Detail, Section, label};
-use crate::document::source::Source;
-use crate::document::{Cell, Chapter, Document, Table};
-use crate::number::three;
-use crate::report::Report;
-use fsarena_core::factor::SCHEDULER;
-use fsarena_core::metric::label as label_of;
-use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::TaskAnalysis;
-use fsarena_stats::best::without;
+use crate::document::{Cell, Chapter, Document, Source, Table, labelled};
+use crate::section::{Detail, Section};
+use crate::{crossed::Crossed, number::three, report::Report, words::label};
+use fsarena_core::{metric::label as label_of, sample::Direction};
 
 /// Each filesystem under each I/O scheduler.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+pub const SECTION: Section = Section::full(Chapter::Data, add);
 
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    let Some(analysis) = report.analyses.first().filter(|_| report.ranks() && detail >= Detail::Full) else {
-        return document;
-    };
-    let Some(crossed) = Crossed::of(report).filter(|_| analysis.metric.direction != Direction::Neutral)
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return };
+    let direction = analysis.metric.direction;
+    let Some(crossed) = Crossed::of(&report.record.variants).filter(|_| direction != Direction::Neutral)
     else {
-        return document;
+        return;
     };
     document.heading(3, format!("Normalised, by {}", label_of(&analysis.metric.id)));
     for task in analysis.tasks() {
-        let values = crossed.values(task);
+        let median = |at: &Option<usize>| task.comparison.variants.get((*at)?)?.median;
+        let values: Vec<Vec<_>> = crossed.at.iter().map(|row| row.iter().map(median).collect()).collect();
         let name = label(&task.task);
         let number = report.record.task(&task.task.id);
-        let shares = to_best_of_rows(&values, analysis.metric.direction);
+        let shares = to_best_of_rows(&values, direction);
         document.text(format!("{name}: relative to the best scheduler of each filesystem."));
-        document.table(crossed.table(&shares, &sources(&crossed.at, &shares, number)));
-        let shares = to_best_of_rows(&transposed(&values), analysis.metric.direction);
+        document.table(table(&crossed, &shares, &sources(&crossed.at, &shares, number)));
+        let shares = to_best_of_rows(&transposed(&values), direction);
         let sources = sources(&transposed(&crossed.at), &shares, number);
         document.text(format!("{name}: relative to the best filesystem under each scheduler."));
-        document.table(crossed.table(&transposed(&shares), &transposed(&sources)));
+        document.table(table(&crossed, &transposed(&shares), &transposed(&sources)));
     }
     document.text(
         "Shares of medians; 1.00 is the best of its row in the first table of each pair and of its column in the \
          second. These shares have no intervals: a best share may be chance. The answer has the intervals.",
     );
-    document
 }
 
-/// Variants by what they are besides their scheduler, and by scheduler.
-pub struct Crossed {
-    /// What variants are besides their scheduler.
-    pub names: Vec<String>,
-    /// The schedulers.
-    pub schedulers: Vec<String>,
-    /// `at[name][scheduler]`: a variant of the run.
-    pub at: Vec<Vec<Option<usize>>>,
-}
-
-impl Crossed {
-    /// The variants of a report by filesystem and scheduler. None if no filesystem was measured with two schedulers,
-    /// because then there is nothing to compare.
-    pub fn of(report: &Report) -> Option<Crossed> {
-        let variants = &report.record.variants;
-        let distinct = |all: Vec<String>| {
-            let mut kept: Vec<String> = Vec::new();
-            all.into_iter().for_each(|one| {
-                if !kept.contains(&one) {
-                    kept.push(one)
-                }
-            });
-            kept
-        };
-        let levels = distinct(variants.iter().map(|variant| variant.level(SCHEDULER).to_string()).collect());
-        let rests: Vec<_> = variants.iter().map(|variant| without(variant, SCHEDULER).name).collect();
-        let names = distinct(rests.clone());
-        let find = |name: &String, scheduler: &String| {
-            (0..variants.len()).find(|at| rests[*at] == *name && variants[*at].level(SCHEDULER) == scheduler)
-        };
-        let row = |name| levels.iter().map(|level| find(name, level)).collect();
-        let at: Vec<Vec<Option<usize>>> = names.iter().map(row).collect();
-        let shown = |level: &String| if level.is_empty() { "as it is".into() } else { level.clone() };
-        let schedulers = levels.iter().map(shown).collect();
-        let crossed = at.iter().any(|row| row.iter().flatten().count() > 1);
-        crossed.then_some(Crossed { names, schedulers, at })
-    }
-
-    /// The first of the variants that differ from this one in the scheduler alone.
-    pub fn first(&self, variant: usize) -> usize {
-        let row = self.at.iter().find(|row| row.contains(&Some(variant)));
-        row.and_then(|row| row.iter().flatten().min().copied()).unwrap_or(variant)
-    }
-
-    fn values(&self, task: &TaskAnalysis) -> Vec<Vec<Option<f64>>> {
-        let median = |at: &Option<usize>| task.comparison.variants.get((*at)?)?.median;
-        self.at.iter().map(|row| row.iter().map(median).collect()).collect()
-    }
-
-    fn table(&self, shares: &[Vec<Option<f64>>], sources: &[Vec<Option<Source>>]) -> Table {
-        let mut table = Table::figures(std::iter::once("").chain(self.schedulers.iter().map(String::as_str)));
-        let shown = |share: &Option<f64>| match share {
-            None => "–".into(),
-            Some(share) if *share == 1.0 => Cell::from("1.00").strong(),
-            Some(share) => three(*share).into(),
-        };
-        for ((name, row), sources) in self.names.iter().zip(shares).zip(sources) {
-            let cells = row.iter().zip(sources).map(|(share, source)| shown(share).made_of(source.clone()));
-            table.rows.push(std::iter::once(name.as_str().into()).chain(cells).collect());
-        }
-        table
-    }
+fn table(crossed: &Crossed, shares: &[Vec<Option<f64>>], sources: &[Vec<Option<Source>>]) -> Table {
+    let shown = |share: Option<f64>| match share {
+        None => "–".into(),
+        Some(share) if share == 1.0 => Cell::from("1.00").strong(),
+        Some(share) => three(share).into(),
+    };
+    let row = |((name, shares), sources): ((&String, &Vec<Option<f64>>), &Vec<Option<Source>>)| {
+        let cells = shares.iter().zip(sources).map(|(share, source)| shown(*share).made_of(source.clone()));
+        labelled(name.as_str(), cells)
+    };
+    let header = std::iter::once("").chain(crossed.schedulers.iter().map(String::as_str));
+    Table::figures(header).with(crossed.names.iter().zip(shares).zip(sources).map(row))
 }
 
 /// Each value over the best of its row; of times the best over each.

@@ -1,23 +1,21 @@
 //! What a reader may want to know beside the figures.
 
-use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::report::Report;
+use crate::section::{Detail, Section};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::RunRecord;
 
 /// Remarks.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+pub const SECTION: Section = Section::full(Chapter::Method, add);
 
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    let mut remarks = gathered(&report.record, NoteKind::Remark);
-    remarks.extend(gathered(&report.record, NoteKind::Unavailable));
-    if detail >= Detail::Full && !remarks.is_empty() {
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let kinds = [NoteKind::Remark, NoteKind::Unavailable];
+    let remarks: Vec<String> = kinds.into_iter().flat_map(|kind| gathered(&report.record, kind)).collect();
+    if !remarks.is_empty() {
         document.heading(3, "Remarks");
         document.list(remarks);
     }
-    document
 }
 
 /// Notes of one kind; those that say the same of several variants become one.
@@ -31,25 +29,21 @@ pub fn gathered_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<S
     for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
         let same =
             |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
-        let variants = match seen.iter_mut().find(|(other, _)| same(other)) {
-            Some((_, variants)) => variants,
-            None => {
-                seen.push((note, vec![]));
-                &mut seen.last_mut().expect("just pushed").1
-            }
-        };
-        if let Some(variant) = note.variant.as_deref().filter(|variant| !variants.contains(variant)) {
-            variants.push(variant);
+        let at = seen.iter().position(|(other, _)| same(other)).unwrap_or(seen.len());
+        if at == seen.len() {
+            seen.push((note, vec![]));
         }
+        let variants = &mut seen[at].1;
+        variants.extend(note.variant.as_deref().filter(|variant| !variants.contains(variant)));
     }
     seen.into_iter().map(|(note, variants)| sentence(note, &variants)).collect()
 }
 
 fn sentence(note: &Note, variants: &[&str]) -> String {
-    let mut subject = variants.join(", ");
-    if let Some(task) = &note.task {
-        subject = if subject.is_empty() { task.clone() } else { format!("{subject}, {task}") };
-    }
+    let mut subject = vec![variants.join(", ")];
+    subject.extend(note.task.clone());
+    subject.retain(|word| !word.is_empty());
+    let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(", ")) };
     let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" (remedy: {fix})"));
-    if subject.is_empty() { format!("{}{fix}", note.text) } else { format!("{subject}: {}{fix}", note.text) }
+    format!("{subject}{}{fix}", note.text)
 }

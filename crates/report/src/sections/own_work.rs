@@ -1,18 +1,14 @@
 //! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
 
-use super::answer::few_of;
-use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::number::{percent, with_unit};
-use crate::report::Report;
-use fsarena_core::metric::reading;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
-use fsarena_stats::comparison::median;
-use fsarena_stats::grid::Grid;
+use crate::section::{Detail, Section};
+use crate::{report::Report, words::few_of};
+use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
+use fsarena_stats::{comparison::median, grid::Grid};
 
 /// What the work cannot show.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// A task counts as short if it takes less than this many times as long as `true`.
 const SHORT: f64 = 10.0;
@@ -22,13 +18,11 @@ const SOME_SHARE: f64 = 0.01;
 /// The share of user CPU time from which a filesystem hardly matters.
 const BOUND: f64 = 0.9;
 
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
         document.list(if detail < Detail::Full { few_of(lints, 4) } else { lints });
     }
-    document
 }
 
 /// A sentence for each task and each reason.

@@ -1,61 +1,14 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
 use super::claims::lines;
-use super::{Detail, Section};
 use crate::difference::Finding;
-use crate::document::source::{self, Source};
-use crate::document::{Cell, Chapter, Document, Table, row};
-use crate::number::percent;
-use crate::number::plural;
-use crate::report::Report;
-use crate::scaling::curves::Curves;
-use fsarena_core::metric::label;
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::analyse;
-use fsarena_stats::comparison::median;
-use fsarena_stats::grid::Grid;
-use fsarena_stats::pairs::{Pairs, log_ratios};
-use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::sequential::Centre;
-use fsarena_stats::weights;
+use crate::document::{Cell, Chapter, Document, Source, Table, made_of, row};
+use crate::number::{percent, plural};
+use crate::pair::Row;
+use crate::section::{Detail, Section};
+use crate::{report::Report, scaling::curves::Curves};
+use fsarena_core::{metric::label, sample::Direction};
 use serde_json::{Value, json};
-
-/// Metrics compared besides the requested ones. CPU time often varies least.
-const COSTS: [&str; 2] = ["system", "total_cpu"];
-/// Tasks that are listed one by one; of more, only all together.
-const FEW: usize = 4;
-
-/// One metric of one task, or of all.
-#[derive(Debug)]
-pub struct Row {
-    task: String,
-    /// Whether that is all the work.
-    whole: bool,
-    metric: MetricInfo,
-    ratio: Ratio,
-    finding: Finding,
-    /// The spread of d. None under three rounds.
-    sigma: Option<f64>,
-    /// Rounds that find the margin in four of five runs. None where 400 do not.
-    rounds: Option<usize>,
-    /// Rounds without a ratio, because a value is zero.
-    excluded: usize,
-}
-
-impl Row {
-    /// `; 2 of 10 rounds left out: a value is zero`.
-    fn left_out(&self) -> String {
-        match self.excluded {
-            0 => String::new(),
-            some => {
-                let all = plural(some + self.ratio.rounds, "round");
-                format!("; {some} of {all} left out: a value is zero")
-            }
-        }
-    }
-}
 
 /// The difference of B over A, and its interval.
 fn difference(row: &Row, margin: f64) -> (String, String) {
@@ -64,33 +17,31 @@ fn difference(row: &Row, margin: f64) -> (String, String) {
 }
 
 /// Two variants.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
-    let [a, b] = report.record.variants.as_slice() else { return document };
+    let [a, b] = report.record.variants.as_slice() else { return };
     // Where clients vary, a screen has room for how the two scale and no more.
     if rows.is_empty() || (detail < Detail::Full && Curves::shown(&report.record).is_some()) {
-        return document;
+        return;
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
     document.list(whole.map(|row| in_words(row, report.margin)).collect());
     if detail < Detail::Full {
-        return document;
+        return;
     }
     let margin = percent(report.margin);
-    let rounds = format!("rounds for {margin}");
-    let header = ["task and metric", "B − A", "verdict", "σ", &rounds];
-    let mut table = Table::figures(header);
+    let header = ["task and metric", "B − A", "verdict", "σ", &format!("rounds for {margin}")];
     let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
-        source::row(made_of(&report.record, row).as_ref(), cells(row, report.margin, cheapest == Some(at)))
+        // Both variants, B first, in the task of the row or in all of them.
+        let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
+        made_of(Source::of(task, [1, 0]).as_ref(), cells(row, report.margin, cheapest == Some(at)))
     };
-    table.rows = rows.iter().enumerate().map(cells).collect();
-    document.table(table);
+    document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
         true => "the range of the rounds if fewer than 8, else 95% intervals",
         false => "95% intervals",
@@ -100,7 +51,6 @@ fn parts(report: &Report, detail: Detail) -> Document {
          rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
-    document
 }
 
 fn in_words(row: &Row, margin: f64) -> String {
@@ -130,11 +80,6 @@ fn in_words(row: &Row, margin: f64) -> String {
     format!("By {}: {found}.", label(&row.metric.id))
 }
 
-/// Both variants, B first, in the task of the row or in all of them.
-fn made_of(record: &RunRecord, row: &Row) -> Option<Source> {
-    Source::of(record.tasks.iter().position(|task| task.id.to_string() == row.task), [1, 0])
-}
-
 fn answer(row: &Row) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", label(&row.metric.id), row.task)
@@ -152,13 +97,13 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
         (_, None) => "over 400".to_string(),
         (_, Some(rounds)) => rounds.to_string(),
     };
-    let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent));
+    let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
     let (difference, interval) = difference(row, margin);
     row![
         format!("{} {}", row.task, label(&row.metric.id)),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
-        if cheapest { sigma.strong() } else { sigma },
+        sigma,
         rounds,
     ]
 }
@@ -184,96 +129,13 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-/// The comparison of the two variants by each metric. Empty unless the run has exactly two.
-pub fn rows(report: &Report) -> Vec<Row> {
-    if report.record.variants.len() != 2 || !report.ranks() {
-        return vec![];
-    }
-    let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    let mut ids: Vec<&str> = asked.collect();
-    let costs = COSTS.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>();
-    ids.extend(costs);
-    let by_metric: Vec<Vec<Row>> =
-        ids.into_iter().map(|id| of_metric(&report.record, id, report.margin)).collect();
-    // Order rows by task, then by metric, because readers ask about tasks.
-    let most = by_metric.iter().map(Vec::len).max().unwrap_or(0);
-    let mut columns: Vec<_> = by_metric.into_iter().map(Vec::into_iter).collect();
-    (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
-}
-
-fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
-    let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
-    let tasks: Vec<(String, &Vec<Vec<f64>>)> = record
-        .tasks
-        .iter()
-        .zip(&grid.values)
-        .enumerate()
-        .filter(|(at, _)| !grid.set_aside.contains_key(at))
-        .map(|(_, of)| of)
-        .filter(|(task, values)| {
-            task.in_composite && values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()))
-        })
-        .map(|(task, values)| (task.id.to_string(), values))
-        .collect();
-    let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
-    let mut rows = Vec::new();
-    if tasks.len() > 1 {
-        let overall_of = analyse(record, id).ok().and_then(|analysis| analysis.overall);
-        let adds_up = overall_of.is_some_and(|overall| overall.total.is_some());
-        rows.extend(one(format!("ALL {} tasks", tasks.len()), overall(&tasks, adds_up), true));
-    }
-    if tasks.len() <= FEW {
-        let alone = tasks.len() == 1;
-        rows.extend(
-            tasks
-                .iter()
-                .filter_map(|(task, values)| one(task.clone(), log_ratios(&values[0], &values[1]), alone)),
-        );
-    }
-    rows
-}
-
-/// The log ratio of all tasks together: of their sum where that means anything, else their mean log ratio.
-fn overall(tasks: &[(String, &Vec<Vec<f64>>)], adds_up: bool) -> Pairs {
-    let values: Vec<&Vec<Vec<f64>>> = tasks.iter().map(|(_, values)| *values).collect();
-    if adds_up {
-        let sums = fsarena_stats::composite::sums(&values);
-        return log_ratios(&sums[0], &sums[1]);
-    }
-    let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
-        values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
-    };
-    let d: Vec<Vec<f64>> = values.iter().map(log).collect();
-    // A round that ran has a number in every task, be it an infinite one.
-    let ran =
-        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
-    let mean = weights::composite(&d, &vec![1.0; d.len()]);
-    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
-    Pairs { excluded: ran.saturating_sub(d.len()), d }
-}
-
-fn row((task, whole): (String, bool), metric: &MetricInfo, pairs: Pairs, margin: f64) -> Option<Row> {
-    let Pairs { d, excluded } = pairs;
-    let narrow = Centre::of(&d)?.narrow;
-    // A clock that mostly sees no difference at all has no spread to plan with.
-    let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
-    let ratio = Ratio::of(d)?;
-    Some(Row {
-        task,
-        metric: metric.clone(),
-        ratio,
-        finding: Finding::of(Some(ratio), Some(narrow), margin),
-        sigma,
-        rounds: sigma.and_then(|sigma| rounds_for(sigma, margin)),
-        excluded,
-        whole,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pair::row;
     use fsarena_core::metric;
+    use fsarena_core::record::MetricInfo;
+    use fsarena_stats::pairs::Pairs;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();

@@ -1,43 +1,32 @@
 //! The ranking of all variants.
 
-use super::{Detail, Section};
-use crate::document::source::{self, Source};
-use crate::document::{Cell, Chapter, Document, Table, row};
+use crate::document::{Cell, Chapter, Document, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
 use crate::ranking::{Ranked, Ranking};
-use crate::report::Report;
-use crate::sections::answer::interval;
+use crate::section::{Detail, Section};
+use crate::{report::Report, words::interval};
 use fsarena_core::metric::label;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The ranking of all variants.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+pub const SECTION: Section = Section::new(Chapter::Data, add);
 
 /// The table, where there are more than two variants or the user weighs tasks; in brief only in the latter case.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    let asked_for = detail >= Detail::Full || !report.weights.is_empty();
-    let Some(ranking) = report.ranking().filter(|ranking| asked_for && is_worth_a_word(report, ranking))
-    else {
-        return document;
-    };
+fn add(document: &mut Document, report: &Report, detail: Detail) {
+    let weighed = !report.weights.is_empty();
+    // Of two variants whose tasks weigh the same the answer says it all.
+    let told = |ranking: &&Ranking| weighed || (detail >= Detail::Full && ranking.variants.len() > 2);
+    let Some(ranking) = report.ranking().filter(told) else { return };
     document.heading(3, format!("Ranking, by {}", label(&ranking.metric)));
     let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
-    let mut table = Table::figures(header);
-    table.rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked)).collect();
-    document.table(table);
+    let rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked));
+    document.table(Table::figures(header).with(rows));
     document.text(legend(ranking));
-    document
-}
-
-/// Of two variants whose tasks weigh the same the answer says it all.
-fn is_worth_a_word(report: &Report, ranking: &Ranking) -> bool {
-    ranking.variants.len() > 2 || !report.weights.is_empty()
 }
 
 fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     let result = &ranking.comparison.variants[ranked.variant];
-    let name = report.record.variants[ranked.variant].name.as_str();
     let letters = if ranking.comparison.provisional() { "?" } else { &result.letters };
     let ranks = match ranked.ranks {
         None => "?".to_string(),
@@ -46,7 +35,7 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     };
     let range = |(low, high): (f64, f64)| format!("{}–{}", three(low), three(high));
     let cells = row![
-        name,
+        report.record.name(ranked.variant),
         result.ratio.map_or("1.00".to_string(), interval),
         letters,
         ranks,
@@ -54,8 +43,8 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
         ranked.probability_best.map_or("–".to_string(), percent),
     ];
     // Each row compares a variant with the best, so its figures come from both.
-    let made_of = Source::of(None, std::iter::once(ranked.variant).chain(ranking.comparison.best()));
-    source::row(made_of.as_ref(), cells)
+    let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
+    made_of(Source::of(None, both).as_ref(), cells)
 }
 
 fn legend(ranking: &Ranking) -> String {
@@ -85,7 +74,7 @@ pub fn json(report: &Report) -> Value {
     let variant = |ranked: &Ranked| {
         let result = &ranking.comparison.variants[ranked.variant];
         json!({
-            "variant": report.record.variants[ranked.variant].name,
+            "variant": report.record.name(ranked.variant),
             "ratio_to_best": result.ratio,
             "groups": result.letters,
             "ranks": ranked.ranks.map(|(first, last)| json!({"first": first, "last": last})),
@@ -95,7 +84,7 @@ pub fn json(report: &Report) -> Value {
     };
     json!({
         "metric": ranking.metric,
-        "weights": ranking.weights.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "weights": ranking.weights.iter().cloned().collect::<BTreeMap<_, _>>(),
         "rounds": ranking.rounds,
         "variants": ranking.variants.iter().map(variant).collect::<Vec<_>>(),
     })

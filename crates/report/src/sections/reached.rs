@@ -1,10 +1,8 @@
 //! The data path of each task: page cache, device or mixed.
 
-use super::{Detail, Section};
 use crate::document::{Chapter, Document};
-use crate::matrix;
-use crate::number::plural;
-use crate::report::Report;
+use crate::section::{Detail, Section};
+use crate::{matrix, number::plural, report::Report};
 use fsarena_core::metric::Reach;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
@@ -15,30 +13,22 @@ const SHARE: &str = "device_share";
 const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
 
 /// The data path of each task.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Method), parts };
+pub const SECTION: Section = Section::full(Chapter::Method, add);
 
 /// A line for each label, with the tasks that have it.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    if detail < Detail::Full {
-        return document;
-    }
-    let Ok(shares) = medians(&report.record, SHARE) else { return document };
-    let names: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
-    let tasks: Vec<(String, Vec<Option<Reach>>)> =
-        shares.iter().map(|task| (short(task), reaches(task))).collect();
-    let line = |reach: Reach| {
-        let named: Vec<String> =
-            tasks.iter().filter_map(|(task, of)| named(task, of, reach, &names)).collect();
-        (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
-    };
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let Ok(shares) = medians(&report.record, SHARE) else { return };
+    let names = report.record.names();
+    let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(Reach::of)).collect();
+    let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
     // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
-    let lines: Vec<String> = match report.analyses.first().is_some_and(matrix::fits) {
-        true => REACHES.into_iter().filter_map(|reach| counted(&tasks, reach, &names)).collect(),
-        false => REACHES.into_iter().filter_map(line).collect(),
+    let line = match report.analyses.first().is_some_and(matrix::fits) {
+        true => counted,
+        false => listed,
     };
+    let lines: Vec<String> = REACHES.into_iter().filter_map(|reach| line(&tasks, reach, &names)).collect();
     if lines.is_empty() {
-        return document;
+        return;
     }
     document.heading(3, "Data path");
     document.text(
@@ -47,7 +37,12 @@ fn parts(report: &Report, detail: Detail) -> Document {
          metadata counts as moved.",
     );
     document.list(lines);
-    document
+}
+
+/// `cache: untar (xfs device), touch`.
+fn listed(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str]) -> Option<String> {
+    let named: Vec<String> = tasks.iter().filter_map(|(task, of)| named(task, of, reach, names)).collect();
+    (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
 }
 
 /// `device: 52 of 54 figures (ext4 26, xfs 26)`.
@@ -60,15 +55,6 @@ fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str])
     let all: usize = (0..names.len()).map(of_variant).sum();
     (all > 0)
         .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), variants.join(", ")))
-}
-
-/// A task by its short name.
-fn short(task: &TaskMedians) -> String {
-    task.task.id.to_string()
-}
-
-fn reaches(task: &TaskMedians) -> Vec<Option<Reach>> {
-    task.variants.iter().map(|share| share.map(Reach::of)).collect()
 }
 
 /// The task where this label is that of most variants, with the variants that have another; of equally many the label that
@@ -90,17 +76,14 @@ fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Opti
 pub fn json(report: &Report) -> Value {
     let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
     let task = |task: &TaskMedians| {
-        let variants = task.variants.iter().zip(&report.record.variants);
-        let variant = |(share, variant): (&Option<f64>, &fsarena_core::cell::Variant)| {
-            json!({
-                "variant": variant.name,
-                "device_share_ratio": share,
-                "reached": share.map(|share| Reach::of(share).label()),
-            })
+        let variant = |(share, variant): (&Option<f64>, &str)| {
+            let reached = share.map(|share| Reach::of(share).label());
+            json!({ "variant": variant, "device_share_ratio": share, "reached": reached })
         };
-        json!({ "task": task.task.id, "variants": variants.map(variant).collect::<Vec<_>>() })
+        let variants = task.variants.iter().zip(report.record.names()).map(variant);
+        json!({ "task": task.task.id, "variants": variants.collect::<Vec<_>>() })
     };
-    Value::Array(shares.iter().map(task).collect())
+    shares.iter().map(task).collect()
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
 //! All samples, as a page lists them.
 
-use super::{Detail, Section};
 use crate::document::{Chapter, Document, Part};
-use crate::number::plural;
-use crate::report::Report;
+use crate::section::{Detail, Section};
+use crate::{number::plural, report::Report};
 
 /// All samples.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+pub const SECTION: Section = Section::full(Chapter::Data, add);
 
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    if detail >= Detail::Full {
-        let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
-        document.heading(3, "Samples");
-        document
-            .parts
-            .push(Part::Samples(format!("{count}; `fsarena report {id} --format csv` prints them all.")));
-    }
-    document
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
+    document.heading(3, "Samples");
+    let words = format!("{count}; `fsarena report {id} --format csv` prints them all.");
+    document.parts.push(Part::Samples(words));
 }

@@ -1,16 +1,13 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
 use super::tasks::row;
-use super::{Detail, Section, label as task_label};
-use crate::charts::{Seen, standing};
-use crate::document::{Cell, Chapter, Document, Part, Table};
-use crate::number::plural;
-use crate::report::Report;
-use crate::typical;
+use crate::charts::standing;
+use crate::document::{Cell, Chapter, Document, Table, labelled};
+use crate::section::{Detail, Section};
+use crate::{number::plural, report::Report, seen::Seen, typical, words::label as task_label};
 use fsarena_core::metric::label;
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::Comparison;
+use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
 /// The most variants that a screen holds, and the most columns.
 const BRIEF: (usize, usize) = (8, 4);
@@ -19,43 +16,31 @@ const BRIEF: (usize, usize) = (8, 4);
 const TASKS: usize = 21;
 
 /// How the variants stand.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// A table, below a dot plot where there are charts; nothing where no two variants compare.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
-    if detail == Detail::Charts {
-        let charts = if report.ranks() { standing::charts(&Seen::of(report)) } else { vec![] };
-        document.parts.extend(charts.into_iter().map(|chart| Part::Chart(Box::new(chart))));
+fn add(document: &mut Document, report: &Report, detail: Detail) {
+    if detail == Detail::Charts && report.ranks() {
+        document.charts(standing::charts(&Seen::of(report)));
     }
     let mut columns = columns(report);
     let Some((_, first, _)) = columns.first() else {
         if detail == Detail::Brief {
-            alone(&mut document, report);
+            alone(document, report);
         }
-        return document;
+        return;
     };
     let order = first.order.clone();
     let (variants, most) = if detail < Detail::Full { BRIEF } else { (usize::MAX, usize::MAX) };
     columns.truncate(most);
-    let header =
-        std::iter::once("variant".to_string()).chain(columns.iter().map(|(title, ..)| title.clone()));
+    let header = std::iter::once("variant").chain(columns.iter().map(|(title, ..)| title.as_str()));
     let cells = columns.iter().map(|(title, comparison, unit)| row(title.clone(), comparison, *unit, None));
     let cells: Vec<Vec<Cell>> = cells.collect();
-    let mut table = Table::figures(header);
-    table.rows = (order.iter().take(variants))
-        .map(|variant| {
-            let name = report.record.variants[*variant].name.as_str();
-            let figures = cells.iter().map(|column| on_a_line(&column[variant + 1]));
-            std::iter::once(Cell::from(name)).chain(figures).collect()
-        })
-        .collect();
-    document.table(table);
-    let rest = order.len().saturating_sub(variants);
-    if rest > 0 {
-        document.text(format!("{} not shown.", plural(rest, "more variant")));
-    }
-    document
+    let rows = order.iter().take(variants).map(|variant| {
+        labelled(report.record.name(*variant), cells.iter().map(|column| on_a_line(&column[variant + 1])))
+    });
+    document.table(Table::figures(header).with(rows));
+    not_shown(document, order.len().saturating_sub(variants), "more variant");
 }
 
 /// The figures of a run's only variant, a row for each task and a column for each metric.
@@ -64,22 +49,20 @@ fn alone(document: &mut Document, report: &Report) {
     let analyses: Vec<&Analysis> = analyses.take(BRIEF.1).collect();
     let [variant] = report.record.variants.as_slice() else { return };
     let Some(first) = analyses.first().filter(|_| report.ranks()) else { return };
-    let mut table = Table::figures(
-        std::iter::once(variant.name.clone())
-            .chain(analyses.iter().map(|one| label(&one.metric.id).to_string())),
-    );
-    table.rows = (first.tasks.iter().take(TASKS))
-        .map(|task| {
-            let at = report.record.task(&task.task.id);
-            let of = |one: &&Analysis| at.map(|at| typical::cell(&one.grid.values[at][0], one.metric.unit));
-            let figures = analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default()));
-            std::iter::once(task_label(&task.task).into()).chain(figures).collect()
-        })
-        .collect();
-    document.table(table);
-    let rest = first.tasks.len().saturating_sub(TASKS);
+    let header =
+        std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| label(&one.metric.id)));
+    let rows = first.tasks.iter().take(TASKS).map(|task| {
+        let at = report.record.task(&task.task.id);
+        let of = |one: &&Analysis| at.map(|at| typical::cell(&one.grid.values[at][0], one.metric.unit));
+        labelled(task_label(&task.task), analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default())))
+    });
+    document.table(Table::figures(header).with(rows));
+    not_shown(document, first.tasks.len().saturating_sub(TASKS), "more task");
+}
+
+fn not_shown(document: &mut Document, rest: usize, what: &str) {
     if rest > 0 {
-        document.text(format!("{} not shown.", plural(rest, "more task")));
+        document.text(format!("{} not shown.", plural(rest, what)));
     }
 }
 
@@ -103,11 +86,10 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
 
 /// `1.12 [1.10–1.14]` of a cell whose interval is in a second line.
 fn on_a_line(cell: &Cell) -> Cell {
-    match cell.lines.as_slice() {
-        [figure, median] if cell.strong => {
-            Cell { lines: vec![format!("{figure} ({median})")], ..cell.clone() }
-        }
-        [figure, interval] => Cell { lines: vec![format!("{figure} [{interval}]")], ..cell.clone() },
-        _ => cell.clone(),
-    }
+    let line = match cell.lines.as_slice() {
+        [figure, median] if cell.strong => format!("{figure} ({median})"),
+        [figure, interval] => format!("{figure} [{interval}]"),
+        _ => return cell.clone(),
+    };
+    Cell { lines: vec![line], ..cell.clone() }
 }

@@ -1,16 +1,13 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
-use super::{Detail, Section, label};
-use crate::document::source::{self, Source};
-use crate::document::{Cell, Chapter, Document, Table};
-use crate::number::with_unit;
-use crate::report::Report;
-use fsarena_core::latency::Latencies;
-use fsarena_core::sample::Unit;
+use crate::document::{Cell, Chapter, Document, Source, Table, labelled, made_of};
+use crate::section::{Detail, Section};
+use crate::{number::with_unit, report::Report, words::label};
+use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 
 /// The latencies of all rounds together.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Data), parts };
+pub const SECTION: Section = Section::full(Chapter::Data, add);
 
 /// The columns: a share of the requests, its heading, and its name in JSON.
 const SHARES: [(f64, &str, &str); 5] = [
@@ -23,25 +20,21 @@ const SHARES: [(f64, &str, &str); 5] = [
 /// The most rows of a report. JSON has all.
 const ROWS: usize = 48;
 
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, _: Detail) {
     let all = &report.record.latencies;
-    if detail < Detail::Full || all.is_empty() {
-        return document;
+    if all.is_empty() {
+        return;
     }
     let header =
         ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
-    let mut table = Table::figures(header);
-    for ((task, variant), of) in all.iter().take(ROWS) {
-        let name = &report.record.variants[*variant].name;
-        let mut row: Vec<Cell> = vec![
-            format!("{}: {name}", label(&report.record.tasks[*task])).into(),
-            of.count().to_string().into(),
-        ];
-        row.extend(SHARES.iter().map(|(share, ..)| quantile(of, *share).into()));
-        row.push(of.quantile(1.0).map_or(String::new(), in_words).into());
-        table.rows.push(source::row(Source::of(Some(*task), [*variant]).as_ref(), row));
-    }
+    let rows = all.iter().take(ROWS).map(|((task, variant), of)| {
+        let name = format!("{}: {}", label(&report.record.tasks[*task]), report.record.name(*variant));
+        let longest = of.quantile(1.0).map_or(String::new(), in_words);
+        let quantiles = SHARES.iter().map(|(share, ..)| quantile(of, *share));
+        let figures = std::iter::once(of.count().to_string()).chain(quantiles).chain([longest]);
+        let row = labelled(name, figures.map(Cell::from));
+        made_of(Source::of(Some(*task), [*variant]).as_ref(), row)
+    });
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(ROWS) {
         0 => String::new(),
@@ -51,8 +44,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
         "Each figure is of all requests of all rounds, to the nearest percent; — where fewer than ten requests lie beyond \
          it. These are shown, not compared: comparisons take the percentile of each round.{rest}"
     ));
-    document.table(table);
-    document
+    document.table(Table::figures(header).with(rows));
 }
 
 fn in_words(ns: u64) -> String {
@@ -77,7 +69,7 @@ pub fn json(report: &Report) -> Value {
     let one = |((task, variant), of): (&(usize, usize), &Latencies)| {
         let mut value = json!({
             "task": record.tasks[*task].id.to_string(),
-            "variant": record.variants[*variant].name,
+            "variant": record.name(*variant),
             "requests_count": of.count(),
             "longest_ns": of.quantile(1.0),
         });

@@ -1,25 +1,21 @@
 //! What casts doubt on the figures: failures, unequal conditions, disturbances.
 
-use super::answer::{clipped, few_of};
 use super::notes::{gathered, gathered_where};
-use super::{Detail, Section};
 use crate::document::{Chapter, Document};
 use crate::number::{percent, plural};
-use crate::report::Report;
+use crate::section::{Detail, Section};
+use crate::{report::Report, words::clipped, words::few_of};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
-use fsarena_core::metric::label;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{metric::label, record::RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
-pub const SECTION: Section = Section { chapter: Some(Chapter::Answer), parts };
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// Failures, fairness, drops, and tasks that began on a busy machine; in brief the first of each.
-fn parts(report: &Report, detail: Detail) -> Document {
-    let mut document = Document::default();
+fn add(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
-    let disturbances =
-        drops(record).into_iter().chain(timeouts(record)).chain(carried_over(report)).collect();
+    let disturbances = drops(record).chain(timeouts(record)).chain(carried_over(report)).collect();
     let told = [
         ("Failed", failures(record)),
         ("Is the comparison fair?", gathered(record, NoteKind::Fairness)),
@@ -30,7 +26,7 @@ fn parts(report: &Report, detail: Detail) -> Document {
             document.heading(3, title);
             document.list(items);
         }
-        return document;
+        return;
     }
     let first = |(_, items): (_, Vec<String>)| few_of(items, 2).into_iter().map(|item| clipped(&item));
     let requests = ("To do", gathered_where(record, Note::asks_the_user));
@@ -39,7 +35,6 @@ fn parts(report: &Report, detail: Detail) -> Document {
         document.heading(3, "Warnings");
         document.list(items);
     }
-    document
 }
 
 /// Variants that left the run and cells that failed, with the words of what failed.
@@ -47,7 +42,7 @@ fn failures(record: &RunRecord) -> Vec<String> {
     let mut items = gathered(record, NoteKind::VariantFailed);
     for cell in &record.cells {
         if let Outcome::Failed { why, .. } = &cell.outcome {
-            let name = &record.variants[cell.variant].name;
+            let name = record.name(cell.variant);
             // The note that the variant left repeats the words of its last cell.
             if !items.iter().any(|item| item.contains(why.as_str())) {
                 items.push(format!("{name}, round {}: {why}", cell.round + 1));
@@ -58,14 +53,12 @@ fn failures(record: &RunRecord) -> Vec<String> {
 }
 
 /// Every dropped round with its reason.
-fn drops(record: &RunRecord) -> Vec<String> {
+fn drops(record: &RunRecord) -> impl Iterator<Item = String> {
     let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
-    dropped
-        .map(|(round, note)| match round {
-            Some(round) => format!("round {} dropped: {}", round + 1, note.text),
-            None => format!("dropped: {}", note.text),
-        })
-        .collect()
+    dropped.map(|(round, note)| {
+        let round = round.map_or(String::new(), |round| format!("round {} ", round + 1));
+        format!("{round}dropped: {}", note.text)
+    })
 }
 
 /// That the variant before matters to the primary metric, and how much.
@@ -77,7 +70,7 @@ fn carried_over(report: &Report) -> Option<String> {
     Some(format!(
         "The variant before matters (95% confidence): right after {}, {} of the other variants is {size} {direction} than \
          else. Random order keeps the comparison fair.",
-        report.record.variants[carry.after].name,
+        report.record.name(carry.after),
         label(&metric.id)
     ))
 }
@@ -94,19 +87,16 @@ fn timeouts(record: &RunRecord) -> Option<String> {
         names.into_iter().for_each(|name| *processes.entry(name).or_default() += 1);
     }
     let times: usize = by_variant.values().sum();
-    let variants: Vec<String> =
-        by_variant.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
+    let counts = |all: &[(&str, usize)]| {
+        all.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    };
     (times > 0).then(|| {
         let mut named: Vec<(&str, usize)> = processes.into_iter().collect();
         named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let named: Vec<String> =
-            named.iter().take(3).map(|(name, count)| format!("{name} {count}")).collect();
-        let by =
-            if named.is_empty() { String::new() } else { format!(" Busy meanwhile: {}.", named.join(", ")) };
-        format!(
-            "The machine was still busy when {} began ({}).{by}",
-            plural(times, "task"),
-            variants.join(", ")
-        )
+        named.truncate(3);
+        let busy = counts(&named);
+        let by = if busy.is_empty() { String::new() } else { format!(" Busy meanwhile: {busy}.") };
+        let variants = counts(&by_variant.into_iter().collect::<Vec<_>>());
+        format!("The machine was still busy when {} began ({variants}).{by}", plural(times, "task"))
     })
 }

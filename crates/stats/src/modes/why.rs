@@ -3,6 +3,7 @@
 use crate::{comparison::median, grid::Grid, orders};
 use fsarena_core::{record::RunRecord, sample::Unit};
 use rand::seq::SliceRandom;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Orders drawn, and permutations.
@@ -24,7 +25,7 @@ pub struct Why {
 }
 
 /// A reading that differs between the clusters.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Associated {
     /// Its name.
     pub reading: String,

@@ -1,8 +1,8 @@
 //! What the captions of bars say: what the whiskers are, what is not drawn, and why.
 
-use super::MOST;
-use crate::charts::{Seen, listed, not_drawn};
 use crate::number::plural;
+use crate::seen::{MOST, Seen};
+use crate::words::{listed, not_drawn};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::table::FIRST_LOOK;

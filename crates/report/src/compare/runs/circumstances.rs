@@ -5,7 +5,8 @@ use crate::compare::answer::first_of;
 use crate::document::{Cell, Document, Table, row};
 use crate::facts::{begun, each_host};
 use crate::number::plural;
-use crate::sections::{head, label, notes};
+use crate::sections::{head, notes};
+use crate::words::label;
 use fsarena_core::event::NoteKind;
 use fsarena_core::record::RunRecord;
 

@@ -2,7 +2,7 @@
 
 use crate::compare::order::{self, Order, Orders};
 use crate::error::Error;
-use crate::sections::label;
+use crate::words::label;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;

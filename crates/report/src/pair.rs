@@ -1,0 +1,117 @@
+//! Two variants, B against A: the difference by each metric, of all tasks together and of few one by one.
+
+use crate::difference::Finding;
+use crate::number::plural;
+use fsarena_core::metric::adds_up;
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_stats::comparison::median;
+use fsarena_stats::composite::sums;
+use fsarena_stats::grid::Grid;
+use fsarena_stats::pairs::{Pairs, log_ratios};
+use fsarena_stats::power::{rounds_for, spread};
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::sequential::Centre;
+use fsarena_stats::weights;
+
+/// Metrics compared besides the requested ones. CPU time often varies least.
+const COSTS: [&str; 2] = ["system", "total_cpu"];
+/// Tasks that are listed one by one; of more, only all together.
+const FEW: usize = 4;
+
+/// One metric of one task, or of all.
+#[derive(Debug)]
+pub struct Row {
+    /// The task, or how many all are.
+    pub task: String,
+    /// Whether that is all the work.
+    pub whole: bool,
+    /// The metric.
+    pub metric: MetricInfo,
+    /// B over A.
+    pub ratio: Ratio,
+    /// What that says.
+    pub finding: Finding,
+    /// The spread of d. None under three rounds.
+    pub sigma: Option<f64>,
+    /// Rounds that find the margin in four of five runs. None where 400 do not.
+    pub rounds: Option<usize>,
+    /// Rounds without a ratio, because a value is zero.
+    pub excluded: usize,
+}
+
+impl Row {
+    /// `; 2 of 10 rounds left out: a value is zero`.
+    pub fn left_out(&self) -> String {
+        match self.excluded {
+            0 => String::new(),
+            some => {
+                let all = plural(some + self.ratio.rounds, "round");
+                format!("; {some} of {all} left out: a value is zero")
+            }
+        }
+    }
+}
+
+/// The comparison of the two variants by each of these metrics and by [`COSTS`]. Empty unless the run has exactly two.
+pub fn rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<Row> {
+    if record.variants.len() != 2 || !record.plan.device.backing.ranks() {
+        return vec![];
+    }
+    let mut ids: Vec<&str> = asked.collect();
+    COSTS.into_iter().for_each(|id| ids.extend(Some(id).filter(|id| !ids.contains(id))));
+    let mut columns: Vec<_> = ids.into_iter().map(|id| of_metric(record, id, margin).into_iter()).collect();
+    // Order rows by task, then by metric, because readers ask about tasks.
+    let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
+    let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
+    let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
+    let tasks: Vec<_> = grid.tasks(record).filter(|(_, values)| has_all(values)).collect();
+    let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
+    let mut rows = Vec::new();
+    if tasks.len() > 1 {
+        let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
+        let pairs = overall(&values, adds_up(&metric.id, metric.unit));
+        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true));
+    }
+    if tasks.len() <= FEW {
+        let alone = tasks.len() == 1;
+        let of_task = tasks
+            .iter()
+            .filter_map(|(task, values)| one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone));
+        rows.extend(of_task);
+    }
+    rows
+}
+
+/// The log ratio of all tasks together: of their sum where that means anything, else their mean log ratio.
+fn overall(values: &[&Vec<Vec<f64>>], adds_up: bool) -> Pairs {
+    if adds_up {
+        let sums = sums(values);
+        return log_ratios(&sums[0], &sums[1]);
+    }
+    let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
+        values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
+    };
+    let d: Vec<Vec<f64>> = values.iter().map(log).collect();
+    // A round that ran has a number in every task, be it an infinite one.
+    let ran =
+        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
+    let mean = weights::composite(&d, &vec![1.0; d.len()]);
+    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
+    Pairs { excluded: ran.saturating_sub(d.len()), d }
+}
+
+/// One row; none without a round that has both.
+pub fn row((task, whole): (String, bool), metric: &MetricInfo, pairs: Pairs, margin: f64) -> Option<Row> {
+    let Pairs { d, excluded } = pairs;
+    let narrow = Centre::of(&d)?.narrow;
+    // A clock that mostly sees no difference at all has no spread to plan with.
+    let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
+    let ratio = Ratio::of(d)?;
+    let finding = Finding::of(Some(ratio), Some(narrow), margin);
+    let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
+    Some(Row { task, metric: metric.clone(), ratio, finding, sigma, rounds, excluded, whole })
+}

@@ -1,0 +1,99 @@
+//! Words that sections and charts share: names of tasks, lists, and ratios with their intervals.
+
+use crate::number::{self, plural};
+use fsarena_core::cell::TaskInfo;
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::ratio::Ratio;
+
+/// A task as tables name it: `009 Untar the kernel tree`.
+pub fn label(task: &TaskInfo) -> String {
+    let number = task.number.as_ref().map_or(String::new(), |number| format!("{number} "));
+    // What the title says already is not said again.
+    let said = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
+    let params = task.id.params.iter().filter(|(_, value)| !said(value));
+    let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
+    let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
+    format!("{number}{}{params}", task.title)
+}
+
+/// `a, b or c`.
+pub fn either(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.
+pub fn not_drawn(what: &[String], why: &str) -> String {
+    if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
+}
+
+/// `a`, `a and b`, `a, b and 5 more`.
+pub fn listed(what: &[String]) -> String {
+    const MOST: usize = 6;
+    match what {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if what.len() <= MOST => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {}", what[..MOST].join(", "), plural(what.len() - MOST, "other")),
+    }
+}
+
+/// The first of many: the tables have all.
+pub fn few(all: Vec<String>) -> Vec<String> {
+    few_of(all, 6)
+}
+
+/// At most this many of them.
+pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
+    if all.len() > most {
+        let rest = all.len() - (most - 1);
+        all.truncate(most - 1);
+        all.push(format!("and {rest} more"));
+    }
+    all
+}
+
+/// The beginning of a text, as much as two lines hold.
+pub fn clipped(text: &str) -> String {
+    const MOST: usize = 180;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => {
+            format!("{}…", text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words))
+        }
+        None => text.into(),
+    }
+}
+
+/// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
+pub fn interval(ratio: Ratio) -> String {
+    if ratio.rounds < 2 {
+        return number::beside(ratio.value, &[1.0]);
+    }
+    number::ratio(ratio.value, ratio.low, ratio.high)
+}
+
+/// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.
+pub fn over_all(analysis: &Analysis) -> String {
+    let metric = &analysis.metric.id;
+    match &analysis.overall {
+        Some(overall) if overall.tasks == 1 => metric.clone(),
+        Some(overall) if overall.total.is_some() => format!("total {metric}"),
+        _ => format!("geometric mean of {metric}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut_and_say_so() {
+        let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
+        assert_eq!(listed(&names[..2]), "t0 and t1");
+        assert_eq!(listed(&names), "t0, t1, t2, t3, t4, t5 and 2 others");
+        assert_eq!(not_drawn(&[], "x"), "");
+    }
+}
