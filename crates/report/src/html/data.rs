@@ -1,8 +1,8 @@
 //! The data that the page's script reads: samples and commands, as a JSON block.
 
-use crate::sampled::column_name;
 use crate::number::plural;
 use crate::report::Report;
+use crate::sampled::column_name;
 use crate::words::label;
 use fsarena_core::metric::METRICS;
 use fsarena_core::record::{MetricInfo, RunRecord};

@@ -244,7 +244,8 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     if !behind.is_empty() {
         sentences.push(format!("Ratio of the {what} to {best}: {behind}."));
     }
-    let thin = |variant| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round"));
+    let thin =
+        |variant: usize| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round"));
     let thin: Vec<String> = main.thin().into_iter().map(thin).collect();
     if !thin.is_empty() {
         sentences.push(format!("Too few complete rounds for a verdict: {}.", thin.join(", ")));
@@ -266,7 +267,7 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
             names[next]
         );
     }
-    let tied = |variant| format!("{} ({what} {})", names[variant], of_best(main, variant));
+    let tied = |variant: usize| format!("{} ({what} {})", names[variant], of_best(main, variant));
     let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
     match tied.is_empty() {
         true => {
@@ -278,7 +279,6 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
 
 /// What becomes of the answer where long tasks do not weigh more.
 fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
-    const EQUAL: &str = "With equal weight for every task (geometric mean)";
     let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
     let verdict = match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
