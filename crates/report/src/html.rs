@@ -4,42 +4,44 @@
 //! commands through a block of JSON (`data`) that the page's one script reads as data. A Content-Security-Policy
 //! allows that script and that style sheet by their hashes, and nothing else.
 
-mod data;
-mod policy;
+pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
 use crate::error::Error;
-use crate::report::Report;
 use crate::safe;
-use crate::section::Detail;
-use crate::sections::document;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fsarena_charts::{Chart, Form, NARROW, svg};
 use fsarena_stats::verdict::Outcome;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 const STYLE: &str = include_str!("../assets/report.css");
-const SCRIPT: &str = include_str!("../assets/report.js");
+/// The script of a report, for servers of pages. It reads [`NO_SAMPLES`], or a report's data, from `#run`.
+pub const SCRIPT: &str = include_str!("../assets/report.js");
 
 /// The data that the script reads on pages without samples.
 pub const NO_SAMPLES: &str =
     r#"{"tasks":[],"variants":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
-
-/// The script of a report, for servers of pages. It reads [`NO_SAMPLES`], or a report's data, from `#run`.
-pub fn script() -> &'static str {
-    SCRIPT
-}
 
 /// The style sheet of every page.
 pub fn style() -> String {
     format!("{STYLE}{}", dark())
 }
 
-/// The Content-Security-Policy of a page, which is in its head too.
+/// The Content-Security-Policy of a page, which is in its head too: run its one script, use its one style sheet, and
+/// nothing else.
 pub fn policy() -> String {
-    policy::meta(&style(), SCRIPT)
+    // The hash of what is between the tags, as a policy names it.
+    let [style, script] = [&style(), SCRIPT].map(hash);
+    format!(
+        "default-src 'none'; style-src {style}; script-src {script}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+}
+
+fn hash(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
 /// The rules of charts for dark pages, by the page's own choice or the system's.
@@ -49,21 +51,6 @@ fn dark() -> String {
         "@media screen and (prefers-color-scheme:dark){{{}}}@media screen{{{}}}",
         of(":root:not([data-theme=light])"),
         of(":root[data-theme=dark]")
-    )
-}
-
-/// The page of a report, with its samples, its commands and its plan.
-///
-/// # Errors
-/// When a chart cannot be drawn.
-pub fn page(report: &Report) -> Result<String, Error> {
-    let record = &report.record;
-    let samples = data::block(report);
-    let from = format!("fsarena {} from run {}", record.version, record.id);
-    let plan = Some(STANDARD.encode(&report.plan));
-    render(
-        &document(report, Detail::Charts),
-        Extras { from, plan, data: samples.json.into(), samples: samples.words },
     )
 }
 
@@ -88,23 +75,14 @@ struct Extras {
     samples: String,
 }
 
-fn render(document: &Document, extras: Extras) -> Result<String, Error> {
+fn render(document: &Document, Extras { from, plan, data, samples }: Extras) -> Result<String, Error> {
     let (title, lead, sections) = divided(document)?;
     let lead = Body { sections: vec![lead], samples: String::new() }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());
-    let page = Page {
-        title,
-        policy: policy(),
-        style: style(),
-        script: SCRIPT,
-        lead,
-        nav: titles.map(|section| (section.id, section.title)).collect(),
-        body: Body { sections, samples: extras.samples }.render()?,
-        from: extras.from,
-        plan: extras.plan,
-        data: extras.data,
-    };
-    Ok(page.render()?)
+    let nav = titles.map(|section| (section.id, section.title)).collect();
+    let body = Body { sections, samples }.render()?;
+    let (policy, style, script) = (policy(), style(), SCRIPT);
+    Ok(Page { title, policy, style, script, lead, nav, body, from, plan, data }.render()?)
 }
 
 /// A document as parts of another page with the style sheet of [`style`].
@@ -173,19 +151,15 @@ struct Shown<'a> {
 /// The title of a document, the parts that stand below the title, and all others by chapter.
 fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>), Error> {
     let mut parts = document.parts.iter().peekable();
-    let title = match parts.peek() {
-        Some(Part::Heading(1, title)) => title.clone(),
+    let title = match parts.next_if(|part| matches!(part, Part::Heading(1, _))) {
+        Some(Part::Heading(_, title)) => title.clone(),
         _ => String::new(),
     };
-    if !title.is_empty() {
-        parts.next();
-    }
     // A page that has an answer begins with it: the facts about it come last.
     let answers = document.parts.contains(&Part::Chapter(Chapter::Answer));
     let (mut lead, mut last) = (Section::default(), Section::default());
-    while let Some(part) =
-        parts.next_if(|part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_)))
-    {
+    let leads = |part: &&Part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_));
+    while let Some(part) = parts.next_if(leads) {
         let section = if answers && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
         section.parts.push(Shown { part, name: "", svg: String::new(), narrow: None });
     }
@@ -202,13 +176,10 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
             Part::Heading(_, text) => name = text,
             Part::Chart(chart) => {
                 drawn = svg::inline(chart);
-                let slim = || Chart {
-                    id: format!("{}-narrow", chart.id),
-                    width: NARROW,
-                    columns: 1,
-                    ..(**chart).clone()
-                };
-                narrow = (chart.form == Form::Normalised).then(|| svg::inline(&slim()));
+                if chart.form == Form::Normalised {
+                    let id = format!("{}-narrow", chart.id);
+                    narrow = Some(svg::inline(&Chart { id, width: NARROW, columns: 1, ..(**chart).clone() }));
+                }
             }
             _ => {}
         }
@@ -276,13 +247,6 @@ fn unbroken(text: &str) -> String {
 impl Escaped for Page {}
 impl Escaped for Body<'_> {}
 
-impl Table {
-    /// The class of its element.
-    fn class(&self) -> &'static str {
-        if self.words { "words" } else { "figures" }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +287,12 @@ mod tests {
                 assert!(contrast >= least, "{ink} on {paper}: {contrast:.2}");
             }
         }
+    }
+
+    #[test]
+    fn hashes_are_those_that_browsers_compute() {
+        // printf 'alert(1)' | openssl dgst -sha256 -binary | base64
+        assert_eq!(hash("alert(1)"), "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='");
     }
 
     #[test]

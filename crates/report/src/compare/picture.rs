@@ -89,7 +89,7 @@ impl Answer<'_> {
         Panel {
             title: title.into(),
             x,
-            y: Axis::names(&rows.iter().map(|row| row.to_string()).collect::<Vec<_>>()),
+            y: Axis::names(rows.iter().map(|row| row.to_string())),
             marks,
             height: 66 + (rows.len() * (12 * series).max(19)) as u32,
         }

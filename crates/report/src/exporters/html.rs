@@ -18,5 +18,5 @@ pub const HTML: Exporter = Exporter {
 };
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    Ok(out.write_all(html::page(report)?.as_bytes())?)
+    Ok(out.write_all(html::report::page(report)?.as_bytes())?)
 }

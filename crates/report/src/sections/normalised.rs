@@ -40,15 +40,14 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 fn table(crossed: &Crossed, shares: &[Vec<Option<f64>>], sources: &[Vec<Option<Source>>]) -> Table {
     let shown = |share: Option<f64>| match share {
         None => "–".into(),
-        Some(share) if share == 1.0 => Cell::from("1.00").strong(),
+        Some(1.0) => Cell::from("1.00").strong(),
         Some(share) => three(share).into(),
     };
-    let row = |((name, shares), sources): ((&String, &Vec<Option<f64>>), &Vec<Option<Source>>)| {
+    let rows = crossed.names.iter().zip(shares).zip(sources).map(|((name, shares), sources)| {
         let cells = shares.iter().zip(sources).map(|(share, source)| shown(*share).made_of(source.clone()));
         labelled(name.as_str(), cells)
-    };
-    let header = std::iter::once("").chain(crossed.schedulers.iter().map(String::as_str));
-    Table::figures(header).with(crossed.names.iter().zip(shares).zip(sources).map(row))
+    });
+    Table::figures(std::iter::once("").chain(crossed.schedulers.iter().map(String::as_str))).with(rows)
 }
 
 /// Each value over the best of its row; of times the best over each.

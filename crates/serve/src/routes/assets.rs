@@ -15,7 +15,7 @@ pub async fn file(Path(name): Path<String>) -> Response {
     let style = || format!("{}{}", fsarena_report::html::style(), include_str!("../../assets/serve.css"));
     match name.as_str() {
         "style.css" => ([(CONTENT_TYPE, "text/css; charset=utf-8")], style()).into_response(),
-        "report.js" => ([(CONTENT_TYPE, JAVASCRIPT)], fsarena_report::html::script()).into_response(),
+        "report.js" => ([(CONTENT_TYPE, JAVASCRIPT)], fsarena_report::html::SCRIPT).into_response(),
         "runs.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../../assets/runs.js")).into_response(),
         "live.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../../assets/live.js")).into_response(),
         _ => Message::new(StatusCode::NOT_FOUND, "File not found.").into_response(),

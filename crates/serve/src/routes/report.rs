@@ -29,5 +29,5 @@ fn make(shared: &Arc<Shared>, found: &Found) -> Made {
     fsarena_store::commands(&found.run, &mut |line| commands.push(line))
         .map_err(|error| error.to_string())?;
     report.commands = commands;
-    html::page(&report).map(Into::into).map_err(|error| error.to_string())
+    html::report::page(&report).map(Into::into).map_err(|error| error.to_string())
 }

@@ -1,9 +1,13 @@
-//! The data that the page's script reads: samples and commands, as a JSON block.
+//! The page of a report. It holds the data that its script reads, samples and commands, as a JSON block.
 
+use super::{Extras, render};
+use crate::error::Error;
 use crate::number::plural;
-use crate::report::Report;
 use crate::sampled::column_name;
-use crate::words::label;
+use crate::section::Detail;
+use crate::{report::Report, sections::document, words::label};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use fsarena_core::metric::METRICS;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use serde_json::{Value, json};
@@ -14,33 +18,33 @@ const BUDGET: usize = 1_250_000;
 /// Bytes that a value takes at least, with its comma.
 const LEAST: usize = 3;
 
-/// The block, and what is in it in words.
-pub struct Block {
-    /// JSON that can stand in a `script` element.
-    pub json: String,
-    /// What the table of samples holds, and what it does not.
-    pub words: String,
+/// The page of a report, with its samples, its commands and its plan.
+///
+/// # Errors
+/// When a chart cannot be drawn.
+pub fn page(report: &Report) -> Result<String, Error> {
+    let from = format!("fsarena {} from run {}", report.record.version, report.record.id);
+    let plan = Some(STANDARD.encode(&report.plan));
+    let (data, samples) = block(report);
+    render(&document(report, Detail::Charts), Extras { from, plan, data: data.into(), samples })
 }
 
-/// The block of a report.
-pub fn block(report: &Report) -> Block {
+/// The block as JSON that can stand in a `script` element, and what the table of samples holds and does not, in words.
+fn block(report: &Report) -> (String, String) {
     let record = &report.record;
     let (columns, left_out) = columns(report);
     let told = !columns.is_empty() || !report.commands.is_empty();
     let cells = record.cells.iter().filter(|_| told);
     let cells: Vec<Value> = cells.map(|cell| json!([cell.round, cell.position, cell.variant])).collect();
-    let metrics: Vec<Value> = columns
-        .iter()
-        .map(|column| json!({"name": column_name(&column.info.id, column.info.unit), "help": column.info.help}))
-        .collect();
-    let log = report.commands.by_cell(record);
+    let metric =
+        |Column { info, .. }: &Column| json!({"name": column_name(&info.id, info.unit), "help": info.help});
     let head = json!({
         "tasks": record.tasks.iter().map(label).collect::<Vec<_>>(),
-        "variants": record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
+        "variants": record.names(),
         "cells": cells,
-        "metrics": metrics,
+        "metrics": columns.iter().map(metric).collect::<Vec<_>>(),
         "texts": report.commands.texts(),
-        "log": log,
+        "log": report.commands.by_cell(record),
         "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
     });
     let mut json = head.to_string();
@@ -48,7 +52,7 @@ pub fn block(report: &Report) -> Block {
     json.pop();
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
     let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
-    Block { json: in_script(&json), words: words(record, values.len(), left_out, report.commands.left_out()) }
+    (in_script(&json), words(record, values.len(), left_out, report.commands.left_out()))
 }
 
 /// One metric of all samples.
@@ -61,14 +65,9 @@ struct Column {
 /// As many metrics as fit, those of the report first, and how many do not.
 fn columns(report: &Report) -> (Vec<Column>, usize) {
     let record = &report.record;
-    let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    let mut ids: Vec<&str> = asked.collect();
+    let mut ids: Vec<&str> = report.analyses.iter().map(|analysis| analysis.metric.id.as_str()).collect();
     let others = METRICS.iter().map(|def| def.id).chain(record.readings.iter().map(|info| info.id.as_str()));
-    for id in others {
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
+    others.for_each(|id| ids.extend(Some(id).filter(|id| !ids.contains(id))));
     let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
     for id in ids {
         // Many samples need no look at their values.
@@ -137,35 +136,19 @@ fn push_number(json: &mut String, value: f64) {
 
 /// JSON that no HTML parser finds an end of its element in.
 fn in_script(json: &str) -> String {
-    let mut safe = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '<' => safe.push_str("\\u003c"),
-            '>' => safe.push_str("\\u003e"),
-            '&' => safe.push_str("\\u0026"),
-            '\u{2028}' => safe.push_str("\\u2028"),
-            '\u{2029}' => safe.push_str("\\u2029"),
-            c => safe.push(c),
-        }
-    }
-    safe
+    let escaped = |json: String, c: char| json.replace(c, &format!("\\u{:04x}", u32::from(c)));
+    ['<', '>', '&', '\u{2028}', '\u{2029}'].into_iter().fold(json.into(), escaped)
 }
 
 fn words(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
     let samples = plural(record.samples.len(), "sample");
+    let csv = format!("`fsarena report {} --format csv`", record.id);
     let rest = match (kept, left_out) {
         (0, _) => {
-            return format!(
-                "The {samples} of this run are too many for a page; `fsarena report {} --format csv` prints them all.",
-                record.id
-            );
+            return format!("The {samples} of this run are too many for a page; {csv} prints them all.");
         }
         (_, 0) => String::new(),
-        (_, left_out) => format!(
-            " {} more would not fit; `fsarena report {} --format csv` has them.",
-            plural(left_out, "metric"),
-            record.id
-        ),
+        (_, left_out) => format!(" {} more would not fit; {csv} has them.", plural(left_out, "metric")),
     };
     let log = match commands {
         0 => String::new(),
