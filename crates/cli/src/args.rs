@@ -116,3 +116,28 @@ impl Cli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A flag that several commands have takes the same kind of value in each: one, or several with commas between.
+    #[test]
+    fn a_flag_takes_the_same_value_in_every_command() {
+        let mut kinds = BTreeMap::new();
+        for command in Cli::command().get_subcommands() {
+            for arg in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
+                let names = arg.get_long_and_visible_aliases().unwrap_or_default();
+                let value = arg.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
+                let value = value.collect::<String>().replace(",…", "");
+                for name in names.into_iter().map(String::from) {
+                    let place = format!("{} --{name}", command.get_name());
+                    let (known, first) = kinds.entry(name).or_insert((value.clone(), place.clone()));
+                    assert_eq!(*known, value, "{place}, {first}");
+                }
+            }
+        }
+        assert_eq!(kinds["metric"].0, "METRIC");
+    }
+}

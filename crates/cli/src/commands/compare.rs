@@ -146,6 +146,10 @@ fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
     if let (Some(a), Some(b)) = (args.run.strip_prefix("published:"), with.strip_prefix("published:")) {
         return Ok(compare_sets(&show::published(a)?, &show::published(b)?, args.metric())?);
     }
+    if let Some(name) = args.run.strip_prefix("published:") {
+        show::published(name)?;
+        return usage(format!("name the run first: fsarena compare {with} {}", args.run));
+    }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
     let metric = args.metric();
     if let Some(name) = with.strip_prefix("published:") {

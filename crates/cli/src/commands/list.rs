@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
+use crate::given::Given;
 use crate::output::{self, Columns, Row};
 use clap::ValueEnum;
 use fsarena_core::app::{APPS, App};
@@ -18,10 +19,14 @@ use fsarena_run::{axes, vocabulary};
 use fsarena_store::RunSummary;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
+use std::path::Path;
 
 /// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    // First: reading a flag takes it away.
+    #[command(flatten)]
+    given: Given,
     /// What to list
     #[arg(value_enum)]
     what: What,
@@ -62,7 +67,13 @@ pub fn run(args: Args) -> Outcome {
         What::Metrics => output::rows(&metrics(), args.format),
         What::Factors => output::rows(&factors(), args.format),
         What::Exporters => output::rows(&exporters(), args.format),
-        What::Runs => output::rows(&runs(&args.runs)?, args.format),
+        What::Runs => {
+            let root = &args.runs.runs;
+            if args.given.first_of(&["runs"]).is_some() {
+                root.metadata().map_err(Failure::file(root))?;
+            }
+            output::rows(&runs(root)?, args.format)
+        }
     }
 }
 
@@ -302,7 +313,7 @@ impl Row for RunRow {
     }
 }
 
-fn runs(runs: &Runs) -> Result<Vec<RunRow>, Failure> {
+fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
     let row = |run: RunSummary| RunRow {
         run: run.id,
         study: run.study,
@@ -310,5 +321,5 @@ fn runs(runs: &Runs) -> Result<Vec<RunRow>, Failure> {
         status: run.status.why,
         variants: run.variants,
     };
-    Ok(fsarena_store::list(&runs.runs)?.into_iter().map(row).collect())
+    Ok(fsarena_store::list(root)?.into_iter().map(row).collect())
 }

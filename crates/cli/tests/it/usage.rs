@@ -106,6 +106,95 @@ fn a_typo_in_a_name_gets_the_nearest_name() {
     ]);
 }
 
+/// The same names in the commands and flags of the test above that take them too.
+#[test]
+fn every_command_proposes_the_nearest_name() {
+    refused(&[
+        ("run --engine sysbnch --workload fileio", "Did you mean `sysbench`?"),
+        ("run gus3 --stage on", "Did you mean `"),
+        ("run gus3 --after latst", "Did you mean `latest`?"),
+        ("run --resume latst", "Did you mean `latest`?"),
+        ("run --find bst", "a similar value exists: 'best'"),
+        ("run --cmd true --cache warmm --on dir:home", "Did you mean `warm`?"),
+        ("run plan.toml --fs ext4 --current ext44 --on qemu", "Did you mean `ext4`?"),
+        ("run --factor fs=ext44", "Did you mean `ext4`?"),
+        ("run --factor options=noatme", "Did you mean `noatime`?"),
+        ("ab pizcz --a fs=ext4 --b fs=ext4", "Did you mean `piszcz`?"),
+        ("ab plan.toml --a fs=ext44 --b fs=ext4", "Did you mean `ext4`?"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4,options=noatme", "Did you mean `noatime`?"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --workload coreutil", "Did you mean `coreutils`?"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --metric elapsd", "Did you mean `elapsed`?"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --weight touc=3", "Did you mean `touch`?"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --current ext4/c", "Did you mean `ext4/"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --export htm=x", "Did you mean `html`?"),
+        ("advise pizcz", "Did you mean `piszcz`?"),
+        ("advise plan.toml --fs ext44", "Did you mean `ext4`?"),
+        ("advise --workload coreutil", "Did you mean `coreutils`?"),
+        ("advise --metric elapsd", "Did you mean `elapsed`?"),
+        ("advise --export htm=x", "Did you mean `html`?"),
+        ("merge latst", "Did you mean `latest`?"),
+        ("merge latest --metric elapsd", "Did you mean `elapsed`?"),
+        ("merge latest --export htm=x", "Did you mean `html`?"),
+        ("report --current ext", "Did you mean `ext"),
+        ("report --export htm=x", "Did you mean `html`?"),
+        ("report --claim untar.elapsd:ext2<xfs", "Did you mean `elapsed`?"),
+        ("report --claim untr.elapsed:ext2<xfs", "Did you mean `untar`?"),
+        ("report --claim untar.elapsed:ext<xfs", "Did you mean `ext"),
+        ("compare latst latest", "Did you mean `latest`?"),
+        ("compare latest latest latst", "Did you mean `latest`?"),
+        ("compare published:piszcz-3 latest", "Did you mean `published:piszcz-I"),
+        ("compare published:piszcz-I latest", "fsarena compare latest published:piszcz-I"),
+        ("compare published:piszcz-I published:piszcz-3", "Did you mean `published:piszcz-I"),
+        ("compare published:piszcz-I published:piszcz-II --metric elapsd", "Did you mean `elapsed`?"),
+        ("compare a.csv a.csv --metric valu", "Did you mean `value`?"),
+        ("compare latest latest --format htm", "a similar value exists: 'html'"),
+        ("analyse latst", "Did you mean `latest`?"),
+        ("analyse published:engl", "Did you mean `published:engel`?"),
+        ("analyse latest --explain untr", "Did you mean `untar`?"),
+        ("analyse latest --explain untar --variant ext", "Did you mean `ext"),
+        ("analyse --format htm", "a similar value exists: 'html'"),
+        ("history --format htm", "a similar value exists: 'html'"),
+        ("load --rw randreed", "a similar value exists: 'randread'"),
+        ("load --ioengine iouring", "a similar value exists: 'io_uring'"),
+        ("load --allow spars", "a similar value exists: 'sparse'"),
+        ("load --format htm", "a similar value exists: 'html'"),
+        ("list filesystem", "a similar value exists: 'filesystems'"),
+        ("show latst", "Did you mean `latest`?"),
+        ("show latest --format jsn", "a similar value exists: 'json'"),
+        ("watch --resume latst", "Did you mean `latest`?"),
+        ("selftest --format jsn", "a similar value exists: 'json'"),
+        ("config --format jsn", "a similar value exists: 'json'"),
+        ("doctor --format jsn", "a similar value exists: 'json'"),
+    ]);
+}
+
+/// The same paths in the commands and flags of the first test that take them too.
+#[test]
+fn every_command_refuses_a_path_that_does_not_exist() {
+    refused(&[
+        ("ab plan.toml --a fs=ext4,kernel=no/such --b fs=ext4", "no/such"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --tree no/such", "no/such"),
+        ("ab plan.toml --a fs=ext4 --b fs=ext4 --export md=no/such/file.md", "no/such"),
+        ("advise no/plan.toml", "no/plan.toml"),
+        ("advise plan.toml --tree no/such", "no/such"),
+        ("advise plan.toml --other no/such", "no/such"),
+        ("advise plan.toml --export md=no/such/file.md", "no/such"),
+        ("merge no/such", "no/such"),
+        ("merge latest --runs no/such", "no/such"),
+        ("compare no/such latest", "no/such"),
+        ("compare latest latest no/such", "no/such"),
+        ("compare latest latest --runs no/such", "no/such"),
+        ("analyse --runs no/such", "no/such"),
+        ("show latest --runs no/such", "no/such"),
+        ("list runs --runs no/such", "no/such"),
+        ("load --meta create --dir no/such", "no/such"),
+        ("serve --runs no/such", "no/such"),
+        ("watch --service no/such --windows 1 --window 1s", "no/such"),
+        ("watch --resume latest --runs no/such", "no/such"),
+        ("man no/such", "no/such"),
+    ]);
+}
+
 #[test]
 fn flags_that_do_not_apply_are_refused() {
     refused(&[

@@ -7,6 +7,7 @@ use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Samples, Series};
 use crate::number::{percent, plural, three};
+use fsarena_core::names::unknown;
 use fsarena_stats::comparison::median;
 use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::ratio::Ratio;
@@ -45,6 +46,10 @@ pub fn compare_samples(
         .filter(|(series, _)| !elapsed || series.metric == "elapsed")
         .map(|(a, b)| row(a, b, margin))
         .collect();
+    if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked)) {
+        let known = a.series.iter().map(|series| series.metric.as_str());
+        return Err(unknown("metric", metric, known).at(format!("in {}", a.origin)).into());
+    }
     if rows.is_empty() {
         return Err(Error::NothingInCommon {
             a: a.origin.clone(),

@@ -1,12 +1,16 @@
 //! The I/O scheduler of every device of the variant.
 
-use super::axis::{Asked, Axis, Stage, lacking};
+use super::axis::{Asked, Axis, Stage, lacking, wrong};
 use crate::executor::Fatal;
 use fsarena_core::factor::{self, FactorDef, device::BackingDevice};
+use fsarena_core::names::unknown;
 use fsarena_core::plan::Backing;
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{Error, attribute};
+
+/// The schedulers of Linux.
+const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// The axis.
 pub const AXIS: Axis = Axis {
@@ -36,9 +40,13 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
         _ => of_any(asked.kernel, "loop"),
     };
     match offered {
-        Some(offered) if !offered.iter().any(|known| known == level) => {
-            Err(lacking(asked, factor::SCHEDULER, format!("the device has only {}", offered.join(", "))))
-        }
+        Some(offered) if !offered.iter().any(|known| known == level) => match KNOWN.contains(&level) {
+            true => {
+                let why = format!("the device has only {}", offered.join(", "));
+                Err(lacking(asked, factor::SCHEDULER, why))
+            }
+            false => Err(wrong(asked, factor::SCHEDULER, unknown("scheduler", level, KNOWN))),
+        },
         // Without a device of the kind nothing is known yet; the kernel says it when there is one.
         _ => Ok(()),
     }

@@ -1,43 +1,18 @@
 //! The flags of `fsarena load`.
 
 use crate::flags::{size, time};
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fsarena_core::names;
 use fsarena_engine::meta::Operation;
+use fsarena_engine::{Allow, Arrivals, Durability, Engine};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Flags of reads and writes, which metadata operations refuse.
-const OF_DATA: [&str; 28] = [
-    "shared_cursor",
-    "invalidate",
-    "rw",
-    "bs",
-    "iodepth",
-    "batch",
-    "size",
-    "nrfiles",
-    "runtime",
-    "number_ios",
-    "io_size",
-    "steady",
-    "ramp_time",
-    "direct",
-    "sync",
-    "fsync",
-    "fdatasync",
-    "end_fsync",
-    "ioengine",
-    "rate",
-    "rate_process",
-    "rwmixread",
-    "random_distribution",
-    "verify",
-    "zero_buffers",
-    "create_on_open",
-    "allow",
-    "file",
-];
+const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \
+    ioengine iodepth batch direct invalidate sync fsync fdatasync end_fsync rate rate_process \
+    runtime number_ios io_size steady ramp_time file size nrfiles create_on_open allow";
 
 /// Run the load engine alone, with fio's options
 ///
@@ -51,7 +26,8 @@ pub struct Args {
     #[arg(
         long,
         visible_alias = "readwrite",
-        value_enum,
+        value_name = "RW",
+        value_parser = words(MODES),
         default_value = "randread",
         hide_possible_values = true,
         help_heading = "Work"
@@ -61,7 +37,7 @@ pub struct Args {
     #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = size, default_value = "4k", help_heading = "Work")]
     pub bs: u64,
     /// Read percentage of a mixed workload [default: 50]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Work")]
+    #[arg(long, value_name = "PERCENT", value_parser = whole_percent, help_heading = "Work")]
     pub rwmixread: Option<u8>,
     /// Distribution of random offsets: random, zipf:THETA, pareto:H, normal:DEVIATION%
     #[arg(
@@ -83,8 +59,8 @@ pub struct Args {
     pub verify: bool,
 
     /// I/O engine [default: sync; io_uring if --iodepth is above 1]
-    #[arg(long, value_enum, help_heading = "Engine")]
-    pub ioengine: Option<IoEngine>,
+    #[arg(long, value_name = "IOENGINE", value_parser = words(ENGINES), help_heading = "Engine")]
+    pub ioengine: Option<Engine>,
     /// Number of operations in flight for each thread
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub iodepth: u32,
@@ -107,8 +83,8 @@ pub struct Args {
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "1", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
     pub invalidate: bool,
     /// Open files with O_DSYNC (dsync) or O_SYNC (sync)
-    #[arg(long, value_enum, default_value = "none", help_heading = "Engine")]
-    pub sync: Sync,
+    #[arg(long, value_name = "SYNC", value_parser = words(SYNCS), default_value = "none", help_heading = "Engine")]
+    pub sync: Durability,
     /// Call fsync on every file after N writes
     #[arg(long, value_name = "N", conflicts_with = "fdatasync", help_heading = "Engine")]
     pub fsync: Option<u64>,
@@ -125,12 +101,13 @@ pub struct Args {
     #[arg(
         long,
         alias = "rate_process",
-        value_enum,
+        value_name = "RATE_PROCESS",
+        value_parser = words(PROCESSES),
         default_value = "poisson",
         requires = "rate",
         help_heading = "Engine"
     )]
-    pub rate_process: RateProcess,
+    pub rate_process: Arrivals,
 
     /// Run time [default: 10s, without another limit]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
@@ -170,12 +147,12 @@ pub struct Args {
     #[arg(long, alias = "create_on_open", conflicts_with = "file", help_heading = "Files")]
     pub create_on_open: bool,
     /// Kinds of extents to accept although reads of them measure something else
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…", help_heading = "Files")]
-    pub allow: Vec<Extents>,
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = words(EXTENTS), help_heading = "Files")]
+    pub allow: Vec<fn(&mut Allow)>,
 
     /// Metadata operations to run, phase by phase: create, open, stat, readdir, rename, link, symlink, chmod,
     /// setxattr, getxattr, unlink, mkdir, rmdir
-    #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = operation, conflicts_with_all = OF_DATA, help_heading = "Metadata")]
+    #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = operation, conflicts_with_all = OF_DATA.split_whitespace(), help_heading = "Metadata")]
     pub meta: Vec<Operation>,
     /// Number of names for each thread
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "meta", help_heading = "Metadata")]
@@ -208,76 +185,69 @@ Examples:
   fsarena load --rw write --bs 64k --create-on-open --end-fsync --dir /mnt
   fsarena load --meta create,stat,unlink --files 10000 --threads 8 --shared --dir /mnt";
 
-/// fio's `readwrite`, and the modes of sysbench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Rw {
-    /// Sequential reads.
-    #[value(alias = "seqrd")]
-    Read,
-    /// Sequential writes.
-    #[value(alias = "seqwr")]
-    Write,
-    /// Sequential reads and writes.
-    #[value(name = "rw", aliases = ["readwrite", "seqrw"])]
-    Both,
-    /// Random reads.
-    #[value(alias = "rndrd")]
-    Randread,
-    /// Random writes.
-    #[value(alias = "rndwr")]
-    Randwrite,
-    /// Random reads and writes.
-    #[value(alias = "rndrw")]
-    Randrw,
+/// fio's `readwrite`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rw {
+    /// At random offsets.
+    pub random: bool,
+    /// Reads only, or writes only; none for both.
+    pub reads: Option<bool>,
 }
+
+/// fio's modes, and those of sysbench.
+const MODES: Words<Rw> = &[
+    ("read", "Sequential reads", &["seqrd"], Rw { random: false, reads: Some(true) }),
+    ("write", "Sequential writes", &["seqwr"], Rw { random: false, reads: Some(false) }),
+    ("rw", "Sequential reads and writes", &["readwrite", "seqrw"], Rw { random: false, reads: None }),
+    ("randread", "Random reads", &["rndrd"], Rw { random: true, reads: Some(true) }),
+    ("randwrite", "Random writes", &["rndwr"], Rw { random: true, reads: Some(false) }),
+    ("randrw", "Random reads and writes", &["rndrw"], Rw { random: true, reads: None }),
+];
 
 /// fio's `ioengine`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum IoEngine {
-    /// pread and pwrite.
-    #[value(alias = "psync")]
-    Sync,
-    /// io_uring.
-    #[value(name = "io_uring", alias = "io-uring")]
-    IoUring,
-    /// A shared mapping.
-    Mmap,
-}
+const ENGINES: Words<Engine> = &[
+    ("sync", "pread and pwrite", &["psync"], Engine::Sync),
+    ("io_uring", "io_uring", &["io-uring"], Engine::IoUring),
+    ("mmap", "A shared mapping", &[], Engine::Mmap),
+];
 
 /// fio's `sync`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sync {
-    /// When the kernel has it.
-    None,
-    /// `O_DSYNC`.
-    Dsync,
-    /// `O_SYNC`.
-    #[value(name = "sync")]
-    Full,
-}
+const SYNCS: Words<Durability> = &[
+    ("none", "When the kernel has it", &[], Durability::Plain),
+    ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
+    ("sync", "`O_SYNC`", &[], Durability::Sync),
+];
 
 /// fio's `rate_process`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RateProcess {
-    /// Exponential gaps.
-    Poisson,
-    /// Equal gaps.
-    Linear,
-}
+const PROCESSES: Words<Arrivals> = &[
+    ("poisson", "Exponential gaps", &[], Arrivals::Poisson),
+    ("linear", "Equal gaps", &[], Arrivals::Fixed),
+];
 
 /// Kinds of extents that attestation refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Extents {
-    /// Allocated, never written.
-    Unwritten,
-    /// Holes.
-    Sparse,
-    /// Shared with another file.
-    Shared,
-    /// In the inode.
-    Inline,
-    /// Compressed or encrypted.
-    Encoded,
+const EXTENTS: Words<fn(&mut Allow)> = &[
+    ("unwritten", "Allocated, never written", &[], |allow| allow.unwritten = true),
+    ("sparse", "Holes", &[], |allow| allow.sparse = true),
+    ("shared", "Shared with another file", &[], |allow| allow.shared = true),
+    ("inline", "In the inode", &[], |allow| allow.inline = true),
+    ("encoded", "Compressed or encrypted", &[], |allow| allow.encoded = true),
+];
+
+/// The words that a flag accepts: each with its help, its aliases and its meaning.
+type Words<T> = &'static [(&'static str, &'static str, &'static [&'static str], T)];
+
+fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
+    let value = |(name, help, aliases, _): &_| PossibleValue::new(name).help(help).aliases(*aliases);
+    PossibleValuesParser::new(words.iter().map(value)).map(|text| {
+        let is = |name: &str, aliases: &[&str]| name == text || aliases.contains(&text.as_str());
+        words.iter().find(|(name, _, aliases, _)| is(name, aliases)).expect("clap accepts no others").3
+    })
+}
+
+/// Reads a percentage from 0 to 100, `70%` or `70`.
+fn whole_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
 }
 
 fn operation(text: &str) -> Result<Operation, String> {

@@ -1,12 +1,11 @@
 //! From flags to the engine's job.
 
-use super::flags::{Args, Extents, IoEngine, RateProcess, Rw, Sync};
-use crate::failure::Failure;
+use super::flags::{Args, Rw};
+use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::names::unknown;
 use fsarena_engine::{
-    Allow, Arrivals, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery,
-    Warmup,
+    Allow, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };
 
 /// Run time of a load without a limit.
@@ -14,20 +13,16 @@ const SECONDS: f64 = 10.0;
 
 /// Refuses flags that the mode would ignore.
 fn refuse_ignored(args: &Args) -> Result<(), Failure> {
-    let share = read_share(args);
-    let syncs = args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Sync::None;
-    for (flag, ignored, modes) in [
-        (
-            "--rwmixread",
-            args.rwmixread.is_some() && !matches!(args.rw, Rw::Both | Rw::Randrw),
-            "rw and randrw",
-        ),
-        ("--sync, --fsync, --fdatasync or --end-fsync", syncs && share == 1.0, "modes that write"),
-    ] {
-        if ignored {
-            let message = format!("{flag} applies to {modes} only; choose another --rw, or leave it out");
-            return Err(Failure::new(ExitCode::Usage, message));
-        }
+    let refused = |flag: &str, modes: &str| {
+        usage(format!("{flag} applies to {modes} only; choose another --rw, or leave it out"))
+    };
+    let syncs =
+        args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Durability::Plain;
+    if args.rwmixread.is_some() && args.rw.reads.is_some() {
+        return refused("--rwmixread", "rw and randrw");
+    }
+    if syncs && read_share(args) == 1.0 {
+        return refused("--sync, --fsync, --fdatasync or --end-fsync", "modes that write");
     }
     Ok(())
 }
@@ -37,17 +32,11 @@ pub fn of(args: &Args) -> Result<Job, Failure> {
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
+    let mut allow = Allow::default();
+    args.allow.iter().for_each(|kind| kind(&mut allow));
     Ok(Job {
-        engine: engine(args),
-        open: Open {
-            direct: args.direct,
-            durability: match args.sync {
-                Sync::None => Durability::Plain,
-                Sync::Dsync => Durability::Dsync,
-                Sync::Full => Durability::Sync,
-            },
-            recreate: args.create_on_open,
-        },
+        engine: args.ioengine.unwrap_or(if args.iodepth > 1 { Engine::IoUring } else { Engine::Sync }),
+        open: Open { direct: args.direct, durability: args.sync, recreate: args.create_on_open },
         block_bytes,
         threads: args.numjobs,
         depth: args.iodepth,
@@ -59,37 +48,26 @@ pub fn of(args: &Args) -> Result<Job, Failure> {
         sync_end: args.end_fsync,
         bound: bound(args),
         warmup: args.ramp_time.map_or(Warmup::Detect, |time| Warmup::Seconds(time.as_secs_f64())),
-        rate: args.rate.map(|per_s| Rate { per_s, arrivals: arrivals(args.rate_process) }),
+        rate: args.rate.map(|per_s| Rate { per_s, arrivals: args.rate_process }),
         content: if args.zero_buffers { Content::Zeros } else { Content::Random },
         verify: args.verify,
-        allow: allow(&args.allow),
+        allow,
         seed: args.seed,
         ..Job::default()
     })
 }
 
-fn engine(args: &Args) -> Engine {
-    match args.ioengine {
-        Some(IoEngine::Sync) => Engine::Sync,
-        Some(IoEngine::IoUring) => Engine::IoUring,
-        Some(IoEngine::Mmap) => Engine::Mmap,
-        None if args.iodepth > 1 => Engine::IoUring,
-        None => Engine::Sync,
-    }
-}
-
 fn read_share(args: &Args) -> f64 {
-    match args.rw {
-        Rw::Read | Rw::Randread => 1.0,
-        Rw::Write | Rw::Randwrite => 0.0,
-        Rw::Both | Rw::Randrw => f64::from(args.rwmixread.unwrap_or(50)) / 100.0,
+    match args.rw.reads {
+        Some(reads) => f64::from(reads),
+        None => f64::from(args.rwmixread.unwrap_or(50)) / 100.0,
     }
 }
 
 fn pattern(args: &Args) -> Result<Pattern, Failure> {
-    let usage = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
+    let fault = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
     let text = args.random_distribution.as_str();
-    let number = |text: &str| text.parse().map_err(|_| usage(format!("cannot read the number `{text}`")));
+    let number = |text: &str| text.parse().map_err(|_| fault(format!("cannot read the number `{text}`")));
     let random = match text.split_once(':') {
         None if text == "random" => Pattern::Uniform,
         Some(("zipf", theta)) => Pattern::Zipf { theta: number(theta)? },
@@ -99,16 +77,15 @@ fn pattern(args: &Args) -> Result<Pattern, Failure> {
         }
         _ => {
             let known = ["random", "zipf:THETA", "pareto:H", "normal:DEVIATION%"];
-            return Err(usage(unknown("distribution", text, known).into()));
+            return Err(fault(unknown("distribution", text, known).into()));
         }
     };
-    match args.rw {
-        Rw::Randread | Rw::Randwrite | Rw::Randrw if !args.shared_cursor => Ok(random),
-        Rw::Randread | Rw::Randwrite | Rw::Randrw => {
-            Err(Failure::new(ExitCode::Usage, "--shared-cursor applies to sequential modes only"))
-        }
-        _ if random == Pattern::Uniform => Ok(Pattern::Sequential { shared_cursor: args.shared_cursor }),
-        _ => Err(usage("applies to random modes only".into())),
+    let Args { rw: Rw { random: at_random, .. }, shared_cursor, .. } = *args;
+    match at_random {
+        true if shared_cursor => usage("--shared-cursor applies to sequential modes only"),
+        true => Ok(random),
+        false if random == Pattern::Uniform => Ok(Pattern::Sequential { shared_cursor }),
+        false => Err(fault("applies to random modes only".into())),
     }
 }
 
@@ -122,28 +99,11 @@ fn bound(args: &Args) -> Bound {
     }
 }
 
-fn arrivals(process: RateProcess) -> Arrivals {
-    match process {
-        RateProcess::Poisson => Arrivals::Poisson,
-        RateProcess::Linear => Arrivals::Fixed,
-    }
-}
-
-fn allow(kinds: &[Extents]) -> Allow {
-    let has = |kind| kinds.contains(&kind);
-    Allow {
-        unwritten: has(Extents::Unwritten),
-        sparse: has(Extents::Sparse),
-        shared: has(Extents::Shared),
-        inline: has(Extents::Inline),
-        encoded: has(Extents::Encoded),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use fsarena_engine::Arrivals;
 
     #[derive(Debug, Parser)]
     struct Line {

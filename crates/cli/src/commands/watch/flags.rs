@@ -125,8 +125,9 @@ impl Args {
         if let Some(log) = &self.log {
             fsarena_sys::input::open(log).map_err(Failure::file(log))?;
         }
-        for path in [&self.path, &self.device].into_iter().flatten() {
-            path.metadata().map_err(Failure::file(path))?;
+        let groups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
+        for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(groups) {
+            path.metadata().map_err(Failure::file(&path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
             (Some(at), _, _) => Some(Spec::Squid { address: at.clone() }),
