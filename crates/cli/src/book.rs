@@ -1,12 +1,9 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
-use crate::args::Cli;
-use crate::running;
+use crate::{args::Cli, running};
 use clap::Parser;
-use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::Overrides;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use fsarena_core::plan::{file::PlanFile, resolve::Overrides};
+use std::{collections::BTreeSet, path::Path, path::PathBuf};
 
 /// A fenced block of a page.
 struct Block {

@@ -2,8 +2,7 @@
 
 mod names;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Arg, Command};
+use clap::{Arg, Command, builder::PossibleValue, builder::PossibleValuesParser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use names::Value;
 use std::ffi::OsStr;

@@ -1,17 +1,11 @@
 //! The config file: what flags default to for a user. Flags win over the environment, which wins over the file.
 
 use crate::failure::Failure;
-use clap::builder::ArgPredicate;
-use clap::error::ErrorKind;
-use clap::{Arg, Command};
-use fsarena_core::names::unknown;
-use fsarena_core::plan::error::PlanError;
+use clap::{Arg, Command, builder::ArgPredicate, error::ErrorKind};
+use fsarena_core::{names::unknown, plan::error::PlanError};
 use fsarena_sys::input;
-use std::io;
-use std::ops::Range;
-use std::path::PathBuf;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use std::{io, ops::Range, path::PathBuf};
+use toml::{Spanned, de::DeTable, de::DeValue};
 
 /// Each key, and the commands for whose flag of that name it is the default. With `*`, every command that has the flag.
 ///

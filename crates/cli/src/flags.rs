@@ -3,11 +3,8 @@
 use crate::config::Config;
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use fsarena_core::metric::METRICS;
-use fsarena_core::names::unknown;
-use fsarena_core::sample::Unit;
-use std::path::PathBuf;
-use std::time::Duration;
+use fsarena_core::{metric::METRICS, names::unknown, sample::Unit};
+use std::{path::PathBuf, time::Duration};
 
 pub use fsarena_core::setting::size;
 

@@ -1,8 +1,7 @@
 //! Which flags stand on the command line.
 
 use crate::failure::{Failure, usage};
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, parser::ValueSource};
 
 /// The arguments that the user gave, by their names. Defaults, of the config file too, are not given.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,6 @@
 //! What commands print on standard output: rows, pages, JSON, text.
 
-use crate::failure::{Outcome, printing};
-use crate::flags::ListFormat;
-use crate::terminal;
+use crate::{failure::Outcome, failure::printing, flags::ListFormat, terminal};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use fsarena_core::exit::ExitCode;
 use fsarena_report::page::Page;

@@ -1,15 +1,11 @@
 //! Running plans from the command line: signals, the display, and what becomes of a run that stores nothing.
 
-use crate::failure::Failure;
-use crate::progress::Progress;
-use fsarena_core::event::Event;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::plan::Plan;
-use fsarena_core::plan::Written;
-use fsarena_core::plan::resolve::{Overrides, resolve};
-use fsarena_core::record::RunRecord;
-use fsarena_run::executor::Fatal;
-use fsarena_run::{Request, execute, vocabulary};
+use crate::{failure::Failure, progress::Progress};
+use fsarena_core::{
+    event::Event, exit::ExitCode, plan::Plan, plan::Written, plan::resolve::Overrides,
+    plan::resolve::resolve, record::RunRecord,
+};
+use fsarena_run::{Request, execute, executor::Fatal, vocabulary};
 use fsarena_sys::kernel::Kernel;
 
 /// From here on a signal ends the run in order.

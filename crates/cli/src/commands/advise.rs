@@ -3,26 +3,17 @@
 mod fit;
 mod variants;
 
-use crate::commands::report;
-use crate::commands::run::{self, once};
 use crate::failure::{Failure, Outcome, usage};
-use crate::output;
-use crate::running::{handle_signals, resolved};
+use crate::{
+    commands::report, commands::run, commands::run::once, output, running::handle_signals, running::resolved,
+};
 use fit::{Fit, RUNS};
-use fsarena_core::cell::Variant;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
-use fsarena_core::number::plural;
-use fsarena_core::plan::Stage;
-use fsarena_core::plan::{Backing, Plan};
-use fsarena_core::record::RunRecord;
+use fsarena_core::plan::{Backing, Plan, Stage};
+use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, record::RunRecord};
 use fsarena_report::Decision;
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, time::Duration, time::Instant};
 
 /// Choose a filesystem and its options for your work
 ///

@@ -6,24 +6,15 @@ mod confirm;
 mod explain;
 mod profile;
 
-use crate::commands::show;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
-use crate::given::Given;
-use crate::output;
-use crate::running::handle_signals;
-use fsarena_core::record::RunRecord;
-use fsarena_core::study;
-use fsarena_report::findings;
-use fsarena_report::findings::rows;
-use fsarena_report::scaling::{curves, file};
-use fsarena_stats::matrix::cells::Matrix;
-use fsarena_stats::matrix::{Analysis, analyse};
-use fsarena_stats::scaling::series::Series;
+use crate::{commands::show, given::Given, output, running::handle_signals};
+use fsarena_core::{record::RunRecord, study};
+use fsarena_report::{findings, findings::rows, scaling::curves, scaling::file};
+use fsarena_stats::{matrix::Analysis, matrix::analyse, matrix::cells::Matrix, scaling::series::Series};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
-use std::io::Write;
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 /// Flags that run cells again, or read a run that did.
 const AGAIN: [&str; 4] = ["confirm", "fresh", "explain", "profile"];

@@ -1,8 +1,7 @@
 //! `fsarena completions` and `fsarena man`: what shells and man read, from the definitions of the arguments.
 
-use crate::complete;
 use crate::failure::{Failure, Outcome, printing};
-use crate::output;
+use crate::{complete, output};
 use clap::{Command, ValueEnum};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
 use clap_complete::generate;

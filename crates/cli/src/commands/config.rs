@@ -1,10 +1,7 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
 use crate::config::{Config, KEYS, flag};
-use crate::failure::Outcome;
-use crate::flags::ListFormat;
-use crate::output::{self, Columns, Row};
-use crate::terminal;
+use crate::{failure::Outcome, flags::ListFormat, output, output::Columns, output::Row, terminal};
 use clap::{Arg, Command};
 use serde::Serialize;
 

@@ -4,17 +4,14 @@ mod checks;
 mod finding;
 mod guests;
 
-use crate::failure::{Failure, Outcome};
-use crate::flags::{ListFormat, Runs};
-use crate::output::{self, Columns, Row};
+use crate::{
+    failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, output, output::Columns, output::Row,
+};
 use finding::Finding;
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::available::survey;
-use fsarena_sys::argv::Argv;
-use fsarena_sys::kernel::Kernel;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use fsarena_sys::{argv::Argv, kernel::Kernel};
+use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Check what this machine supports and how to enable the rest
 #[derive(Debug, clap::Args)]

@@ -10,9 +10,7 @@ mod reached;
 
 pub use flags::Args;
 
-use crate::failure::Outcome;
-use crate::output;
-use crate::running::handle_signals;
+use crate::{failure::Outcome, output, running::handle_signals};
 use files::Place;
 use fsarena_engine as engine;
 use fsarena_sys::kernel::Kernel;

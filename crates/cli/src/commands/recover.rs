@@ -2,8 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo;
+use fsarena_sys::{kernel::Kernel, undo};
 use std::io::Write;
 
 /// Clean up after a killed fsarena: mounts, loop devices, images

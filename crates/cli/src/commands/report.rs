@@ -4,17 +4,14 @@ mod files;
 
 pub use files::{Export, parse_export};
 
-use crate::commands::selftest;
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
-use crate::{output, terminal};
-use fsarena_core::claim::Claim;
-use fsarena_core::record::RunRecord;
-use fsarena_report::commands::Commands;
-use fsarena_report::document::terminal::Screen;
-use fsarena_report::exporter::Exporter;
-use fsarena_report::exporters;
-use fsarena_report::report::{Asked, Report};
+use crate::{commands::selftest, output, terminal};
+use fsarena_core::{claim::Claim, record::RunRecord};
+use fsarena_report::{
+    commands::Commands, document::terminal::Screen, exporter::Exporter, exporters, report::Asked,
+    report::Report,
+};
 use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};

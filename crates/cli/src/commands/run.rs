@@ -12,19 +12,14 @@ pub use flags::Args;
 pub use overrides::kernel_level;
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::running::{handle_signals, resolved};
-use fsarena_core::app;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::names::unknown;
-use fsarena_core::plan::file::{self, PlanFile};
-use fsarena_core::plan::{Plan, Written};
-use fsarena_core::study;
+use crate::{running::handle_signals, running::resolved};
+use fsarena_core::plan::{Plan, Written, file};
+use fsarena_core::{app, exit::ExitCode, names::unknown, plan::file::PlanFile, study};
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 pub use once::once;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
 pub fn run(args: Args) -> Outcome {

@@ -5,9 +5,7 @@ mod here;
 
 pub use here::quoted;
 
-use crate::failure::Outcome;
-use crate::flags::ListFormat;
-use crate::output::{self, Columns, Row};
+use crate::{failure::Outcome, flags::ListFormat, output, output::Columns, output::Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::lower_limit;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
@@ -207,8 +205,8 @@ fn as_json(report: &Report) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::simulate::selftest::Rule;
     use fsarena_stats::simulate::noise::{Noise, Order};
+    use fsarena_stats::simulate::selftest::Rule;
 
     fn check(order: Order, wrong: usize, runs: usize) -> Check {
         Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs, time: None }

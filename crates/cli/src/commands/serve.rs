@@ -1,17 +1,11 @@
 //! `fsarena serve`: a local web page over a folder of runs.
 
-use crate::commands::report;
-use crate::failure::{Outcome, printing};
-use crate::flags::Runs;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
+use crate::{commands::report, failure::Outcome, failure::printing, flags::Runs};
+use fsarena_core::{exit::ExitCode, plan::Plan, record::RunRecord};
 use fsarena_report::report::Report;
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::{io::Write, net::IpAddr, net::Ipv4Addr, path::PathBuf};
 
 /// Serve a directory of runs as a web page, with runs in progress
 ///

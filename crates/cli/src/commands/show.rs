@@ -1,16 +1,11 @@
 //! `fsarena show`: a run, a study, an application, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::Runs;
-use crate::output;
-use fsarena_core::app;
-use fsarena_core::event::CommandRecord;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::names::{nearest, unknown};
-use fsarena_core::published::Published;
-use fsarena_core::record::LogLine;
-use fsarena_core::safe;
-use fsarena_core::study;
+use crate::{flags::Runs, output};
+use fsarena_core::{
+    app, event::CommandRecord, exit::ExitCode, names::nearest, names::unknown, published::Published,
+    record::LogLine, safe, study,
+};
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
 

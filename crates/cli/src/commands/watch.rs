@@ -5,12 +5,10 @@ mod show;
 
 pub use flags::Args;
 
-use crate::failure::{Failure, Outcome};
-use crate::running::handle_signals;
+use crate::{failure::Failure, failure::Outcome, running::handle_signals};
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{cancel, host};
+use fsarena_sys::{cancel, host, kernel::Kernel};
 use fsarena_watch::{Recorder, Watcher, Window};
 use show::Shown;
 

@@ -1,15 +1,10 @@
 //! The names that complete arguments.
 
-use crate::flags::Runs;
-use crate::{running, terminal};
-use fsarena_core::app::APPS;
-use fsarena_core::plan::Plan;
-use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Kind;
-use fsarena_core::study::{self, STUDIES, Study};
-use fsarena_core::{factor, metric::METRICS};
+use crate::{flags::Runs, running, terminal};
+use fsarena_core::{
+    app::APPS, factor, metric::METRICS, plan::Plan, plan::file::PlanFile, plan::resolve::Overrides,
+    scale::Scale, setting::Kind, study, study::STUDIES, study::Study,
+};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;

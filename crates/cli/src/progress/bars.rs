@@ -1,8 +1,6 @@
 //! Bars that move, and above them lines that stay.
 
-use super::lines;
-use super::screen::{self, Place};
-use super::ticker::Ticker;
+use super::{lines, screen, screen::Place, ticker::Ticker};
 use fsarena_report::live::View;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;

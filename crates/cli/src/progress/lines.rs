@@ -1,7 +1,6 @@
 //! The lines that stay on the screen, no wider than 80 columns where they are tables.
 
-use fsarena_core::event::{Event, NoteKind};
-use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
+use fsarena_core::{event::Event, event::NoteKind, plan::MOST_ROUNDS, plan::StopPlan};
 use fsarena_report::live::{Claim, Row, View};
 use std::collections::{HashMap, HashSet};
 

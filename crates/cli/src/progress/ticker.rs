@@ -6,8 +6,7 @@
 use indicatif::ProgressBar;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{thread::JoinHandle, time::Duration};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(250);

@@ -1,12 +1,7 @@
 //! How many variants fit a budget, from one cell that is run beforehand.
 
-use crate::commands::run;
-use crate::failure::Failure;
-use fsarena_core::cell::Variant;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::matrix;
-use fsarena_core::number::plural;
-use fsarena_core::plan::{Plan, StopPlan};
+use crate::{commands::run, failure::Failure};
+use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, plan::Plan, plan::StopPlan};
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::table;
 use std::time::Duration;

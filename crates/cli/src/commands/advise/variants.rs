@@ -1,11 +1,8 @@
 //! The variants of the second stage, and the command line that makes one.
 
 use crate::failure::Failure;
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
-use fsarena_fs::def::FAST_UNSAFE;
-use fsarena_fs::fairness::gives_up;
-use fsarena_fs::{filesystems, lifecycle};
+use fsarena_core::{cell::Variant, factor};
+use fsarena_fs::{def::FAST_UNSAFE, fairness::gives_up, filesystems, lifecycle};
 
 /// Mount options that every filesystem takes and that no option set has.
 const MOUNT: [&str; 1] = ["lazytime"];

@@ -1,18 +1,13 @@
 //! The worst cells again, on fresh rounds.
 
 use super::again::Scene;
-use crate::failure::Failure;
-use crate::progress::Progress;
-use fsarena_core::cell::{Variant, WorkloadPlan};
-use fsarena_core::matrix::expand;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_core::schedule::mix;
-use fsarena_core::setting::Value;
+use crate::{failure::Failure, progress::Progress};
+use fsarena_core::{
+    cell::Variant, cell::WorkloadPlan, matrix::expand, plan::Plan, record::RunRecord, schedule::mix,
+    setting::Value,
+};
 use fsarena_run::{Keep, Request, execute};
-use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::confirm::rerun;
-use fsarena_stats::matrix::finding::Finding;
+use fsarena_stats::matrix::{cells::At, cells::Matrix, confirm::rerun, finding::Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the seed of a run is mixed with for its fresh rounds.

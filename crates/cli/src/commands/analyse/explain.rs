@@ -1,18 +1,13 @@
 //! One cell again, under the lock tracepoints.
 
-use super::again::{self, Scene, no_task};
-use super::confirm::restricted;
+use super::{again, again::Scene, again::no_task, confirm::restricted};
 use crate::failure::Failure;
-use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::exit::ExitCode;
-use fsarena_core::names::unknown;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_report::document::{Document, Part};
-use fsarena_report::page::Page;
+use fsarena_core::{
+    cell::TaskId, cell::Variant, exit::ExitCode, names::unknown, plan::Plan, record::RunRecord,
+};
+use fsarena_report::{document::Document, document::Part, page::Page};
 use fsarena_run::protocol::Profiling;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::process;
+use fsarena_sys::{kernel::Kernel, process};
 use fsarena_trace::{Options, Profile, Target, Tracer};
 use serde_json::json;
 

@@ -1,19 +1,15 @@
 //! The variants of an exact run again, sampled: where their instructions go.
 
-use super::again::{self, Scene, no_task};
+use super::{again, again::Scene, again::no_task};
 use crate::failure::Failure;
-use fsarena_core::cell::TaskId;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::metric::reading;
-use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::record::RunRecord;
-use fsarena_report::functions::{self, Sampled, flame};
-use fsarena_report::page::Page;
+use fsarena_core::{
+    cell::TaskId, exit::ExitCode, metric::reading, plan::Backing, plan::Emulator, record::RunRecord,
+};
+use fsarena_report::{functions, functions::Sampled, functions::flame, page::Page};
 use fsarena_run::protocol::Profiling;
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// Samples in 10⁹ instructions: a prime, so as not to keep task with anything. A sample costs some ten thousand.
 const PER_BILLION: u32 = 20_011;

@@ -3,13 +3,10 @@
 use super::finding::{Finding, ids, installed, limited, missing, ok};
 use super::guests;
 use bytesize::ByteSize;
-use fsarena_core::app;
-use fsarena_core::setting::Settings;
+use fsarena_core::{app, setting::Settings};
 use fsarena_fs::available::{Availability, to_install};
-use fsarena_load::workload::Job;
-use fsarena_load::workloads::WORKLOADS;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{argv, host, image, program, rights, undo};
+use fsarena_load::{workload::Job, workloads::WORKLOADS};
+use fsarena_sys::{argv, host, image, kernel::Kernel, program, rights, undo};
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it.

@@ -2,14 +2,11 @@
 
 use super::finding::{Finding, ids, installed, limited, missing, ok};
 use fsarena_core::plan::Emulator;
-use fsarena_fs::available::{Availability, to_install};
-use fsarena_fs::def::FsDef;
-use fsarena_guest::counter::Counter;
-use fsarena_guest::emulator::QEMU;
-use fsarena_guest::exact::has_memory_disks;
-use fsarena_guest::kernel::{self, Places, UML};
-use fsarena_guest::modules::Modules;
-use fsarena_guest::trial;
+use fsarena_fs::{available::Availability, available::to_install, def::FsDef};
+use fsarena_guest::{
+    counter::Counter, emulator::QEMU, exact::has_memory_disks, kernel, kernel::Places, kernel::UML,
+    modules::Modules, trial,
+};
 use fsarena_run::preflight::guests::{has, in_modules};
 use fsarena_sys::argv::Argv;
 

@@ -4,10 +4,8 @@ use crate::flags::{size, time};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fsarena_core::names;
-use fsarena_engine::meta::Operation;
-use fsarena_engine::{Allow, Arrivals, Durability, Engine};
-use std::path::PathBuf;
-use std::time::Duration;
+use fsarena_engine::{Allow, Arrivals, Durability, Engine, meta::Operation};
+use std::{path::PathBuf, time::Duration};
 
 /// Flags of reads and writes, which metadata operations refuse.
 const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \

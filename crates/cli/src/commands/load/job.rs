@@ -2,8 +2,7 @@
 
 use super::flags::{Args, Rw};
 use crate::failure::{Failure, usage};
-use fsarena_core::exit::ExitCode;
-use fsarena_core::names::unknown;
+use fsarena_core::{exit::ExitCode, names::unknown};
 use fsarena_engine::{
     Allow, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };

@@ -4,9 +4,7 @@ use crate::progress::screen;
 use fsarena_engine::Interval;
 use fsarena_report::number::three;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
 /// Seconds that the figures of the line are of.
 const WINDOW_S: f64 = 1.0;

@@ -1,12 +1,8 @@
 //! Metadata operations from the command line.
 
-use super::files::Place;
-use super::flags::Args;
-use super::live::Live;
-use super::page;
-use crate::failure::Outcome;
-use crate::output;
-use fsarena_engine::meta::{self, Job, Sharing};
+use super::{files::Place, flags::Args, live::Live, page};
+use crate::{failure::Outcome, output};
+use fsarena_engine::{meta, meta::Job, meta::Sharing};
 
 /// Runs the phases in a directory of our own, and prints what each came to.
 pub fn run(args: &Args) -> Outcome {

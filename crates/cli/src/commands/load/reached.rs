@@ -1,11 +1,8 @@
 //! How much of a load reached the device.
 
-use fsarena_core::event::Note;
-use fsarena_core::metric::{Reach, reading};
-use fsarena_core::sample::Readings;
+use fsarena_core::{event::Note, metric::Reach, metric::reading, sample::Readings};
 use fsarena_probe::{Scene, Session, Snapshot};
-use fsarena_sys::device;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{device, kernel::Kernel};
 use std::path::Path;
 
 /// The probes around a load.

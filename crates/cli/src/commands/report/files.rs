@@ -1,11 +1,8 @@
 //! Reports as files.
 
 use crate::failure::Failure;
-use fsarena_report::exporter::Exporter;
-use fsarena_report::exporters;
-use fsarena_report::report::Report;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use fsarena_report::{exporter::Exporter, exporters, report::Report};
+use std::{io::Write, path::Path, path::PathBuf};
 
 /// A format and the file or folder that a report goes to.
 pub type Export = (&'static Exporter, PathBuf);

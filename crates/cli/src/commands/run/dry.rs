@@ -2,9 +2,7 @@
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::progress::lines::expected;
-use fsarena_core::cell::Variant;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::plan::Plan;
+use fsarena_core::{cell::Variant, exit::ExitCode, plan::Plan};
 use fsarena_run::preflight::Check;
 use fsarena_stats::judge::meaning;
 use std::io::Write;

@@ -1,18 +1,10 @@
 //! One run from its first event to its report.
 
-use super::dry;
-use super::flags::Args;
-use crate::commands::report;
-use crate::failure::Failure;
-use crate::flags::known_metric;
-use crate::output;
-use crate::progress::Progress;
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::matrix;
+use super::{dry, flags::Args};
+use crate::{commands::report, failure::Failure, flags::known_metric, output, progress::Progress};
+use fsarena_core::{event::Note, event::NoteKind, exit::ExitCode, exit::Exits, matrix};
 use fsarena_report::ranking::check_weights;
-use fsarena_run::executor::Fatal;
-use fsarena_run::{Request, check, execute, try_options};
+use fsarena_run::{Request, check, execute, executor::Fatal, try_options};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 

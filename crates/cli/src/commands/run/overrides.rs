@@ -2,14 +2,10 @@
 
 use super::flags::{Args, On};
 use crate::failure::Failure;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::factor;
-use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
-use fsarena_core::setting::Kind;
+use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
-use fsarena_load::source::SEPARATOR;
-use fsarena_load::workloads::WORKLOADS;
+use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
 use fsarena_run::preflight::guests;
 use fsarena_sys::kernel::Kernel;
 use std::path::{Path, PathBuf};

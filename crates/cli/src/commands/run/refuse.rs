@@ -1,10 +1,8 @@
 //! Flags that a run would ignore: fsarena refuses them before it makes anything.
 
-use super::flags::{Args, On};
-use super::overrides::{is_packaged, is_path};
+use super::{flags::Args, flags::On, overrides::is_packaged, overrides::is_path};
 use crate::failure::{Failure, usage};
-use fsarena_core::factor;
-use fsarena_core::plan::Backing;
+use fsarena_core::{factor, plan::Backing};
 use std::path::PathBuf;
 
 /// Why directories as they are take none of the flags for filesystems.

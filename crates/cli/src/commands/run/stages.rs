@@ -1,21 +1,16 @@
 //! A study of several stages: each is a run, and the later ones go on with what an earlier one found best.
 
-use super::flags::Args;
-use super::once::once;
-use crate::failure::{Failure, Outcome};
-use crate::running::resolved;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::names::unknown;
-use fsarena_core::plan::file::{PlanFile, StageFile};
+use super::{flags::Args, once::once};
+use crate::{failure::Failure, failure::Outcome, running::resolved};
 use fsarena_core::plan::{Plan, Stage, Written};
-use fsarena_core::record::RunRecord;
-use fsarena_core::scale::Scale;
-use fsarena_core::study;
+use fsarena_core::{
+    exit::ExitCode, names::unknown, plan::file::PlanFile, plan::file::StageFile, record::RunRecord,
+    scale::Scale, study,
+};
 use fsarena_run::{Keep, Request, check, try_options};
-use fsarena_stats::best::{self, Best};
+use fsarena_stats::{best, best::Best};
 use fsarena_store::RunDir;
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 /// What says which level is best, where a stage does not.
 const BY: &str = "throughput";

@@ -1,17 +1,12 @@
 //! `fsarena selftest --exact`: the same cells again and again in guests that count instructions.
 
-use crate::failure::{Failure, Outcome};
-use crate::flags::ListFormat;
-use crate::output::{self, Columns, Row};
 use crate::running::{handle_signals, resolved, unstored};
-use fsarena_core::cell::Variant;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::metric::reading;
-use fsarena_core::number;
-use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::Overrides;
+use crate::{failure::Failure, failure::Outcome, flags::ListFormat, output, output::Columns, output::Row};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
-use fsarena_core::{factor, matrix};
+use fsarena_core::{
+    cell::Variant, exit::ExitCode, factor, matrix, metric::reading, number, plan::file::PlanFile,
+    plan::resolve::Overrides,
+};
 use fsarena_run::{Keep, Request};
 use fsarena_stats::comparison::median;
 use serde_json::json;

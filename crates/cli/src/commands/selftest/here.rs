@@ -1,26 +1,19 @@
 //! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine; with `--idle`, each
 //! filesystem right after the idle wait, and after it has idled longer.
 
-use crate::failure::{Failure, Outcome};
-use crate::flags::{ListFormat, time};
-use crate::output::{self, Columns, Row};
 use crate::running::{handle_signals, resolved, unstored};
-use fsarena_core::cell::Variant;
-use fsarena_core::claim::{Claim, Quantity};
-use fsarena_core::exit::ExitCode;
-use fsarena_core::number::{percent, signed};
-use fsarena_core::plan::Written;
-use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Backing, Plan};
-use fsarena_core::record::RunRecord;
-use fsarena_core::{factor, matrix};
+use crate::{
+    failure::Failure, failure::Outcome, flags::ListFormat, flags::time, output, output::Columns, output::Row,
+};
+use fsarena_core::plan::{Backing, Plan, Written};
+use fsarena_core::{
+    cell::Variant, claim::Claim, claim::Quantity, exit::ExitCode, factor, matrix, number::percent,
+    number::signed, plan::file::PlanFile, plan::resolve::Overrides, record::RunRecord,
+};
 use fsarena_load::source::{TREE_FILES, TWINS};
 use fsarena_report::resolution::{MORE, Noise, Power, Resolution};
-use fsarena_run::preflight::RAM;
-use fsarena_run::{Keep, Request};
-use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::verdict;
+use fsarena_run::{Keep, Request, preflight::RAM};
+use fsarena_stats::{judge::Judged, judge::judge_all, verdict};
 use fsarena_sys::undo::state_dir;
 use serde_json::json;
 use std::time::Duration;

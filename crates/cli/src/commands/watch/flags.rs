@@ -4,8 +4,7 @@ use crate::failure::Failure;
 use crate::flags::{ListFormat, Runs, time};
 use fsarena_core::exit::ExitCode;
 use fsarena_watch::{Known, Spec, Watch, Where};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// Flags that define a watch: `--resume` takes them from the stored watch.
 const FIXED: [&str; 13] = [
