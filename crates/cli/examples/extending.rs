@@ -11,7 +11,6 @@ mod bcachefs {
     pub const DEF: FsDef = FsDef {
         id: "bcachefs",
         title: "bcachefs",
-        kernel_type: "bcachefs",
         mkfs: "mkfs.bcachefs",
         force: &["--force"],
         options: &[

@@ -39,7 +39,7 @@ pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> 
     let look = |def: &&'static FsDef| {
         let mkfs = find_program(&path, def.mkfs);
         let missing_packages = if mkfs.is_none() { def.packages } else { &[] };
-        Availability { def, kernel: types.contains(def.kernel_type), mkfs, missing_packages }
+        Availability { def, kernel: types.contains(def.id), mkfs, missing_packages }
     };
     Ok(FILESYSTEMS.iter().map(look).collect())
 }

@@ -1,6 +1,20 @@
 //! The definition of a filesystem.
 
-use crate::grammar::Grammar;
+/// What an option of mkfs takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing: a flag.
+    Nothing,
+    /// A value without a slash: a number, a name, a list of features.
+    Value,
+    /// A comma-separated list of these keys, each with a value or without. Those after `!` name devices or files.
+    Keys(&'static str),
+    /// The name of a device or a file, so it is refused.
+    Path,
+}
+
+/// The options of a mkfs: names such as `-n --nodesize`, and what each of them takes. What is not listed is refused.
+pub type Grammar = &'static [(Takes, &'static str)];
 
 /// A filesystem that fsarena can make: the definition drives the lifecycle, `list filesystems` and the
 /// fairness lint.
@@ -12,8 +26,6 @@ pub struct FsDef {
     pub id: &'static str,
     /// Its name in text for people.
     pub title: &'static str,
-    /// The kernel's name of the type, for `mount -t`.
-    pub kernel_type: &'static str,
     /// The program that makes it.
     pub mkfs: &'static str,
     /// Arguments that make mkfs overwrite the device without asking.
@@ -65,7 +77,6 @@ pub const BASE: FsDef = FsDef {
     background: None,
     id: "",
     title: "",
-    kernel_type: "",
     mkfs: "",
     force: &[],
     quiet: &[],
@@ -196,11 +207,16 @@ pub struct JournalDef {
     pub numbers: &'static [u64],
 }
 
+/// The program that attaches a journal to an ext filesystem where mke2fs cannot.
+pub const DEBUGFS: &str = "debugfs";
+/// The program that removes the internal journal: mkfs.ext3 always makes one.
+pub const TUNE2FS: &str = "tune2fs";
+
 impl JournalDef {
     /// Programs that it takes besides mkfs, where the devices are files or are not.
     pub fn programs(&self, files: bool) -> impl Iterator<Item = &'static str> {
         let make = self.make.and_then(|words| words.first().copied());
-        let joins = [crate::external::TUNE2FS, crate::external::DEBUGFS];
+        let joins = [TUNE2FS, DEBUGFS];
         make.into_iter().chain(joins.into_iter().filter(move |_| files && !self.files))
     }
 }
@@ -301,8 +317,8 @@ pub struct Describe {
     pub program: &'static str,
     /// Its arguments; the device comes last.
     pub args: &'static [&'static str],
-    /// Beginnings of the lines that matter; all where there are none.
-    pub lines: &'static [&'static str],
+    /// Beginnings of the lines that matter, separated by `|`; all where there are none.
+    pub lines: &'static str,
 }
 
 /// A mebibyte.

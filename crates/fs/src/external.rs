@@ -1,7 +1,7 @@
 //! Journals on devices of their own: what mkfs leaves to do where the devices are files, which a guest takes for disks.
 
 use crate::Error;
-use crate::def::FsDef;
+use crate::def::{DEBUGFS, FsDef, TUNE2FS};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use std::fs::File;
@@ -9,10 +9,6 @@ use std::io::Error as IoError;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// The program that attaches a journal to an ext filesystem where mke2fs cannot.
-pub const DEBUGFS: &str = "debugfs";
-/// The program that removes the internal journal: mkfs.ext3 always makes one.
-pub const TUNE2FS: &str = "tune2fs";
 /// The superblock of ext, in bytes from the beginning.
 const EXT: u64 = 1024;
 /// In it: the size of blocks, as the power of two by which it is above 1024.

@@ -1,124 +1,20 @@
 //! The fairness lint: what makes the variants of a comparison unequal, why it matters, and what to do.
 
-mod axes;
+mod facts;
 
-use crate::def::FsDef;
-use crate::lifecycle::{self, VariantOptions};
-use crate::{Error, filesystems};
+pub use facts::VariantFacts;
+
+use crate::{Error, filesystems, lifecycle};
+use facts::Durability;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
-use std::collections::BTreeMap;
-
-/// The facts about one variant after its mount that the fairness rules check.
-#[derive(Debug, Clone)]
-pub struct VariantFacts {
-    /// Its name.
-    pub variant: String,
-    /// Its filesystem.
-    pub def: &'static FsDef,
-    /// The options it was given.
-    pub options: VariantOptions,
-    /// The mount options as the kernel reports them; empty where they are not known.
-    pub effective: String,
-    /// Size of its device in bytes.
-    pub size_bytes: u64,
-    /// The features it was made with, as its tool prints them; empty where they are not known.
-    pub features: String,
-    /// The level of each factor that the variant has.
-    pub levels: BTreeMap<String, String>,
-}
-
-/// How much of what was written survives a crash. Weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Durability {
-    /// Neither journal, log nor copy on write.
-    None,
-    /// Metadata, but it may name blocks whose data never arrived.
-    Writeback,
-    /// Metadata, and data before it.
-    Ordered,
-    /// Data goes through the journal.
-    Journal,
-}
-
-impl VariantFacts {
-    /// The last mount option that the test knows decides, as with mount(8); the kernel's word before the
-    /// user's.
-    fn mounted_with<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let last = |options: &str| options.split(',').rev().find_map(&meaning);
-        last(&self.effective).or_else(|| last(&self.options.mount))
-    }
-
-    /// Whether an argument of mkfs contains the words.
-    fn made_with(&self, words: &str) -> bool {
-        self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
-    }
-
-    fn barriers(&self) -> bool {
-        let told = self.mounted_with(|option| match option {
-            "nobarrier" | "barrier=0" | "barrier=none" | "fsync_mode=nobarrier" => Some(false),
-            "barrier" | "barrier=1" | "barrier=flush" => Some(true),
-            _ => None,
-        });
-        told.unwrap_or(self.def.traits.barriers)
-    }
-
-    fn durability(&self) -> Durability {
-        // A filesystem that lists its features without a journal has none, however it came to that.
-        let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
-        if !self.def.traits.crash_safe || without || self.made_with("^has_journal") {
-            return Durability::None;
-        }
-        let told = self.mounted_with(|option| match option {
-            "data=writeback" => Some(Durability::Writeback),
-            "data=ordered" => Some(Durability::Ordered),
-            "data=journal" => Some(Durability::Journal),
-            _ => None,
-        });
-        told.unwrap_or(Durability::Ordered)
-    }
-
-    fn lazy_init(&self) -> bool {
-        self.def.traits.lazy_init && !self.made_with("lazy_itable_init=0")
-    }
-
-    fn reflink(&self) -> bool {
-        self.def.traits.reflink && !self.made_with("reflink=0") && !self.features.contains("reflink=0")
-    }
-
-    fn data_checksums(&self) -> bool {
-        let told = self.mounted_with(|option| matches!(option, "nodatasum" | "nodatacow").then_some(false));
-        told.unwrap_or(self.def.traits.data_checksums)
-    }
-
-    fn compression(&self) -> bool {
-        let told = self.mounted_with(|option| match option.split('=').next() {
-            Some("compress" | "compress-force") => {
-                Some(!option.ends_with("=no") && !option.ends_with("=none"))
-            }
-            _ => None,
-        });
-        told.unwrap_or(self.def.traits.compression)
-    }
-
-    fn discards(&self) -> bool {
-        let told = self.mounted_with(|option| match option {
-            "discard" | "discard=async" | "discard=sync" => Some(true),
-            "nodiscard" => Some(false),
-            _ => None,
-        });
-        told.unwrap_or(false)
-    }
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that some variants do and others do not.
 struct Rule {
-    /// Whether it applies only to copies that clone files.
-    of_clones: bool,
-    /// Whether a variant does it.
-    does: fn(&VariantFacts) -> bool,
+    /// Whether a variant does it, where the work may let its copies clone files or not.
+    does: fn(&VariantFacts, bool) -> bool,
     /// The difference and why it matters; follows the name of the variant.
     text: &'static str,
     /// What to do about it.
@@ -127,50 +23,42 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
-        of_clones: false,
-        does: |variant| !variant.barriers(),
+        does: |variant, _| !variant.barriers(),
         text: "does not flush the device's cache and others do: it looks faster wherever data must be synced, and a power cut may lose data that it reported as stored",
         fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all variants without",
     },
     Rule {
-        of_clones: false,
-        does: VariantFacts::lazy_init,
+        does: |variant, _| variant.lazy_init(),
         text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and no task carries the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {
-        of_clones: true,
-        does: VariantFacts::reflink,
+        does: |variant, may_clone| may_clone && variant.reflink(),
         text: "can copy a file by sharing its blocks and others cannot: a `cp` that clones moves no data",
         fix: "have copies made with `cp --reflink=never`, or make it without reflink where mkfs allows",
     },
     Rule {
-        of_clones: false,
-        does: VariantFacts::compression,
+        does: |variant, _| variant.compression(),
         text: "compresses file data and others do not: with compressible payloads it writes less, and pays in CPU time",
         fix: "use incompressible payloads, or mount all variants alike",
     },
     Rule {
-        of_clones: false,
-        does: VariantFacts::data_checksums,
+        does: |variant, _| variant.data_checksums(),
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
         fix: "use the option set `nodatasum` if only speed matters",
     },
     Rule {
-        of_clones: false,
-        does: VariantFacts::discards,
+        does: |variant, _| variant.discards(),
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
         fix: "mount all variants with `discard`, or all with `nodiscard`; or withhold discard from the device",
     },
     Rule {
-        of_clones: false,
-        does: |variant| variant.options.journal.is_some(),
+        does: |variant, _| variant.options.journal.is_some(),
         text: "keeps its journal on a separate device and others do not: it uses a second device, and journal and data need not wait for each other",
         fix: "give all variants `journal=external` that can have it, or none",
     },
     Rule {
-        of_clones: false,
-        does: |variant| variant.options.raid.is_some(),
+        does: |variant, _| variant.options.raid.is_some(),
         text: "is spread over several devices and others are not: it uses more devices",
         fix: "use `raid` in no variant, or read the difference as the effect of several devices",
     },
@@ -181,28 +69,39 @@ const RULES: &[Rule] = &[
 /// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
 pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
     let mut notes = vec![];
-    for rule in RULES.iter().filter(|rule| may_clone || !rule.of_clones) {
-        let those: Vec<_> = variants.iter().filter(|variant| (rule.does)(variant)).collect();
-        if those.len() < variants.len() {
-            notes.extend(those.iter().map(|variant| note(variant, rule.text).fix(rule.fix)));
-        }
+    for rule in RULES {
+        let those = only_some(variants, |variant| (rule.does)(variant, may_clone));
+        notes.extend(those.map(|variant| note(variant, rule.text).fix(rule.fix)));
     }
     notes.extend(durability(variants));
-    notes.extend(weaker(variants));
+    for (words, gives_up) in SAFETY {
+        let weaker = |variant: &VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
+        notes.extend(only_some(variants, gives_up).map(weaker));
+    }
     notes.extend(sizes(variants));
-    notes.extend(axes::lint(variants));
+    notes.extend(axes(variants));
     notes
+}
+
+/// The variants that do something; none where all of them do.
+fn only_some(
+    variants: &[VariantFacts],
+    does: impl Fn(&VariantFacts) -> bool,
+) -> impl Iterator<Item = &VariantFacts> {
+    let those: Vec<_> = variants.iter().filter(|variant| does(variant)).collect();
+    let all = those.len() == variants.len();
+    those.into_iter().filter(move |_| !all)
 }
 
 fn note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
-type GivesUp = fn(&VariantFacts) -> bool;
+type Does = fn(&VariantFacts) -> bool;
 
 /// What a variant can give up of the safety of data. Checksums count where the user gave up those that the filesystem keeps
 /// by default: who compares filesystems knows which of them keep any.
-const SAFETY: [(&str, GivesUp); 4] = [
+const SAFETY: [(&str, Does); 4] = [
     ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
     ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
@@ -227,40 +126,31 @@ pub fn gives_up(variant: &Variant) -> Result<Vec<&'static str>, Error> {
     Ok(SAFETY.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(words, _)| words).collect())
 }
 
-/// What variants give up of the safety of data that others of the run have.
-fn weaker(variants: &[VariantFacts]) -> Vec<Note> {
-    let given_up = |(words, gives_up): (&'static str, GivesUp)| {
-        let those: Vec<_> = variants.iter().filter(|variant| gives_up(variant)).collect();
-        let all = those.len() == variants.len();
-        let note = |variant: &&VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
-        those.iter().filter(|_| !all).map(note).collect::<Vec<_>>()
-    };
-    SAFETY.into_iter().flat_map(given_up).collect()
-}
-
 fn durability(variants: &[VariantFacts]) -> Vec<Note> {
     let all: Vec<Durability> = variants.iter().map(VariantFacts::durability).collect();
     if all.iter().all(|durability| *durability == all[0]) {
         return vec![];
     }
-    let said = |(variant, durability): (&VariantFacts, &Durability)| {
-        match durability {
-        Durability::None => Some(
-            note(variant, "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run")
-                .fix("compare it with variants without a journal (`no-journal` for ext4), or read it as the price of a journal"),
-        ),
-        Durability::Writeback => Some(
-            note(variant, "does not order data before metadata (data=writeback) and others do: after a crash a file may hold stale blocks")
-                .fix("mount it with data=ordered, or all variants that can with data=writeback"),
-        ),
+    let said = |durability| match durability {
+        Durability::None => Some((
+            "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run",
+            "compare it with variants without a journal (`no-journal` for ext4), or read it as the price of a journal",
+        )),
+        Durability::Writeback => Some((
+            "does not order data before metadata (data=writeback) and others do: after a crash a file may hold stale blocks",
+            "mount it with data=ordered, or all variants that can with data=writeback",
+        )),
         Durability::Ordered => None,
-        Durability::Journal => Some(
-            note(variant, "writes file data through its journal (data=journal) and others do not: it writes data twice, and loses less of it")
-                .fix("mount it with data=ordered, or read it as the price of that safety"),
-        ),
-    }
+        Durability::Journal => Some((
+            "writes file data through its journal (data=journal) and others do not: it writes data twice, and loses less of it",
+            "mount it with data=ordered, or read it as the price of that safety",
+        )),
     };
-    variants.iter().zip(&all).filter_map(said).collect()
+    let notes = variants.iter().zip(all).filter_map(|(variant, durability)| {
+        let (text, fix) = said(durability)?;
+        Some(note(variant, text).fix(fix))
+    });
+    notes.collect()
 }
 
 fn sizes(variants: &[VariantFacts]) -> Option<Note> {
@@ -276,6 +166,39 @@ fn sizes(variants: &[VariantFacts]) -> Option<Note> {
         mib(largest)
     );
     Some(Note::new(NoteKind::Fairness, text).fix("give one size for all with --size"))
+}
+
+/// A note for each axis that is not fully crossed with the other factors: the cause of a difference is then ambiguous. An
+/// axis is fully crossed if each combination of the other factors occurs with each of its levels.
+fn axes(variants: &[VariantFacts]) -> Vec<Note> {
+    let ids: BTreeSet<&str> =
+        variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+    ids.into_iter().filter(|id| factor::is_axis(id)).filter_map(|axis| mixed_up(axis, variants)).collect()
+}
+
+fn mixed_up(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
+    let level = |variant: &VariantFacts| variant.levels.get(axis).cloned().unwrap_or_default();
+    let mut by_rest: BTreeMap<Vec<(&String, &String)>, BTreeSet<String>> = BTreeMap::new();
+    for variant in variants {
+        let rest = variant.levels.iter().filter(|(id, value)| *id != axis && !value.is_empty()).collect();
+        by_rest.entry(rest).or_default().insert(level(variant));
+    }
+    let mut sets = by_rest.values();
+    let first = sets.next()?;
+    if sets.all(|set| set == first) {
+        return None;
+    }
+    let shown = |level: String| if level.is_empty() { "none said".to_string() } else { level };
+    let each: Vec<String> =
+        variants.iter().map(|variant| format!("{} ({})", variant.variant, shown(level(variant)))).collect();
+    let text = format!(
+        "`{}` differs between variants together with something else, {}: a difference between them may come from \
+         either",
+        axis,
+        each.join(", ")
+    );
+    let fix = format!("give all variants the same `{0}`, or each of them every level of it", axis);
+    Some(Note::new(NoteKind::Fairness, text).fix(fix))
 }
 
 #[cfg(test)]

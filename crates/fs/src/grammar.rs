@@ -6,49 +6,12 @@
 //! those are refused that mount(8) or a driver could take for a path.
 
 use crate::Error;
-use crate::def::FsDef;
+use crate::def::{FsDef, Takes};
 use fsarena_core::names::nearest;
 
-/// What an option of mkfs takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
-    /// Nothing: a flag.
-    Nothing,
-    /// A value without a slash: a number, a name, a list of features.
-    Value,
-    /// A comma-separated list of these keys, each with a value or without. Those after `!` name devices or files.
-    Keys(&'static str),
-    /// The name of a device or a file, so it is refused.
-    Path,
-}
-
-/// The options of a mkfs: names such as `-n --nodesize`, and what each of them takes. What is not listed is refused.
-pub type Grammar = &'static [(Takes, &'static str)];
-
 /// Mount options that mount(8) itself acts upon, that attach further devices, or that mount something else.
-const MOUNT_REFUSED: &[&str] = &[
-    "bind",
-    "fsname",
-    "helper",
-    "loop",
-    "lowerdir",
-    "move",
-    "offset",
-    "private",
-    "rbind",
-    "remount",
-    "rprivate",
-    "rshared",
-    "rslave",
-    "runbindable",
-    "shared",
-    "sizelimit",
-    "slave",
-    "uhelper",
-    "unbindable",
-    "upperdir",
-    "workdir",
-];
+const MOUNT_REFUSED: &str = "bind fsname helper loop lowerdir move offset private rbind remount \
+                             rprivate rshared rslave runbindable shared sizelimit slave uhelper unbindable upperdir workdir";
 /// How keys of mount options begin that mount(8) itself acts upon.
 const MOUNT_REFUSED_PREFIXES: &[&str] = &["X-", "x-", "verity."];
 /// How keys of mount options end whose values name a device or a file: `jdev`, `journal_dev`, `journal_path`, `device`.
@@ -61,36 +24,32 @@ const MOUNT_REFUSED_SUFFIXES: &[&str] = &["dev", "device", "dir", "file", "path"
 /// [`Error::Refused`] where an argument could name a second device or file, [`Error::Options`] for any other that the
 /// grammar does not list.
 pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
-    let reader = Reader { def };
     let mut accepted = vec![];
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         if word.starts_with("--") && word.len() > 2 {
             let (option, attached) = split(word);
             accepted.push(word.to_string());
-            match (reader.takes(option)?, attached) {
+            match (def.takes(option)?, attached) {
                 (Takes::Nothing, None) => {}
-                (Takes::Nothing, Some(_)) => return Err(reader.wrong(option, "it takes no value")),
-                (takes, Some(value)) => drop(reader.value(option, takes, Some(value))?),
-                (takes, None) => accepted.push(reader.value(option, takes, words.next())?),
+                (Takes::Nothing, Some(_)) => return Err(def.wrong(option, "it takes no value")),
+                (takes, Some(value)) => drop(def.value(option, takes, Some(value))?),
+                (takes, None) => accepted.push(def.value(option, takes, words.next())?),
             }
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !["", "-"].contains(letters)) {
             for (at, letter) in letters.char_indices() {
                 let option = format!("-{letter}");
-                let takes = reader.takes(&option)?;
+                let takes = def.takes(&option)?;
                 accepted.push(option.clone());
                 if takes != Takes::Nothing {
                     let attached = Some(&letters[at + letter.len_utf8()..]).filter(|rest| !rest.is_empty());
-                    accepted.push(reader.value(&option, takes, attached.or_else(|| words.next()))?);
+                    accepted.push(def.value(&option, takes, attached.or_else(|| words.next()))?);
                     break;
                 }
             }
         } else {
-            return Err(refused(
-                word,
-                &format!("{} takes it for a device or a file", def.mkfs),
-                &reader.listed(),
-            ));
+            let why = format!("{} takes it for a device or a file", def.mkfs);
+            return Err(Error::refused(word, why, def.listed()));
         }
     }
     Ok(accepted)
@@ -103,56 +62,30 @@ pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
 pub fn mount<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     for option in options {
         let (key, value) = split(option);
-        let acted_upon = MOUNT_REFUSED.contains(&key)
+        let acted_upon = MOUNT_REFUSED.split(' ').any(|name| name == key)
             || MOUNT_REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
             || value.is_some() && MOUNT_REFUSED_SUFFIXES.iter().any(|suffix| key.ends_with(suffix));
         if acted_upon || option.contains('/') {
+            let why = "as a mount option it could reach another device, file or directory";
             let fix = "Leave it out; the factors `journal` and `raid` add devices";
-            return Err(refused(
-                option,
-                "as a mount option it could reach another device, file or directory",
-                fix,
-            ));
+            return Err(Error::refused(option, why, fix));
         }
         if !(is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value))) {
-            let message =
-                format!("Mount option `{option}`: write it as NAME or NAME=VALUE, without blanks or quotes");
-            return Err(Error::Options(message));
+            let how = "write it as NAME or NAME=VALUE, without blanks or quotes";
+            return Err(Error::Options(format!("Mount option `{option}`: {how}")));
         }
     }
     Ok(())
 }
 
-/// The options of the mkfs of a filesystem, for people.
-fn listed(def: &FsDef) -> String {
-    let of = |wanted: Takes| {
-        let names = def.arguments.iter().filter(move |(takes, _)| *takes == wanted).map(|(_, names)| *names);
-        names.collect::<Vec<_>>().join(" ")
-    };
-    let with_keys = def.arguments.iter().filter_map(|(takes, names)| match takes {
-        Takes::Keys(keys) => {
-            let keys: Vec<&str> = keys.split(' ').filter(|key| !key.starts_with('!')).collect();
-            (!keys.is_empty()).then(|| format!("{names} with {}", keys.join(",")))
-        }
-        _ => None,
-    });
-    let (flags, values) = (of(Takes::Nothing), of(Takes::Value));
-    [flags, format!("with a value {values}")].into_iter().chain(with_keys).collect::<Vec<_>>().join("; ")
-}
-
-/// Reads the arguments of one mkfs.
-struct Reader<'a> {
-    def: &'a FsDef,
-}
-
-impl Reader<'_> {
+impl FsDef {
     fn takes(&self, option: &str) -> Result<Takes, Error> {
         let named = |(_, names): &&(Takes, &str)| names.split(' ').any(|name| name == option);
-        match self.def.arguments.iter().find(named) {
+        match self.arguments.iter().find(named) {
             Some((Takes::Path, _)) => Err(self.reaches(option)),
             Some((takes, _)) => Ok(*takes),
             None => {
-                let names = self.def.arguments.iter().flat_map(|(_, names)| names.split(' '));
+                let names = self.arguments.iter().flat_map(|(_, names)| names.split(' '));
                 Err(self.wrong(option, &format!("fsarena does not pass it on{}", near(option, names))))
             }
         }
@@ -184,27 +117,39 @@ impl Reader<'_> {
     }
 
     fn reaches(&self, argument: &str) -> Error {
-        refused(argument, &format!("{} takes it for a second device or file", self.def.mkfs), &self.listed())
+        let why = format!("{} takes it for a second device or file", self.mkfs);
+        Error::refused(argument, why, self.listed())
     }
 
     fn wrong(&self, argument: &str, why: &str) -> Error {
         Error::Options(format!("mkfs argument `{argument}`: {why}. {}", self.listed()))
     }
 
+    /// The options of its mkfs, for people.
     fn listed(&self) -> String {
-        let devices = match (self.def.journal, self.def.raid) {
+        let of = |wanted: Takes| {
+            let names =
+                self.arguments.iter().filter(move |(takes, _)| *takes == wanted).map(|(_, names)| *names);
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let with_keys = self.arguments.iter().filter_map(|(takes, names)| match takes {
+            Takes::Keys(keys) => {
+                let keys: Vec<&str> = keys.split(' ').filter(|key| !key.starts_with('!')).collect();
+                (!keys.is_empty()).then(|| format!("{names} with {}", keys.join(",")))
+            }
+            _ => None,
+        });
+        let (flags, values) = (of(Takes::Nothing), of(Takes::Value));
+        let devices = match (self.journal, self.raid) {
             (None, None) => "",
             (Some(_), None) => "; a journal on a second device: the factor `journal`",
             (None, Some(_)) => "; further devices: the factor `raid`",
             (Some(_), Some(_)) => "; further devices: the factors `journal` and `raid`",
         };
-        format!("{} accepts here: {}{devices}", self.def.mkfs, listed(self.def))
+        let listed =
+            [flags, format!("with a value {values}")].into_iter().chain(with_keys).collect::<Vec<_>>();
+        format!("{} accepts here: {}{devices}", self.mkfs, listed.join("; "))
     }
-}
-
-/// Something that could reach what fsarena was not told to write to.
-fn refused(argument: &str, why: &str, fix: &str) -> Error {
-    Error::Refused { what: argument.into(), why: why.into(), fix: fix.into() }
 }
 
 /// Proposes the nearest name: ` (did you mean …?)`.

@@ -293,7 +293,7 @@ pub fn mount<'a>(
 ) -> Result<Mounted, Error> {
     let devices = devices.into();
     let options = mount_options(def, options, &devices);
-    Ok(mount::mount(journal, log, devices.first(), target, def.kernel_type, &options)?)
+    Ok(mount::mount(journal, log, devices.first(), target, def.id, &options)?)
 }
 
 /// The features that the filesystem was made with, as its own tool prints them. None where no tool does,
@@ -301,8 +301,7 @@ pub fn mount<'a>(
 pub fn describe(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
     let describe = def.describe?;
     let printed = Argv::new(describe.program).args(describe.args).arg(device.path()).expect(log).ok()?.stdout;
-    let wanted =
-        |line: &&str| describe.lines.is_empty() || describe.lines.iter().any(|start| line.starts_with(start));
+    let wanted = |line: &&str| describe.lines.split('|').any(|start| line.starts_with(start));
     Some(printed.lines().filter(wanted).map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 

@@ -21,7 +21,7 @@ pub use crate::written::WrittenLog;
 pub use checks::check_image_path;
 pub use content::Fingerprint;
 
-use checks::{check_content, check_exclusive, check_name, check_unused, refused};
+use checks::{check_content, check_exclusive, check_name, check_unused};
 use content::Samples;
 
 /// A device that fsarena may overwrite.
@@ -58,7 +58,7 @@ impl ScratchDevice {
     pub fn from_loop(device: LoopDevice, image: Image) -> Result<ScratchDevice, Error> {
         if device.image() != image.path() {
             let why = format!("it carries {:?} and not the image {:?}", device.image(), image.path());
-            return Err(refused(device.path(), why, "Run `fsarena recover`"));
+            return Err(Error::refused(device.path(), why, "Run `fsarena recover`"));
         }
         let block = BlockDevice::open(&Kernel::host(), device.path())?;
         Ok(ScratchDevice { backing: Backing::Loop(device, image, block) })

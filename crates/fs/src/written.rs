@@ -2,8 +2,8 @@
 
 use crate::Error;
 use crate::safety::Fingerprint;
-use fsarena_sys::Error as SysError;
 use fsarena_sys::argv::Argv;
+use fsarena_sys::{Error as SysError, found};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
@@ -38,11 +38,8 @@ impl Signature {
 pub fn signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
     let text = argv.expect(&mut |_| {})?.stdout;
-    parse(&text).map_err(|why| Error::Refused {
-        what: device.into(),
-        why: format!("wipefs prints something unexpected ({why})"),
-        fix: "Look at it with `wipefs --no-act`".into(),
-    })
+    let why = |error| format!("wipefs prints something unexpected ({error})");
+    parse(&text).map_err(|error| Error::refused(device, why(error), "Look at it with `wipefs --no-act`"))
 }
 
 fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
@@ -113,11 +110,12 @@ impl WrittenLog {
     }
 
     fn left(&self, device: &Path) -> Result<Vec<Left>, Error> {
-        let text = match std::fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
-            read => read.map_err(SysError::io("reading", &self.path))?,
-        };
-        let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        let text = found(std::fs::read_to_string(&self.path)).map_err(SysError::io("reading", &self.path))?;
+        let entries = text
+            .as_deref()
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Entry>(line).ok());
         Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.left).collect())
     }
 

@@ -198,7 +198,7 @@ impl Guests {
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
-            fs_type: facts.def.kernel_type.into(),
+            fs_type: facts.def.id.into(),
             options: facts.options.mount.clone(),
             journal: None,
             by_call: true,

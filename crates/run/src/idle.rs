@@ -145,7 +145,7 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
 /// read.
 fn at_work(kernel: &Kernel) -> Vec<(MountEntry, String)> {
     let background = |mount: &MountEntry| {
-        let def = FILESYSTEMS.iter().find(|def| def.kernel_type == mount.fs_type)?;
+        let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
         let background = def.background?;
         let device = Path::new(&mount.source);
         let has_work = (background.has_work)(device).unwrap_or(false);

@@ -136,7 +136,7 @@ impl Local {
         request.mount = Some(MountRequest {
             source: devices.first().into(),
             target: target.into(),
-            fs_type: def.kernel_type.into(),
+            fs_type: def.id.into(),
             options: lifecycle::mount_options(def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,

@@ -57,7 +57,7 @@ impl SourceDisk {
         let (def, options) = filesystem(&plan.device)?;
         logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
         let mounted = logged(tell, |log| {
-            mount::mount(journal, log, device.path(), target, def.kernel_type, &options.mount)
+            mount::mount(journal, log, device.path(), target, def.id, &options.mount)
         })??;
         let other = SourceDisk { mounted, device };
         work::inputs(plan, other.root())?;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::filesystems;
+use crate::lifecycle::VariantOptions;
 
 fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
     let options = VariantOptions {
@@ -27,16 +28,16 @@ fn at(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
 #[test]
 fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_is_not() {
     let of = |fs: &str, scheduler: &str| at(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
-    let mixed = axes::lint(&[of("ext3", "bfq"), of("xfs", "none")]);
+    let mixed = axes(&[of("ext3", "bfq"), of("xfs", "none")]);
     assert_eq!(mixed.len(), 1);
     assert!(
         mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
         "{mixed:?}"
     );
     let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
-    assert!(axes::lint(&crossed).is_empty());
-    assert_eq!(axes::lint(&crossed[..3]).len(), 1);
-    assert!(axes::lint(&crossed[..2]).is_empty());
+    assert!(axes(&crossed).is_empty());
+    assert_eq!(axes(&crossed[..3]).len(), 1);
+    assert!(axes(&crossed[..2]).is_empty());
 }
 
 #[test]

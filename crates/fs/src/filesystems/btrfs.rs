@@ -1,16 +1,11 @@
 //! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
 
-use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead,
-    RaidDef, TUNED_2011, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// Btrfs.
 pub const DEF: FsDef = FsDef {
     id: "btrfs",
     title: "Btrfs",
-    kernel_type: "btrfs",
     mkfs: "mkfs.btrfs",
     force: &["--force"],
     feature_flag: Some("-O"),
@@ -49,15 +44,11 @@ pub const DEF: FsDef = FsDef {
                   usebackuproot user_subvol_rm_allowed",
     arguments: &[
         (Takes::Nothing, "-M --mixed -K --nodiscard -f --force -q --quiet -v --verbose"),
-        (
-            Takes::Value,
-            "-b --byte-count --csum --checksum -d --data -m --metadata -n --nodesize -l --leafsize",
-        ),
-        (
-            Takes::Value,
-            "-s --sectorsize -L --label -O --features -R --runtime-features -U --uuid --device-uuid",
-        ),
+        (Takes::Value, "-b --byte-count --csum --checksum -d --data -m --metadata -n --nodesize -l"),
+        (Takes::Value, "--leafsize -s --sectorsize -L --label -O --features -R --runtime-features -U --uuid"),
+        (Takes::Value, "--device-uuid"),
         (Takes::Path, "-r --rootdir -u --subvol --inode-flags"),
+
     ],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,
@@ -68,15 +59,7 @@ pub const DEF: FsDef = FsDef {
     describe: Some(Describe {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],
-        lines: &[
-            "csum_type",
-            "incompat_flags",
-            "compat_ro_flags",
-            "\t\t",
-            "sectorsize",
-            "nodesize",
-            "total_bytes",
-        ],
+        lines: "csum_type|incompat_flags|compat_ro_flags|\t\t|sectorsize|nodesize|total_bytes",
     }),
     raid: Some(RaidDef { mkfs: &["--data", "{}", "--metadata", "{}"], mount: "device={}" }),
     ..BASE

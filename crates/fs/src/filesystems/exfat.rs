@@ -1,15 +1,11 @@
 //! exFAT. mkfs never asks.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// exFAT.
 pub const DEF: FsDef = FsDef {
     id: "exfat",
     title: "exFAT",
-    kernel_type: "exfat",
     mkfs: "mkfs.exfat",
     options: &[
         DEFAULT,
@@ -21,13 +17,13 @@ pub const DEF: FsDef = FsDef {
                   keep_last_dots sys_tz time_offset uid umask zero_size_dir",
     arguments: &[
         (Takes::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
-        (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size"),
-        (Takes::Value, "-L --volume-label -n -U --volume-guid"),
+        (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size -L --volume-label -n -U"),
+        (Takes::Value, "--volume-guid"),
     ],
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
     traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
-    describe: Some(Describe { program: "dump.exfat", args: &[], lines: &[] }),
+    describe: Some(Describe { program: "dump.exfat", args: &[], lines: "" }),
     ..BASE
 };

@@ -1,10 +1,6 @@
 //! ext2: no journal, so nothing is ordered and a crash needs fsck.
 
-use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, E2FSCK, FAST_UNSAFE, FsDef, JBD, MIB, NOATIME, OptionSet,
-    Overhead, TUNED_2011, Traits, UNIX,
-};
-use crate::grammar::{Grammar, Takes};
+use crate::def::*;
 
 /// The options of mke2fs, which makes ext2, ext3 and ext4.
 const MKE2FS: Grammar = &[
@@ -57,17 +53,8 @@ pub(super) const E2FS: FsDef = FsDef {
     describe: Some(Describe {
         program: "dumpe2fs",
         args: &["-h"],
-        lines: &[
-            "Filesystem features:",
-            "Default mount options:",
-            "Inode count:",
-            "Block count:",
-            "Reserved block count:",
-            "Block size:",
-            "Inode size:",
-            "Journal features:",
-            "Total journal size:",
-        ],
+        lines: "Filesystem features:|Default mount options:|Inode count:|Block count:|Reserved block count:|\
+                Block size:|Inode size:|Journal features:|Total journal size:",
     }),
     journal: Some(JBD),
     ..BASE
@@ -77,7 +64,6 @@ pub(super) const E2FS: FsDef = FsDef {
 pub const DEF: FsDef = FsDef {
     id: "ext2",
     title: "ext2",
-    kernel_type: "ext2",
     mkfs: "mkfs.ext2",
     options: &[
         DEFAULT,

@@ -1,13 +1,12 @@
 //! ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
 
-use crate::def::{DEFAULT, DURABLE, FAST_UNSAFE, FsDef, NOATIME, OptionSet, TUNED_2011};
+use crate::def::*;
 use crate::filesystems::ext2::E2FS;
 
 /// ext3.
 pub const DEF: FsDef = FsDef {
     id: "ext3",
     title: "ext3",
-    kernel_type: "ext3",
     mkfs: "mkfs.ext3",
     options: &[
         DEFAULT,

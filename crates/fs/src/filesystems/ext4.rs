@@ -1,13 +1,12 @@
 //! ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
 
-use crate::def::{DEFAULT, DURABLE, FAST_UNSAFE, FsDef, NOATIME, OptionSet, TUNED_2011, Traits, UNIX};
+use crate::def::*;
 use crate::filesystems::ext2::E2FS;
 
 /// ext4.
 pub const DEF: FsDef = FsDef {
     id: "ext4",
     title: "ext4",
-    kernel_type: "ext4",
     mkfs: "mkfs.ext4",
     options: &[
         DEFAULT,

@@ -1,15 +1,11 @@
 //! F2FS, a log-structured filesystem for flash.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// F2FS.
 pub const DEF: FsDef = FsDef {
     id: "f2fs",
     title: "F2FS",
-    kernel_type: "f2fs",
     mkfs: "mkfs.f2fs",
     force: &["-f"],
     feature_flag: Some("-O"),
@@ -52,6 +48,6 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX },
     no_discard: (&["-t", "0"], "nodiscard"),
-    describe: Some(Describe { program: "dump.f2fs", args: &["-d", "0"], lines: &[] }),
+    describe: Some(Describe { program: "dump.f2fs", args: &["-d", "0"], lines: "" }),
     ..BASE
 };

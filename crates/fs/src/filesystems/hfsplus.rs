@@ -1,15 +1,11 @@
 //! HFS+, of Apple. Linux writes it without its journal, so mkfs makes none.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// HFS+.
 pub const DEF: FsDef = FsDef {
     id: "hfsplus",
     title: "HFS+",
-    kernel_type: "hfsplus",
     mkfs: "mkfs.hfsplus",
     options: &[
         DEFAULT,
@@ -34,6 +30,6 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 32 * MIB, percent: 4, per_file_bytes: 4608 },
     traits: Traits { crash_safe: false, case_sensitive: false, ..UNIX },
-    describe: Some(Describe { program: "fsck.hfsplus", args: &["-n", "-f"], lines: &[] }),
+    describe: Some(Describe { program: "fsck.hfsplus", args: &["-n", "-f"], lines: "" }),
     ..BASE
 };

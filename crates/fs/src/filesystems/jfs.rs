@@ -1,16 +1,11 @@
 //! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
 
-use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
-    Overhead, TUNED_2011,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// JFS.
 pub const DEF: FsDef = FsDef {
     id: "jfs",
     title: "JFS",
-    kernel_type: "jfs",
     mkfs: "mkfs.jfs",
     force: &["-q"],
     options: &[
@@ -34,7 +29,7 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
     check: Some(CheckDef { program: "jfs_fsck", before: &[&["-p"]], full: &["-f", "-n"] }),
-    describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: &[] }),
+    describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 4 * MIB,
         default_bytes: 64 * MIB,

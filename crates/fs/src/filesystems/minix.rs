@@ -1,15 +1,11 @@
 //! Minix, the filesystem that Linux began with, in its third version. No journal; names of at most 60 bytes, files of at most 2 GiB.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// Minix.
 pub const DEF: FsDef = FsDef {
     id: "minix",
     title: "Minix",
-    kernel_type: "minix",
     mkfs: "mkfs.minix",
     quiet: &["-3"],
     options: &[

@@ -1,15 +1,11 @@
 //! NILFS2, a log-structured filesystem of continuous snapshots. Its cleaner runs as a process.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// NILFS2.
 pub const DEF: FsDef = FsDef {
     id: "nilfs2",
     title: "NILFS2",
-    kernel_type: "nilfs2",
     mkfs: "mkfs.nilfs2",
     force: &["-f"],
     quiet: &["-q"],
@@ -36,6 +32,6 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },
     traits: Traits { copy_on_write: true, ..UNIX },
     no_discard: (&["-K"], ""),
-    describe: Some(Describe { program: "nilfs-tune", args: &["-l"], lines: &[] }),
+    describe: Some(Describe { program: "nilfs-tune", args: &["-l"], lines: "" }),
     ..BASE
 };

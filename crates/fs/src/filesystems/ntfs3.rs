@@ -1,15 +1,11 @@
 //! NTFS through the kernel's ntfs3 driver. Without `--quick` mkfs writes zeroes over the whole device.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// NTFS (ntfs3).
 pub const DEF: FsDef = FsDef {
     id: "ntfs3",
     title: "NTFS (ntfs3)",
-    kernel_type: "ntfs3",
     mkfs: "mkfs.ntfs",
     force: &["--force"],
     quiet: &["--quick"],
@@ -25,13 +21,10 @@ pub const DEF: FsDef = FsDef {
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \
                   prealloc showmeta sparse sys_immutable uid umask windows_names",
     arguments: &[
-        (
-            Takes::Nothing,
-            "-f --fast -Q --quick -C --enable-compression -I --no-indexing -T --zero-time -U --with-uuid",
-        ),
-        (Takes::Nothing, "-F --force -q --quiet -v --verbose --debug"),
-        (Takes::Value, "-L --label -c --cluster-size -s --sector-size -p --partition-start -H --heads"),
-        (Takes::Value, "-S --sectors-per-track -z --mft-zone-multiplier"),
+        (Takes::Nothing, "-f --fast -Q --quick -C --enable-compression -I --no-indexing -T --zero-time -U"),
+        (Takes::Nothing, "--with-uuid -F --force -q --quiet -v --verbose --debug"),
+        (Takes::Value, "-L --label -c --cluster-size -s --sector-size -p --partition-start -H --heads -S"),
+        (Takes::Value, "--sectors-per-track -z --mft-zone-multiplier"),
     ],
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
@@ -40,13 +33,7 @@ pub const DEF: FsDef = FsDef {
     describe: Some(Describe {
         program: "ntfsinfo",
         args: &["-m"],
-        lines: &[
-            "\tVolume Version",
-            "\tCluster Size",
-            "\tIndex Block Size",
-            "\tVolume Size",
-            "\tMFT Record Size",
-        ],
+        lines: "\tVolume Version|\tCluster Size|\tIndex Block Size|\tVolume Size|\tMFT Record Size",
     }),
     ..BASE
 };

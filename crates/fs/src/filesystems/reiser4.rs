@@ -1,15 +1,11 @@
 //! Reiser4, never in the mainline kernel. Every operation is a transaction.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// Reiser4.
 pub const DEF: FsDef = FsDef {
     id: "reiser4",
     title: "Reiser4",
-    kernel_type: "reiser4",
     mkfs: "mkfs.reiser4",
     force: &["--yes", "--force"],
     options: &[
@@ -31,6 +27,6 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
     traits: Traits { direct_io: false, ..UNIX },
-    describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: &[] }),
+    describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: "" }),
     ..BASE
 };

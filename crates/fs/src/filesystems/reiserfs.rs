@@ -1,16 +1,11 @@
 //! ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
 
-use crate::def::{
-    BASE, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME, OptionSet,
-    Overhead, TUNED_2011,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// ReiserFS.
 pub const DEF: FsDef = FsDef {
     id: "reiserfs",
     title: "ReiserFS",
-    kernel_type: "reiserfs",
     mkfs: "mkfs.reiserfs",
     force: &["-f", "-f"],
     quiet: &["-q"],
@@ -43,15 +38,15 @@ pub const DEF: FsDef = FsDef {
                   tails=off tails=on tails=small user_xattr usrquota",
     arguments: &[
         (Takes::Nothing, "-f --force -q --quiet -d --debug"),
-        (Takes::Value, "-b --block-size -h --hash --format -u --uuid -l --label"),
-        (Takes::Value, "-s --journal-size -o --journal-offset -t --transaction-max-size"),
+        (Takes::Value, "-b --block-size -h --hash --format -u --uuid -l --label -s --journal-size -o"),
+        (Takes::Value, "--journal-offset -t --transaction-max-size"),
         (Takes::Path, "-j --journal-device -B --badblocks"),
     ],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
     check: Some(CheckDef { program: "reiserfsck", before: &[], full: &["--check", "-y", "-q"] }),
-    describe: Some(Describe { program: "debugreiserfs", args: &[], lines: &[] }),
+    describe: Some(Describe { program: "debugreiserfs", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 33 * MIB,
         default_bytes: 64 * MIB,

@@ -1,15 +1,11 @@
 //! UDF, of optical media, as it lies on a hard disk.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// UDF.
 pub const DEF: FsDef = FsDef {
     id: "udf",
     title: "UDF",
-    kernel_type: "udf",
     mkfs: "mkudffs",
     // Blocks of another size than the device's sectors are not found by every kernel.
     quiet: &["--media-type=hd", "--blocksize=512"],
@@ -24,15 +20,9 @@ pub const DEF: FsDef = FsDef {
                   session shortad uid umask undelete unhide utf8",
     arguments: &[
         (Takes::Nothing, "--closed --noefe --vat --u8 --u16 --utf8 --locale"),
-        (
-            Takes::Value,
-            "-l --label -u --uuid -b --blocksize -m --media-type -r --udfrev --lvid --vid --vsid --fsid",
-        ),
-        (
-            Takes::Value,
-            "--fullvsid --owner --organization --contact --uid --gid --mode --bootarea --strategy",
-        ),
-        (Takes::Value, "--sparspace --packetlen --startblock --minblocks --space --ad"),
+        (Takes::Value, "-l --label -u --uuid -b --blocksize -m --media-type -r --udfrev --lvid --vid --vsid"),
+        (Takes::Value, "--fsid --fullvsid --owner --organization --contact --uid --gid --mode --bootarea"),
+        (Takes::Value, "--strategy --sparspace --packetlen --startblock --minblocks --space --ad"),
         (Takes::Path, "--new-file"),
     ],
     packages: &["udftools"],
@@ -42,7 +32,7 @@ pub const DEF: FsDef = FsDef {
     describe: Some(Describe {
         program: "udfinfo",
         args: &[],
-        lines: &["label=", "udfrev=", "blocksize=", "blocks=", "integrity="],
+        lines: "label=|udfrev=|blocksize=|blocks=|integrity=",
     }),
     ..BASE
 };

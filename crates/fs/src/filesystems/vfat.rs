@@ -1,15 +1,11 @@
 //! FAT32. No owners, no links, files under 4 GiB.
 
-use crate::def::{
-    BASE, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// FAT32.
 pub const DEF: FsDef = FsDef {
     id: "vfat",
     title: "FAT32",
-    kernel_type: "vfat",
     mkfs: "mkfs.vfat",
     force: &["-I"],
     quiet: &["-F", "32"],
@@ -34,6 +30,6 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
     traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
-    describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: &[] }),
+    describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
     ..BASE
 };

@@ -1,10 +1,6 @@
 //! XFS. Its mkfs makes nothing under 300 MB.
 
-use crate::def::{
-    BASE, Background, CheckDef, DEFAULT, DURABLE, Describe, FAST_UNSAFE, FsDef, JournalDef, MIB, NOATIME,
-    OptionSet, Overhead, TUNED_2011, Traits, UNIX,
-};
-use crate::grammar::Takes;
+use crate::def::*;
 
 /// XFS.
 pub const DEF: FsDef = FsDef {
@@ -12,7 +8,6 @@ pub const DEF: FsDef = FsDef {
     // Workers free the inodes of removed files. A worker has the name of its queue, after a plus sign while it works.
     background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
-    kernel_type: "xfs",
     mkfs: "mkfs.xfs",
     force: &["-f"],
     options: &[
@@ -64,6 +59,7 @@ pub const DEF: FsDef = FsDef {
         (Takes::Keys("ftype log parent size version"), "-n"),
         (Takes::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
         (Takes::Path, "-p -P"),
+
     ],
     packages: &["xfsprogs"],
     min_bytes: 300 * MIB,
@@ -71,7 +67,7 @@ pub const DEF: FsDef = FsDef {
     traits: Traits { reflink: true, ..UNIX },
     no_discard: (&["-K"], ""),
     check: Some(CheckDef { program: "xfs_repair", before: &[], full: &["-n"] }),
-    describe: Some(Describe { program: "xfs_info", args: &[], lines: &[] }),
+    describe: Some(Describe { program: "xfs_info", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,
         default_bytes: 256 * MIB,

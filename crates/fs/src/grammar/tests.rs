@@ -1,7 +1,7 @@
 //! Tries every option of every mkfs's manual, in every form that getopt(3) reads, with a victim path in each place: no
 //! input that the grammar accepts makes mkfs open a second path.
 
-use super::{Takes, listed, mkfs, mount};
+use super::{Takes, mkfs, mount};
 use crate::def::FsDef;
 use crate::filesystems::{FILESYSTEMS, find};
 use crate::lifecycle;
@@ -400,7 +400,7 @@ fn a_refusal_names_the_argument_and_what_is_accepted() {
         let def = find(fs).unwrap();
         let error = arguments(def, level).unwrap_err();
         assert_eq!(error.exit_code(), code, "{error}");
-        assert!(error.to_string().contains(argument) && error.to_string().contains(&listed(def)), "{error}");
+        assert!(error.to_string().contains(argument) && error.to_string().contains(&def.listed()), "{error}");
     }
 }
 

@@ -18,11 +18,6 @@ const UNKNOWN: &str = "unknown";
 /// What to do about a partition table.
 const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
-/// Refuses to use something.
-pub(super) fn refused(what: &Path, why: impl Into<String>, fix: impl Into<String>) -> Error {
-    Error::Refused { what: what.into(), why: why.into(), fix: fix.into() }
-}
-
 /// The path must be a stable name of a block device.
 pub(super) fn check_name(path: &Path) -> Result<(), Error> {
     let meta = path.metadata().map_err(fsarena_sys::Error::io("looking for the device", path))?;
@@ -34,7 +29,11 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         () => Some("no block device"),
     };
     if let Some(what) = what {
-        return Err(refused(path, format!("it is {what}"), "Name a block device, or use `--on loop:DIR`"));
+        return Err(Error::refused(
+            path,
+            format!("it is {what}"),
+            "Name a block device, or use `--on loop:DIR`",
+        ));
     }
     if path.parent() == Some(Path::new(BY_ID)) {
         return Ok(());
@@ -44,7 +43,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         true => format!("It has no name in {BY_ID}; use `--on loop:DIR`"),
         false => format!("Name it by {}", names.join(" or ")),
     };
-    Err(refused(path, "such a name can mean another disk after a reboot", fix))
+    Err(Error::refused(path, "such a name can mean another disk after a reboot", fix))
 }
 
 /// The stable names that lead to a device.
@@ -60,7 +59,11 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
 /// Nothing may use the device, a partition of it, or the disk it is a partition of.
 pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     if device.read_only() {
-        return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
+        return Err(Error::refused(
+            shown,
+            "the kernel has it read-only",
+            "Make it writable: `blockdev --setrw`",
+        ));
     }
     let usage = Usage::of(kernel)?;
     check_user(&usage, device, shown, "it")?;
@@ -69,7 +72,11 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
         check_user(&usage, &partition, shown, &format!("its partition {name}"))?;
     }
     if let Some(first) = device.partitions().first() {
-        return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
+        return Err(Error::refused(
+            shown,
+            format!("it has a partition table (there is {first})"),
+            CLEAR_TABLE,
+        ));
     }
     match device.parent() {
         Some(disk) => {
@@ -82,7 +89,7 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
 fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
     let numbers = disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
-        refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
+        Error::refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
     })?;
     Ok(BlockDevice::numbered(kernel, major, minor, Path::new("/dev").join(name))?)
 }
@@ -90,7 +97,7 @@ fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDev
 /// Nothing may use this one device.
 fn check_user(usage: &Usage, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
     match usage.device(device, &[]) {
-        Some(used) => Err(refused(shown, format!("{what} {}", used.how), used.fix)),
+        Some(used) => Err(Error::refused(shown, format!("{what} {}", used.how), used.fix)),
         None => Ok(()),
     }
 }
@@ -104,7 +111,7 @@ pub(super) fn check_content(
     written: &WrittenLog,
 ) -> Result<(), Error> {
     if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
-        return Err(refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
+        return Err(Error::refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
     }
     let strange = found.iter().find(|signature| given_up != Some(&signature.kind));
     if strange.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
@@ -112,7 +119,7 @@ pub(super) fn check_content(
     }
     let unreadable = |error: fsarena_sys::Error| match error {
         stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
-        error => refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
+        error => Error::refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
     let left = written.content(id)?;
     if let Some(left) = &left
@@ -130,7 +137,11 @@ pub(super) fn check_content(
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
             }
         };
-        return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {UNKNOWN}")));
+        return Err(Error::refused(
+            id,
+            why,
+            format!("If that may be lost, say so: --erase-signature {UNKNOWN}"),
+        ));
     };
     let (kind, uuid) = (&strange.kind, strange.uuid.as_deref().unwrap_or("without UUID"));
     let whose = match written.contains(id, strange)? {
@@ -138,16 +149,18 @@ pub(super) fn check_content(
         false => "which fsarena did not write",
     };
     let fix = format!("If that may be lost, say so: --erase-signature {kind}");
-    Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
+    Err(Error::refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
 /// The kernel's own answer.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     match is_claimed(&device.path)? {
         false => Ok(()),
-        true => {
-            Err(refused(shown, "the kernel says that it is in use", "Look who uses it: `lsblk`, `fuser -v`"))
-        }
+        true => Err(Error::refused(
+            shown,
+            "the kernel says that it is in use",
+            "Look who uses it: `lsblk`, `fuser -v`",
+        )),
     }
 }
 
@@ -167,7 +180,7 @@ pub fn check_image_path(
 ) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         let why = "there is something that fsarena did not make";
-        return Err(refused(path, why, "Move it away, or name another directory: --on loop:DIR"));
+        return Err(Error::refused(path, why, "Move it away, or name another directory: --on loop:DIR"));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev =
@@ -182,7 +195,7 @@ pub fn check_image_path(
     match tested.or_else(|| loops.into_iter().find(|device| is_carrier(device))) {
         Some(tested) => {
             let why = format!("it would lie on {}, which is itself under test", tested.display());
-            Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
+            Err(Error::refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
         }
         None => Ok(()),
     }

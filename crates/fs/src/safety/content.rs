@@ -5,9 +5,10 @@
 
 use fsarena_sys::Error as SysError;
 use fsarena_sys::device::BlockDevice;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 /// The smallest read. Direct I/O wants whole logical blocks, and few devices have larger ones.
 const SMALLEST: u64 = 4096;
@@ -69,11 +70,10 @@ impl Samples {
             || SysError::Unfit { what: device.path.clone(), why: "the kernel does not say its size".into() };
         let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown)?;
         let unit = u64::from(device.logical_block_size().unwrap_or(0)).max(SMALLEST);
-        let failed =
-            |error: rustix::io::Errno| SysError::io("reading the content of", &device.path)(error.into());
+        let failed = |error| SysError::io("reading the content of", &device.path)(error);
         // The page cache may hold what was there before; a direct read also leaves it as it is.
-        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&device.path, flags, Mode::empty()).map_err(failed)?;
+        let direct = OFlags::DIRECT.bits() as i32;
+        let file = File::options().read(true).custom_flags(direct).open(&device.path).map_err(failed)?;
         let mut space = vec![0u8; (LARGEST + unit) as usize];
         let start = space.as_ptr().align_offset(unit as usize);
         let mut hasher = blake3::Hasher::new();
@@ -81,7 +81,7 @@ impl Samples {
         for (from, length) in places(size_bytes, seed, unit) {
             go_on()?;
             let read = &mut space[start..start + length as usize];
-            read_at(&file, read, from).map_err(failed)?;
+            file.read_exact_at(read, from).map_err(failed)?;
             zeros &= read.iter().all(|byte| *byte == 0);
             ones &= read.iter().all(|byte| *byte == 0xff);
             hasher.update(&from.to_le_bytes()).update(read);
@@ -104,18 +104,6 @@ impl Fingerprint {
         let same_size = device.size_bytes() == Some(self.size_bytes);
         Ok(same_size && Samples::seeded(device, self.seed, go_on)?.fingerprint == *self)
     }
-}
-
-fn read_at(file: &OwnedFd, mut space: &mut [u8], mut from: u64) -> rustix::io::Result<()> {
-    while !space.is_empty() {
-        let read = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *space, from))?;
-        if read == 0 {
-            return Err(rustix::io::Errno::IO);
-        }
-        space = &mut space[read..];
-        from += read as u64;
-    }
-    Ok(())
 }
 
 /// Where a device of a size is read, in the order of its bytes: (from, length), each at most [`LARGEST`].

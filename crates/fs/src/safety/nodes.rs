@@ -3,7 +3,6 @@
 //! A filesystem that is mounted through one node is destroyed through another, and the kernel's own exclusive open does
 //! not prevent it.
 
-use super::checks::refused;
 use super::usage::{Usage, Use};
 use crate::Error;
 use crate::written::Signature;
@@ -46,14 +45,15 @@ pub(super) fn check(
 ) -> Result<(), Error> {
     let usage = Usage::of(kernel)?;
     let mut below = vec![];
-    let own = places(kernel, device, loops, &mut below)
-        .map_err(|why| refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`"))?;
+    let own = places(kernel, device, loops, &mut below).map_err(|why| {
+        Error::refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`")
+    })?;
     let files = own.iter().filter_map(|place| match place {
         Place::File(identity) => usage.file(identity),
         Place::Sectors { .. } => None,
     });
     if let Some(used) = files.into_iter().next() {
-        return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
+        return Err(Error::refused(shown, format!("its backing file {}", used.how), used.fix));
     }
     let mut others = device::all(kernel);
     others.retain(|other| !below.contains(&other.name));
@@ -63,7 +63,7 @@ pub(super) fn check(
         || same.iter().filter(|same| same.within).find_map(|same| Some((same, claimed(same.node)?)));
     if let Some((same, used)) = seen.or_else(claimed) {
         let why = format!("{} has {} and {}", same.node.path.display(), same.common, used.how);
-        return Err(refused(shown, why, used.fix));
+        return Err(Error::refused(shown, why, used.fix));
     }
     check_uuids(&usage, device, shown, signatures, &others, &below)
 }
@@ -114,7 +114,8 @@ fn check_uuids(
     others: &[BlockDevice],
     below: &[String],
 ) -> Result<(), Error> {
-    let mut own = uuids(device).map_err(|why| refused(shown, why, "Look at it with `blkid --probe`"))?;
+    let mut own =
+        uuids(device).map_err(|why| Error::refused(shown, why, "Look at it with `blkid --probe`"))?;
     own.extend(signatures.iter().filter_map(|signature| signature.uuid.clone()));
     own.retain(|uuid| !is_void(uuid));
     if own.is_empty() {
@@ -127,7 +128,7 @@ fn check_uuids(
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
             let fix =
                 format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
-            return Err(refused(shown, why, fix));
+            return Err(Error::refused(shown, why, fix));
         }
     }
     Ok(())

@@ -138,5 +138,5 @@ fn usual(modules: &Modules) -> Vec<&'static str> {
 }
 
 fn key(asked: Asked) -> (String, String) {
-    (asked.level.to_string(), format!("{} {}", asked.def.kernel_type, asked.further.join(" ")))
+    (asked.level.to_string(), format!("{} {}", asked.def.id, asked.further.join(" ")))
 }

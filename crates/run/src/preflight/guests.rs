@@ -133,12 +133,12 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
 
 /// Whether modules have a filesystem among them.
 pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
-    modules.has(module(modules, def.kernel_type))
+    modules.has(module(modules, def.id))
 }
 
 /// Whether a kernel has a filesystem.
 pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
-    kernel.has(module(&kernel.modules, def.kernel_type)) || kernel.has(def.kernel_type)
+    kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
 
 /// The definitions of all variants' filesystems and of the source disk's, which can be made here, and which every kernel
@@ -255,7 +255,7 @@ pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<Str
 /// The modules that mount a filesystem: its own, and those that it asks for by name and this kernel has.
 pub fn of_filesystem(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let asked_for = def.modules.iter().copied().filter(|name| modules.has(name));
-    std::iter::once(module(modules, def.kernel_type)).chain(asked_for).collect()
+    std::iter::once(module(modules, def.id)).chain(asked_for).collect()
 }
 
 /// The modules of arrays, faults and schedulers.

@@ -128,7 +128,7 @@ impl Trial<'_> {
     fn blame(&self, device: &Path, said: String) -> Refusal {
         let (id, mkfs, mount) =
             (self.def.id, self.variant.level(factor::MKFS), self.variant.level(factor::MOUNT));
-        let ask = |option: &str| mount::refusal(device, self.def.kernel_type, option);
+        let ask = |option: &str| mount::refusal(device, self.def.id, option);
         let plain = ask("");
         let mut words = mount.split(',').map(str::trim).filter(|_| plain.is_none());
         match words.find_map(|option| Some((option, ask(option)?))) {

@@ -47,7 +47,7 @@ pub fn command_line(variant: &Variant) -> Result<String, Failure> {
     let options = lifecycle::options(def, variant)?;
     let mut words = vec![def.mkfs.to_string()];
     words.extend(options.mkfs);
-    words.extend(["DEVICE", "&&", "mount", "-t", def.kernel_type].map(String::from));
+    words.extend(["DEVICE", "&&", "mount", "-t", def.id].map(String::from));
     if !options.mount.is_empty() {
         words.extend(["-o".to_string(), options.mount]);
     }
