@@ -4,8 +4,9 @@
 
 // ANCHOR: filesystem
 mod bcachefs {
-    use fsarena_fs::def::{BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead};
-    use fsarena_fs::grammar::Takes;
+    use fsarena_fs::def::{
+        BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Takes,
+    };
 
     /// bcachefs.
     pub const DEF: FsDef = FsDef {
