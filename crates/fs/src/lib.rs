@@ -1,5 +1,6 @@
 //! Filesystems, the guard that makes scratch devices, and the lifecycle from mkfs to unmount.
 
+pub mod advice;
 pub mod available;
 pub mod charsets;
 pub mod def;

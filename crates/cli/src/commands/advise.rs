@@ -1,17 +1,14 @@
 //! `fsarena advise`: filesystems first, then the options of those that can be the best; it ends in a command line.
 
-mod fit;
-mod variants;
-
 use crate::failure::{Failure, Outcome, usage};
 use crate::{
     commands::report, commands::run, commands::run::once, output, running::handle_signals, running::resolved,
 };
-use fit::{Fit, RUNS};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, record::RunRecord};
+use fsarena_fs::advice::{command_line, of_options};
 use fsarena_report::Decision;
-use fsarena_run::{Keep, Request};
+use fsarena_run::{Keep, Request, fit::Fit, fit::RUNS};
 use fsarena_store::RunDir;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, time::Duration, time::Instant};
 
@@ -63,10 +60,10 @@ pub fn run(args: Args) -> Outcome {
     }
     let budget = args.budget.unwrap_or(BUDGET);
     let begun = Instant::now();
-    let fit = Fit::pilot(&args, &plan)?;
+    let fit = Fit::pilot(plan.clone(), &args.runs.runs, args.user.as_deref())?;
     let Some(first) = filesystems(&args, plan.clone(), &fit, budget)? else { return Ok(ExitCode::Done) };
     let left = budget.saturating_sub(begun.elapsed());
-    let (wanted, unsafe_ones) = variants::of_options(&first.survivors, allow_unsafe)?;
+    let (wanted, unsafe_ones) = of_options(&first.survivors, allow_unsafe)?;
     let (tried, not_tried) = fit.within(left, wanted);
     say(&args, &format!("stage options: {}", fit.words(left, tried.len(), &not_tried)));
     if !unsafe_ones.is_empty() {
@@ -160,7 +157,7 @@ fn advice(run: &RunDir) -> Result<String, Failure> {
         return Ok(text);
     };
     let choices = decision.choices();
-    let _ = writeln!(text, "  {}\n\n{}", variants::command_line(variant(choices[0]))?, decision.headline());
+    let _ = writeln!(text, "  {}\n\n{}", command_line(variant(choices[0]))?, decision.headline());
     if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
         let _ =
             writeln!(text, "Filesystems that left run {passed} were tried as their mkfs makes them only.");
@@ -169,10 +166,10 @@ fn advice(run: &RunDir) -> Result<String, Failure> {
         text.push_str("\nEqually good:\n");
     }
     for other in &choices[1..] {
-        let _ = writeln!(text, "  {}", variants::command_line(variant(*other))?);
+        let _ = writeln!(text, "  {}", command_line(variant(*other))?);
     }
     for (other, words) in decision.cheaper_variants() {
-        let line = variants::command_line(variant(other))?;
+        let line = command_line(variant(other))?;
         let _ =
             writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", words.join("; "));
     }

@@ -1,15 +1,10 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
-mod checks;
-mod finding;
-mod guests;
-
 use crate::{
     failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, output, output::Columns, output::Row,
 };
-use finding::Finding;
 use fsarena_core::exit::ExitCode;
-use fsarena_fs::available::survey;
+use fsarena_run::doctor::{Finding, findings, missing_packages};
 use fsarena_sys::{argv::Argv, kernel::Kernel};
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
@@ -37,14 +32,11 @@ pub fn run(args: Args) -> Outcome {
     if args.install {
         return install(&kernel);
     }
-    output::rows(&checks::all(&kernel, &survey(&kernel)?, &args.runs.runs), args.format)
+    output::rows(&findings(&kernel, &args.runs.runs)?, args.format)
 }
 
 fn install(kernel: &Kernel) -> Outcome {
-    let for_apps = checks::missing_for_apps();
-    let mut packages = checks::missing_packages(&survey(kernel)?);
-    packages.extend(checks::missing_services());
-    packages.extend(for_apps.iter().map(String::as_str));
+    let packages = missing_packages(kernel)?;
     if packages.is_empty() {
         return Ok(ExitCode::Done);
     }
@@ -61,7 +53,8 @@ fn install(kernel: &Kernel) -> Outcome {
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
     // apt-get installs nothing where it does not find all, and not every archive has all.
-    let (known, unknown): (Vec<&str>, Vec<&str>) = packages.into_iter().partition(|name| apt_has(name));
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        packages.iter().map(String::as_str).partition(|name| apt_has(name));
     if !unknown.is_empty() {
         let names = unknown.join(" ");
         let _ = writeln!(std::io::stderr(), "not in the archives that apt knows here: {names} (see doctor)");

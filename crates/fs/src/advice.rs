@@ -1,8 +1,8 @@
-//! The variants of the second stage, and the command line that makes one.
+//! The options to try with a filesystem, and the command line that makes a variant.
 
-use crate::failure::Failure;
+use crate::error::Error;
+use crate::{def::FAST_UNSAFE, fairness::gives_up, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
-use fsarena_fs::{def::FAST_UNSAFE, fairness::gives_up, filesystems, lifecycle};
 
 /// Mount options that every filesystem takes and that no option set has.
 const MOUNT: [&str; 1] = ["lazytime"];
@@ -10,7 +10,10 @@ const MOUNT: [&str; 1] = ["lazytime"];
 /// The filesystems with each of their option sets and mount options: every filesystem's defaults first, and then a set of
 /// each in turn, for not all may fit the budget. Also the names of those that give up safety, where these are not wanted. Sets
 /// that require further devices are left out.
-pub fn of_options(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec<Variant>, Vec<String>), Failure> {
+///
+/// # Errors
+/// Where a variant is of no filesystem that fsarena knows, or its options are at fault.
+pub fn of_options(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec<Variant>, Vec<String>), Error> {
     let (mut wanted, mut unsafe_ones) = (vec![], vec![]);
     for (number, survivor) in survivors.iter().enumerate() {
         let def = filesystems::find(survivor.level(factor::FS))?;
@@ -42,7 +45,10 @@ fn with(survivor: &Variant, factor: &str, level: &str) -> Variant {
 }
 
 /// How to make and mount a variant: `mkfs.xfs -m crc=0 DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY`.
-pub fn command_line(variant: &Variant) -> Result<String, Failure> {
+///
+/// # Errors
+/// Where it is of no filesystem that fsarena knows, or its options are at fault.
+pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let options = lifecycle::options(def, variant)?;
     let mut words = vec![def.mkfs.to_string()];

@@ -1,16 +1,24 @@
-//! What `fsarena doctor` looks at.
+//! What this machine supports, and how to enable the rest.
 
-use super::finding::{Finding, ids, installed, limited, missing, ok};
-use super::guests;
+mod finding;
+mod guests;
+
+pub use finding::{Finding, State};
+
 use bytesize::ByteSize;
+use finding::{ids, installed, limited, missing, ok};
 use fsarena_core::{app, setting::Settings};
-use fsarena_fs::available::{Availability, to_install};
+use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::{argv, host, image, kernel::Kernel, program, rights, undo};
 use std::path::Path;
 
-/// Everything, in the order in which a run needs it.
-pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding> {
+/// Everything, in the order in which a run needs it; `runs` is where images would go.
+///
+/// # Errors
+/// Where the kernel's list of filesystems cannot be read.
+pub fn findings(kernel: &Kernel, runs: &Path) -> Result<Vec<Finding>, fsarena_sys::Error> {
+    let survey = &survey(kernel)?;
     let mut findings = vec![user(), loop_devices(kernel), confinement(), workloads()];
     findings.extend(filesystems(survey));
     findings.extend(guests::all(survey));
@@ -21,7 +29,17 @@ pub fn all(kernel: &Kernel, survey: &[Availability], runs: &Path) -> Vec<Finding
     findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
     findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
     findings.extend([governor(kernel), left_overs()]);
-    findings
+    Ok(findings)
+}
+
+/// The packages that bring what is missing, where a package can.
+///
+/// # Errors
+/// Where the kernel's list of filesystems cannot be read.
+pub fn missing_packages(kernel: &Kernel) -> Result<Vec<String>, fsarena_sys::Error> {
+    let mut packages = for_mkfs(&survey(kernel)?);
+    packages.extend(for_services());
+    Ok(packages.into_iter().map(String::from).chain(for_apps()).collect())
 }
 
 fn is_root() -> bool {
@@ -42,7 +60,7 @@ fn user() -> Finding {
 }
 
 /// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
-pub fn missing_packages(found: &[Availability]) -> Vec<&'static str> {
+fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
     let mountable = found.iter().filter(|have| have.kernel);
     let mut packages: Vec<&str> = mountable.flat_map(|have| have.missing_packages).copied().collect();
     packages.sort_unstable();
@@ -94,7 +112,7 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
         usable if is_root() => ok("filesystems", usable),
         usable => limited("filesystems", usable, "root mounts them here; without it guests do"),
     }];
-    if !missing_packages(found).is_empty() {
+    if !for_mkfs(found).is_empty() {
         let fix = to_install(unmade.iter().map(|have| have.def));
         findings.push(missing("mkfs programs", format!("none for {}", ids(unmade)), fix));
     }
@@ -131,14 +149,14 @@ const SERVICES: [(&[&str], &str); 2] =
     [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
 
 /// The packages of those that are not here.
-pub fn missing_services() -> Vec<&'static str> {
+fn for_services() -> Vec<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let absent = |(programs, _): &&(&[&str], &str)| program::together(&path, programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
 fn services() -> Finding {
-    let packages = missing_services().join(" ");
+    let packages = for_services().join(" ");
     let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
     match packages.is_empty() {
         true => ok("services", all),
@@ -150,13 +168,13 @@ fn services() -> Finding {
 }
 
 /// The programs of applications that are not here. Their packages bear their names.
-pub fn missing_for_apps() -> Vec<String> {
+fn for_apps() -> Vec<String> {
     let programs = app::programs();
     installed(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
 }
 
 fn applications() -> Finding {
-    let missing = missing_for_apps().join(" ");
+    let missing = for_apps().join(" ");
     match missing.is_empty() {
         true => ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ")),
         false => limited("applications", format!("no {missing}"), format!("apt-get install {missing}")),

@@ -1,10 +1,10 @@
 //! How many variants fit a budget, from one cell that is run beforehand.
 
-use crate::{commands::run, failure::Failure};
-use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, plan::Plan, plan::StopPlan};
-use fsarena_run::{Keep, Request, execute};
+use crate::execute::{Keep, Request, RunError, execute};
+use crate::executor::Fatal;
+use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan, plan::StopPlan};
 use fsarena_stats::table;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// The runs that share the error.
 pub const RUNS: u32 = 2;
@@ -15,21 +15,20 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Runs the work once on the first variant, and keeps nothing.
+    /// Runs the work once on the first variant, as a user, and keeps nothing; images go into `dir`.
     ///
     /// # Errors
     /// Where that cell fails, so that no comparison can succeed.
-    pub fn pilot(args: &run::Args, plan: &Plan) -> Result<Fit, Failure> {
-        let mut plan = plan.clone();
+    pub fn pilot(mut plan: Plan, dir: &Path, user: Option<&str>) -> Result<Fit, RunError> {
         let first = matrix::expand(&plan).into_iter().find(|variant| !variant.is_bare_device());
         let Some(first) = first else {
-            return Err(Failure::new(ExitCode::Missing, "this machine can make no filesystem to advise on"));
+            return Err(Fatal::Missing("this machine can make no filesystem to advise on".into()).into());
         };
         plan.factors.clear();
         plan.variants = vec![first];
         plan.stop = StopPlan { rounds: 1, ..StopPlan::default() };
-        let mut request = Request::new(plan, Keep::Nothing(args.runs.runs.clone()));
-        request.user = args.user.clone();
+        let mut request = Request::new(plan, Keep::Nothing(dir.into()));
+        request.user = user.map(String::from);
         let outcome = execute(request, &mut [])?;
         let spent = outcome.record.cells.iter().flat_map(|cell| &cell.spent);
         let ns: u64 = spent.filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
