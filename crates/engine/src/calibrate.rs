@@ -8,7 +8,7 @@ use super::job::{Content, Engine, Job};
 use super::load::Load;
 use super::ring::Ring;
 use super::stream::Op;
-use super::tally::{Budget, Kind, Recorder, Tally, Times};
+use super::tally::{Budget, Kind, Recorder, Times};
 use super::{one, ring_loop};
 use serde::{Deserialize, Serialize};
 
@@ -95,8 +95,8 @@ fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64
     let budget = Budget::new(Some(operations));
     let start = clock.now();
     let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale };
-    let fresh = || Tally::new(&kinds(job), false);
-    let mut recorder = Recorder::new(&fresh, times, None, &budget, 1);
+    let kinds = kinds(job);
+    let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
     let begun = clock.now();
     match nop {
         true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,

@@ -3,7 +3,7 @@
 use super::histogram::{Sparse, histogram, quantiles, sparse};
 use super::series::Stretch;
 use super::steady::{self, Assessment};
-use super::tally::{Counted, Cpu, Kind, Tally};
+use super::tally::{Counted, Cpu, Kind, Tally, lanes};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,49 +39,43 @@ pub struct Interval {
 pub struct Finished {
     /// Its figures.
     pub interval: Interval,
-    raw: Vec<Sparse>,
-    corrected: Vec<Sparse>,
+    /// The latencies of each lane.
+    latencies: Vec<Sparse>,
     /// CPU time of the workers in it.
     pub cpu: Cpu,
 }
 
 impl Finished {
-    /// The counts of the interval, in the form that a series merges.
-    pub fn stretch(&self) -> Stretch<'_> {
+    /// The counts of the interval, in the form that a series merges: the first `kinds` lanes.
+    pub fn stretch(&self, kinds: usize) -> Stretch<'_> {
         Stretch {
             start_s: self.interval.start_s,
             length_s: self.interval.length_s,
             operations: self.interval.operations,
             bytes: self.interval.bytes,
-            latencies: &self.raw,
+            latencies: &self.latencies[..kinds],
         }
     }
 }
 
 /// An interval that some worker may still add to.
 struct Growing {
-    raw: Vec<Histogram<u64>>,
-    corrected: Vec<Histogram<u64>>,
+    lanes: Vec<Histogram<u64>>,
     cpu: Cpu,
 }
 
-impl Growing {
-    /// Histograms of the kinds in use. Others take hardly any memory: nothing will be counted in them.
-    fn new(kinds: &[Kind], raw: bool, corrected: bool) -> Growing {
-        let small = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
-        let [raw, corrected] = [raw, corrected].map(|counted| {
-            kinds.iter().map(|kind| if counted && kind.used { histogram() } else { small() }).collect()
-        });
-        Growing { raw, corrected, cpu: Cpu::default() }
-    }
+/// An empty histogram, of hardly any memory where nothing will be counted in it.
+fn histogram_if(used: bool) -> Histogram<u64> {
+    if used { histogram() } else { Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound") }
 }
 
 /// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
 /// operation holds the series up, never the other workers.
-pub struct Collector<'a> {
-    kinds: &'a [Kind],
+pub struct Collector {
+    /// The kind of each lane; those from intended starts are not counted as operations.
+    lanes: Vec<Kind>,
+    kinds: usize,
     interval_s: f64,
-    open_loop: bool,
     growing: BTreeMap<u32, Growing>,
     next: Vec<u32>,
     back: Vec<Sender<Box<Tally>>>,
@@ -91,40 +85,35 @@ pub struct Collector<'a> {
     pub by_thread: Vec<u64>,
 }
 
-impl<'a> Collector<'a> {
+impl Collector {
     /// A collector; `back` takes emptied tallies to their workers.
-    pub fn new(
-        kinds: &'a [Kind],
-        interval_s: f64,
-        open_loop: bool,
-        back: Vec<Sender<Box<Tally>>>,
-    ) -> Collector<'a> {
-        let threads = back.len();
+    pub fn new(kinds: &[Kind], interval_s: f64, open_loop: bool, back: Vec<Sender<Box<Tally>>>) -> Collector {
         Collector {
-            kinds,
+            lanes: lanes(kinds, open_loop),
+            kinds: kinds.len(),
             interval_s,
-            open_loop,
             growing: BTreeMap::new(),
-            next: vec![0; threads],
+            next: vec![0; back.len()],
+            by_thread: vec![0; back.len()],
             back,
             finished: vec![],
-            by_thread: vec![0; threads],
         }
     }
 
     /// Takes in what a worker counted; gives the number of intervals that this finished.
     pub fn take(&mut self, counted: Counted) -> usize {
         let Counted { thread, interval, next, mut tally, cpu } = counted;
-        let new = || Growing::new(self.kinds, true, self.open_loop);
+        let lanes = || self.lanes.iter().map(|kind| histogram_if(kind.used)).collect();
+        let new = || Growing { lanes: lanes(), cpu: Cpu::default() };
         let growing = self.growing.entry(interval).or_insert_with(new);
         growing.cpu.user_ns += cpu.user_ns;
         growing.cpu.system_ns += cpu.system_ns;
-        for (number, lane) in tally.lanes.iter().enumerate() {
-            self.by_thread[thread as usize] += lane.raw.count();
-            lane.raw.add_to(&mut growing.raw[number]);
-            lane.corrected.add_to(&mut growing.corrected[number]);
+        self.by_thread[thread as usize] +=
+            tally.lanes[..self.kinds].iter().map(|lane| lane.count()).sum::<u64>();
+        for (lane, sum) in tally.lanes.iter_mut().zip(&mut growing.lanes) {
+            lane.add_to(sum);
+            lane.clear();
         }
-        tally.clear();
         // A worker that has ended takes nothing back.
         let _ = self.back[thread as usize].send(tally);
         self.next[thread as usize] = next;
@@ -137,19 +126,20 @@ impl<'a> Collector<'a> {
         let before = self.finished.len();
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
         for index in before as u32..limit.min(last) {
+            let lanes = || self.lanes.iter().map(|_| histogram_if(false)).collect();
             let growing = self.growing.remove(&index);
-            let growing = growing.unwrap_or_else(|| Growing::new(self.kinds, false, false));
+            let growing = growing.unwrap_or_else(|| Growing { lanes: lanes(), cpu: Cpu::default() });
             self.finished.push(self.finish(index, growing));
         }
         self.finished.len() - before
     }
 
-    fn finish(&self, index: u32, Growing { raw, corrected, cpu }: Growing) -> Finished {
-        let mut all = histogram();
-        for part in &raw {
-            all.add(part).expect("all histograms of the engine have the same bounds");
+    fn finish(&self, index: u32, Growing { lanes, cpu }: Growing) -> Finished {
+        let (mut all, mut bytes) = (histogram(), 0);
+        for (lane, kind) in lanes.iter().zip(&self.lanes).take(self.kinds) {
+            all.add(lane).expect("all histograms of the engine have the same bounds");
+            bytes += lane.len() * kind.bytes;
         }
-        let bytes = raw.iter().zip(self.kinds).map(|(part, kind)| part.len() * kind.bytes).sum();
         let [latency_p50_ns, latency_p99_ns, latency_p999_ns] = quantiles(&all, [0.5, 0.99, 0.999]);
         let mut interval = Interval {
             index,
@@ -164,8 +154,7 @@ impl<'a> Collector<'a> {
             latency_p999_ns,
         };
         interval.last(self.interval_s);
-        let [raw, corrected] = [raw, corrected].map(|all| all.iter().map(sparse).collect());
-        Finished { interval, raw, corrected, cpu }
+        Finished { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
     }
 
     /// What the series of operations a second says of warm-up and steadiness.
@@ -181,19 +170,12 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Raw and corrected latencies of each kind.
-pub type Sums = Vec<(Histogram<u64>, Histogram<u64>)>;
-
-/// Sums intervals up.
-pub fn sum(kinds: usize, intervals: &[Finished]) -> Sums {
-    let mut sums: Sums = (0..kinds).map(|_| (histogram(), histogram())).collect();
-    for one in intervals {
-        for (number, sum) in sums.iter_mut().enumerate() {
-            for (histogram, counts) in [(&mut sum.0, &one.raw[number]), (&mut sum.1, &one.corrected[number])]
-            {
-                counts.iter().for_each(|&(value, count)| histogram.saturating_record_n(value, count));
-            }
-        }
+/// Sums intervals up, lane by lane.
+pub fn sum(lanes: usize, intervals: &[Finished]) -> Vec<Histogram<u64>> {
+    let mut sums: Vec<_> = (0..lanes).map(|_| histogram()).collect();
+    for (number, sum) in sums.iter_mut().enumerate() {
+        let counts = intervals.iter().flat_map(|one| &one.latencies[number]);
+        counts.for_each(|&(value, count)| sum.saturating_record_n(value, count));
     }
     sums
 }
@@ -216,13 +198,13 @@ mod tests {
         [Kind { name: "read", bytes: 4096, used: true }, Kind { name: "sync", bytes: 0, used: true }];
 
     fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Counted {
-        let mut tally = Tally::new(&KINDS, false);
-        latencies.iter().for_each(|&ns| tally.lanes[0].raw.record(ns));
-        syncs.iter().for_each(|&ns| tally.lanes[1].raw.record(ns));
+        let mut tally = Tally::new(&KINDS);
+        latencies.iter().for_each(|&ns| tally.lanes[0].record(ns));
+        syncs.iter().for_each(|&ns| tally.lanes[1].record(ns));
         Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
     }
 
-    fn collector() -> Collector<'static> {
+    fn collector() -> Collector {
         let back = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
         Collector::new(&KINDS, 0.1, false, back)
     }
@@ -262,12 +244,12 @@ mod tests {
             }
         }
         let sums = sum(2, &collector.finished);
-        assert_eq!(sums[0].0, expected);
-        assert_eq!(sums[0].0.len(), 2 * 20 * 501);
-        assert_eq!(sums[1].0.len(), 40);
+        assert_eq!(sums[0], expected);
+        assert_eq!(sums[0].len(), 2 * 20 * 501);
+        assert_eq!(sums[1].len(), 40);
         assert_eq!(collector.finished.iter().map(|one| one.interval.operations).sum::<u64>(), 2 * 20 * 502);
         // A cut leaves the others whole.
-        assert_eq!(sum(2, &collector.finished[15..])[0].0.len(), 2 * 5 * 501);
+        assert_eq!(sum(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::collect::{Collector, Finished, Interval};
 use super::error::{Error, Result};
 use super::job::{Bound, Rate, Warmup};
 use super::steady::Assessment;
-use super::tally::{Budget, Counted, Cpu, Kind, Link, Recorder, Tally, Times};
+use super::tally::{Budget, Counted, Cpu, Kind, Link, Recorder, Times, lanes};
 use fsarena_sys::cancel;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -220,11 +220,11 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
             return Ok(None);
         }
     };
-    let fresh = || Tally::new(drive.kinds, drive.rate.is_some());
+    let lanes = lanes(drive.kinds, drive.rate.is_some());
     let _ = ready.send(Ok(()));
     drop(ready);
     let Some(times) = *shared.start.wait() else { return Ok(None) };
-    let mut recorder = Recorder::new(&fresh, times, Some(link), &shared.budget, drive.threads);
+    let mut recorder = Recorder::new(&lanes, times, Some(link), &shared.budget, drive.threads);
     let done = shared.work.work(&mut worker, &mut recorder, clock);
     let end = clock.now();
     if done.is_err() {

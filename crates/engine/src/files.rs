@@ -131,12 +131,8 @@ impl Files {
     /// # Errors
     /// What the system said of which file.
     pub fn remove(&self) -> Result {
-        if !self.device {
-            for path in &self.paths {
-                std::fs::remove_file(path).map_err(Error::io("removing", path))?;
-            }
-        }
-        Ok(())
+        let mut made = self.paths.iter().filter(|_| !self.device);
+        made.try_for_each(|path| std::fs::remove_file(path).map_err(Error::io("removing", path)))
     }
 
     /// How a job's blocks lie in them.

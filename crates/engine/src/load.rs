@@ -27,7 +27,7 @@ pub struct Load<'a> {
     /// The open files.
     pub files: &'a [BorrowedFd<'a>],
     /// Their mappings, for the mmap engine.
-    pub mappings: Option<&'a Mappings>,
+    pub mappings: Option<&'a Mappings<'a>>,
     /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
     pub counter: AtomicU64,
     /// The io_uring features in use, once a worker knows.
@@ -61,7 +61,7 @@ impl<'a> Load<'a> {
         layout: Layout,
         paths: &'a [PathBuf],
         files: &'a [BorrowedFd<'a>],
-        mappings: Option<&'a Mappings>,
+        mappings: Option<&'a Mappings<'a>>,
     ) -> Load<'a> {
         let (counter, verified) = (AtomicU64::new(0), AtomicU64::new(0));
         Load { job, layout, paths, files, mappings, counter, ring_use: Mutex::new(None), verified }

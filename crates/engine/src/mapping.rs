@@ -21,43 +21,34 @@ static LOW: AtomicUsize = AtomicUsize::new(0);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 /// The files of a job, mapped one after the other into one range of addresses.
-pub struct Mappings {
+pub struct Mappings<'a> {
     base: usize,
     stride: usize,
-    files: Vec<std::os::fd::RawFd>,
+    files: &'a [BorrowedFd<'a>],
     data_only: bool,
     _one_at_a_time: MutexGuard<'static, ()>,
 }
 
-impl Mappings {
+impl<'a> Mappings<'a> {
     /// Maps every file. Only one run of a process maps files at a time; others wait.
     ///
     /// # Errors
     /// Where a mapping is refused.
     pub fn new(
-        files: &[BorrowedFd],
+        files: &'a [BorrowedFd<'a>],
         paths: &[PathBuf],
         bytes: u64,
         writes: bool,
         data_only: bool,
-    ) -> Result<Mappings> {
-        use std::os::fd::AsRawFd;
+    ) -> Result<Mappings<'a>> {
         let guard = MAPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let stride = (bytes as usize).next_multiple_of(rustix::param::page_size());
         let length = stride * files.len();
-        let none = ProtFlags::empty();
+        let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in use.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                length,
-                none,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        };
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, none, flags) };
         let base = base.map_err(Error::io("mapping", &paths[0]))? as usize;
-        let files_raw = files.iter().map(|file| file.as_raw_fd()).collect();
-        let mappings = Mappings { base, stride, files: files_raw, data_only, _one_at_a_time: guard };
+        let mappings = Mappings { base, stride, files, data_only, _one_at_a_time: guard };
         let protection = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         for (number, (file, path)) in files.iter().zip(paths).enumerate() {
             let at = (base + number * stride) as *mut std::ffi::c_void;
@@ -79,7 +70,7 @@ impl Mappings {
     }
 }
 
-impl Drop for Mappings {
+impl Drop for Mappings<'_> {
     fn drop(&mut self) {
         HIGH.store(0, Ordering::Relaxed);
         // SAFETY: the range is this value's own, and no worker is left that uses it.
@@ -87,7 +78,7 @@ impl Drop for Mappings {
     }
 }
 
-impl Device for Mappings {
+impl Device for Mappings<'_> {
     #[inline(always)]
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the block lies within the mapping of its file, and buffers lie elsewhere. Other threads may
@@ -105,8 +96,7 @@ impl Device for Mappings {
     }
 
     fn sync(&self, file: u32) -> Result<(), Errno> {
-        // SAFETY: the files are open as long as the mappings of them are in use.
-        sync(unsafe { BorrowedFd::borrow_raw(self.files[file as usize]) }, self.data_only)
+        sync(self.files[file as usize], self.data_only)
     }
 
     fn late_error(&self) -> Result<(), (u32, u64)> {
@@ -142,15 +132,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, _: *mut std::ff
         return;
     }
     let _ = FAULT.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: replaces one page inside the engine's own mapping.
-    unsafe {
-        libc::mmap(
-            (at / page * page) as *mut _,
-            page,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-            -1,
-            0,
-        )
-    };
+    unsafe { libc::mmap((at / page * page) as *mut _, page, protection, flags, -1, 0) };
 }

@@ -6,10 +6,10 @@ use super::collect::{self, Interval};
 use super::drive::{self, Collected, Drive, Work};
 use super::error::Result;
 use super::histogram::{histogram, latencies};
-use super::job::{Arrivals, Bound, Warmup};
+use super::job::{Bound, Warmup};
 use super::ring::RingUse;
 use super::series;
-use super::tally::Cpu;
+use super::tally::{Cpu, lanes};
 use fsarena_core::metric::CLIENT_BOUND;
 use fsarena_core::sample::Found;
 use fsarena_core::series::Point;
@@ -91,8 +91,6 @@ pub struct Outcome {
     pub used: Used,
     /// The requested operations a second of an open loop.
     pub asked_per_s: Option<f64>,
-    /// The requested arrivals of an open loop.
-    pub arrivals: Option<Arrivals>,
 }
 
 impl Outcome {
@@ -110,33 +108,33 @@ impl Outcome {
         let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
         let kept = &collected.finished[cut..];
         let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());
-        let (mut latency, mut corrected) = (histogram(), histogram());
+        let (mut latency, mut corrected) = (histogram(), open_loop.then(histogram));
         let mut kinds = vec![];
         let mut cpu = Cpu::default();
-        for (kind, (raw, later)) in drive.kinds.iter().zip(collect::sum(drive.kinds.len(), kept)) {
+        let mut raw = collect::sum(lanes(drive.kinds, open_loop).len(), kept);
+        let mut later = raw.split_off(drive.kinds.len()).into_iter();
+        for (kind, raw) in drive.kinds.iter().zip(raw) {
+            let later = later.next();
             if raw.is_empty() {
                 continue;
             }
             latency.add(&raw).expect("all histograms of the engine have the same bounds");
-            corrected.add(&later).expect("all histograms of the engine have the same bounds");
-            kinds.push(OfKind {
-                name: kind.name,
-                count: raw.len(),
-                bytes: raw.len() * kind.bytes,
-                latency: raw,
-                corrected: open_loop.then_some(later),
-            });
+            if let (Some(corrected), Some(later)) = (&mut corrected, &later) {
+                corrected.add(later).expect("all histograms of the engine have the same bounds");
+            }
+            let (name, count) = (kind.name, raw.len());
+            kinds.push(OfKind { name, count, bytes: count * kind.bytes, latency: raw, corrected: later });
         }
         for one in kept {
             cpu.user_ns += one.cpu.user_ns;
             cpu.system_ns += one.cpu.system_ns;
         }
-        let stretches: Vec<_> = collected.finished.iter().map(collect::Finished::stretch).collect();
+        let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
         Ok(Outcome {
             kinds,
             latency,
-            corrected: open_loop.then_some(corrected),
+            corrected,
             elapsed_ns,
             cpu: cpu.split_as(collected.process_cpu),
             series: series::points(&stretches, cut),
@@ -151,7 +149,6 @@ impl Outcome {
             verified_blocks: 0,
             used: Used::default(),
             asked_per_s: drive.rate.map(|rate| rate.per_s),
-            arrivals: drive.rate.map(|rate| rate.arrivals),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
         })
     }

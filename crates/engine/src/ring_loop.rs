@@ -6,12 +6,13 @@
 use super::clock::Clock;
 use super::device::whole;
 use super::error::{Error, Result};
+use super::histogram::Latencies;
 use super::job::SyncCall;
 use super::load::{Load, Worker};
 use super::ring::{Ring, RingUse};
 use super::schedule;
 use super::stream::{Next, Op, by_requests};
-use super::tally::{Lane, Recorder};
+use super::tally::Recorder;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -286,8 +287,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             }
             run.count += 1;
             if SPECIAL && self.worker.schedule.is_some() {
-                let ns = scale.ns(end.saturating_sub(intended));
-                self.recorder.tally.lanes[next.op as usize].corrected.record(ns);
+                self.recorder.correct(next.op as usize, intended, end);
             }
         }
         run.record(&mut self.recorder.tally.lanes, scale.ns(end.saturating_sub(run.start)));
@@ -319,9 +319,9 @@ struct Run {
 
 impl Run {
     #[inline(always)]
-    fn record(&self, lanes: &mut [Lane], ns: u64) {
+    fn record(&self, lanes: &mut [Latencies], ns: u64) {
         if self.count > 0 {
-            lanes[self.op as usize].raw.record_n(ns, self.count);
+            lanes[self.op as usize].record_n(ns, self.count);
         }
     }
 }

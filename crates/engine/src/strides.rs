@@ -13,7 +13,7 @@ use super::job::{Bound, Content, Warmup};
 use super::open;
 use super::outcome::Outcome;
 use super::tally::{Kind, Recorder};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::io;
 use std::path::PathBuf;
 
@@ -47,14 +47,19 @@ pub struct Job {
     pub seed: u64,
 }
 
+impl Job {
+    fn name(&self) -> &'static str {
+        if self.write { "write" } else { "read" }
+    }
+}
+
 /// Writes or reads the blocks in order.
 ///
 /// # Errors
 /// The first operation that failed, or block that its writer did not write.
 pub fn run(job: &Job) -> Result<Outcome> {
-    let name = if job.write { "write" } else { "read" };
     let kinds = [
-        Kind { name, bytes: u64::from(job.block_bytes), used: true },
+        Kind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
         Kind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
     let drive = Drive {
@@ -108,23 +113,19 @@ impl Blocks<'_> {
         Error::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
-    fn open(&self) -> Result<OwnedFd> {
-        open::one(&self.0.path, self.0.write, self.0.direct, self.0.block_bytes)
-    }
-
     /// Moves one block.
     fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result {
         let job = self.0;
         if job.write {
             block.stamp(job, offset);
-            let buffer = block.slots.get(0);
-            return whole(calls.write(0, offset, buffer), buffer.len())
-                .map_err(|source| self.failed("write", offset, source));
         }
         let buffer = block.slots.get(0);
-        whole(calls.read(0, offset, buffer), buffer.len())
-            .map_err(|source| self.failed("read", offset, source))?;
-        if buffer[..STAMP] == stamp(job, offset) {
+        let moved = match job.write {
+            true => calls.write(0, offset, buffer),
+            false => calls.read(0, offset, buffer),
+        };
+        whole(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
+        if job.write || buffer[..STAMP] == stamp(job, offset) {
             return Ok(());
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
@@ -147,7 +148,7 @@ impl<'a> Work<'a> for Blocks<'_> {
     fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
         let job = self.0;
         let mut start = clock.now();
-        let file = self.open()?;
+        let file = open::one(&job.path, job.write, job.direct, job.block_bytes)?;
         let files = [file.as_fd()];
         let calls = Calls { files: &files, data_only: false };
         for number in 0..job.blocks {

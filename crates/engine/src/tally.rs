@@ -22,38 +22,22 @@ pub struct Kind {
     pub used: bool,
 }
 
-/// The latencies of one kind of operation, from both starts.
-#[derive(Debug)]
-pub struct Lane {
-    /// From the start to the end.
-    pub raw: Latencies,
-    /// From the intended start to the end; open loops only.
-    pub corrected: Latencies,
+/// The kind of each lane of a tally: in an open loop all kinds once more, for latencies from the intended start.
+pub fn lanes(kinds: &[Kind], open_loop: bool) -> Vec<Kind> {
+    kinds.repeat(if open_loop { 2 } else { 1 })
 }
 
 /// What a worker counted in one interval.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// One lane for each [`Kind`].
-    pub lanes: Vec<Lane>,
+    /// The latencies of each [`Kind`] from start to end; in an open loop behind them those from the intended start.
+    pub lanes: Vec<Latencies>,
 }
 
 impl Tally {
-    /// An empty tally.
-    pub fn new(kinds: &[Kind], open_loop: bool) -> Box<Tally> {
-        let lane = |kind: &Kind| Lane {
-            raw: Latencies::new(kind.used),
-            corrected: Latencies::new(kind.used && open_loop),
-        };
-        Box::new(Tally { lanes: kinds.iter().map(lane).collect() })
-    }
-
-    /// Empties it.
-    pub fn clear(&mut self) {
-        for lane in &mut self.lanes {
-            lane.raw.clear();
-            lane.corrected.clear();
-        }
+    /// An empty tally with a lane for each kind.
+    pub fn new(kinds: &[Kind]) -> Box<Tally> {
+        Box::new(Tally { lanes: kinds.iter().map(|kind| Latencies::new(kind.used)).collect() })
     }
 }
 
@@ -159,7 +143,7 @@ pub struct Recorder<'a> {
     /// The times of the run.
     pub times: Times,
     interval: u32,
-    fresh: &'a dyn Fn() -> Box<Tally>,
+    kinds: &'a [Kind],
     link: Option<Link<'a>>,
     budget: &'a Budget,
     threads: u32,
@@ -168,9 +152,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder for one worker of several.
+    /// A recorder for one worker of several, with a lane for each kind.
     pub fn new(
-        fresh: &'a dyn Fn() -> Box<Tally>,
+        kinds: &'a [Kind],
         times: Times,
         link: Option<Link<'a>>,
         budget: &'a Budget,
@@ -179,18 +163,8 @@ impl<'a> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpu = Cpu::of_this_thread();
-        Recorder {
-            tally: fresh(),
-            boundary,
-            times,
-            interval: 0,
-            fresh,
-            link,
-            budget,
-            threads,
-            processors,
-            cpu,
-        }
+        let tally = Tally::new(kinds);
+        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, processors, cpu }
     }
 
     /// Whether there are more workers than processors to spare, so that spinning would disturb others.
@@ -207,12 +181,19 @@ impl<'a> Recorder<'a> {
     #[inline(always)]
     pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
         let goes_on = end < self.boundary || self.turn(end);
-        let (scale, lane) = (self.times.scale, &mut self.tally.lanes[lane]);
-        lane.raw.record(scale.ns(end.saturating_sub(start)));
+        self.tally.lanes[lane].record(self.times.scale.ns(end.saturating_sub(start)));
         if let Some(intended) = intended {
-            lane.corrected.record(scale.ns(end.saturating_sub(intended)));
+            self.correct(lane, intended, end);
         }
         goes_on
+    }
+
+    /// Counts an operation of an open loop from its intended start.
+    #[inline(always)]
+    pub fn correct(&mut self, lane: usize, intended: u64, end: u64) {
+        let lanes = &mut self.tally.lanes;
+        let behind = lanes.len() / 2 + lane;
+        lanes[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
     /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
@@ -240,7 +221,7 @@ impl<'a> Recorder<'a> {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
         // The collector is rarely a whole interval behind; then a new tally is better than waiting.
-        let empty = link.back.try_recv().unwrap_or_else(|_| (self.fresh)());
+        let empty = link.back.try_recv().unwrap_or_else(|_| Tally::new(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu: before, .. } = *self;
         let _ = link.out.send(Counted { thread: link.thread, interval, next, tally, cpu: cpu.since(before) });
@@ -310,14 +291,13 @@ mod tests {
         let stop = AtomicBool::new(false);
         let budget = Budget::new(None);
         let kinds = [Kind { name: "read", bytes: 1, used: true }];
-        let fresh = || Tally::new(&kinds, false);
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
         let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
         let link = Link { thread: 3, out, back, stop: &stop };
-        let mut recorder = Recorder::new(&fresh, times, Some(link), &budget, 1);
+        let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
-        recorder.tally.lanes[0].raw.record(5);
+        recorder.tally.lanes[0].record(5);
         assert!(recorder.turn(1130));
         assert_eq!(recorder.boundary, 1200);
         // An operation that took several intervals.
@@ -327,7 +307,7 @@ mod tests {
         recorder.close();
         let told: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].raw.count()))
+            .map(|Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].count()))
             .collect();
         assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }
