@@ -124,10 +124,7 @@ impl Played<'_> {
 
     fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers, strings: &[Vec<u8>; STRINGS]) {
         match kind {
-            Kind::NtCreateX => {
-                let name = self.name(one.names[0], strings);
-                self.create(name, numbers);
-            }
+            Kind::NtCreateX => self.create(self.name(one.names[0], strings), numbers),
             Kind::Close => self.close(numbers[0]),
             Kind::Rename => {
                 let [from, to] = one.names.map(|name| self.name(name, strings));
@@ -136,15 +133,11 @@ impl Played<'_> {
                     self.files.insert(to, size);
                 }
             }
-            Kind::Unlink => {
-                let name = self.name(one.names[0], strings);
-                self.remove(&name);
-            }
+            Kind::Unlink => self.remove(&self.name(one.names[0], strings)),
             Kind::Deltree => {
                 let below = [self.name(one.names[0], strings), b"/".to_vec()].concat();
-                let gone: Vec<_> =
-                    self.files.keys().filter(|name| name.starts_with(&below)).cloned().collect();
-                gone.iter().for_each(|name| self.remove(name));
+                let gone = self.files.keys().filter(|name| name.starts_with(&below));
+                gone.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
             Kind::ReadX => self.read(numbers),
             Kind::WriteX => self.write(numbers),

@@ -140,11 +140,10 @@ fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
 
 /// Waits until a child ends, at most `wait`. Returns whether one ended.
 fn any_ended(children: &[Child], wait: Duration) -> bool {
-    let mut fds: Vec<PollFd> =
-        children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN)).collect();
+    let fds = children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
     // A signal ends it early; then the caller looks.
-    poll(&mut fds, Some(&wait)).is_ok_and(|ended| ended > 0)
+    poll(&mut fds.collect::<Vec<_>>(), Some(&wait)).is_ok_and(|ended| ended > 0)
 }
 
 fn reap(child: Child) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::parse::{LONGEST_LINE, Parser, not_text};
 use flate2::bufread::MultiGzDecoder;
 use fsarena_sys::input;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Where dbench's own loadfile is: Debian's package, then the places of 5.0 installed from its sources.
@@ -29,15 +29,11 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// # Errors
 /// Where none is named and none is installed.
 pub fn find(named: &str) -> Result<PathBuf, Error> {
-    match named {
-        "" => {
-            let installed = INSTALLED.iter().map(Path::new).find(|path| path.is_file());
-            installed
-                .map(Path::to_path_buf)
-                .ok_or_else(|| Error::NoLoadfile { looked_for: INSTALLED.join(", ") })
-        }
-        named => Ok(named.into()),
+    if !named.is_empty() {
+        return Ok(named.into());
     }
+    let installed = INSTALLED.iter().map(PathBuf::from).find(|path| path.is_file());
+    installed.ok_or_else(|| Error::NoLoadfile { looked_for: INSTALLED.join(", ") })
 }
 
 /// Reads a loadfile, which may be packed with gzip.
@@ -68,11 +64,8 @@ pub fn parse(origin: &str, text: &[u8]) -> Result<Program, Error> {
 }
 
 fn too_large(bytes: u64) -> String {
-    format!(
-        "{} are too many to read (at most {}): the standard loadfile has 26 MB",
-        bytesize::ByteSize(bytes),
-        bytesize::ByteSize(MOST_BYTES)
-    )
+    let [bytes, most] = [bytes, MOST_BYTES].map(bytesize::ByteSize);
+    format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
 }
 
 fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
@@ -107,15 +100,12 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
 }
 
 fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
-    match source.kind() {
-        std::io::ErrorKind::UnexpectedEof => {
-            Error::Line { path: path.into(), line, why: "the packed file ends here: it is cut short".into() }
-        }
-        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::InvalidData => {
-            Error::Line { path: path.into(), line, why: format!("the packed file is damaged: {source}") }
-        }
-        _ => Error::Read { path: path.into(), source },
-    }
+    let why = match source.kind() {
+        ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
+        ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
+        _ => return Error::Read { path: path.into(), source },
+    };
+    Error::Line { path: path.into(), line, why }
 }
 
 #[cfg(test)]

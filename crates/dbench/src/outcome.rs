@@ -5,7 +5,7 @@ use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
-use fsarena_engine::readings::set_percentiles;
+use fsarena_engine::readings::{set_cpu, set_percentiles};
 use fsarena_engine::{Cpu, jain, latency_readings};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -131,12 +131,7 @@ impl Outcome {
         }
         readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
-        readings.set("worker_user_ns", self.cpu.user_ns as f64);
-        readings.set("worker_system_ns", self.cpu.system_ns as f64);
-        if self.operations > 0 {
-            let cpu = (self.cpu.user_ns + self.cpu.system_ns) as f64;
-            readings.set("cpu_per_operation_ns", cpu / self.operations as f64);
-        }
+        set_cpu(readings, self.cpu, self.operations);
         readings.set("fairness_ratio", jain(&self.by_client));
         readings.set("surprises_count", self.surprises as f64);
     }

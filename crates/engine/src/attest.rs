@@ -162,22 +162,20 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
 /// Refuses the first hole; gives the number of ranges with data.
 fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
     let (mut at, mut ranges) = (0, 0);
-    while at < size {
+    loop {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
             Err(Errno::NXIO) => size,
             Err(error) => return Err(Error::io("looking for data in", path)(error)),
         };
         hole(path, at, data, allow)?;
-        if data < size {
-            ranges += 1;
-            at = rustix::fs::seek(file, SeekFrom::Hole(data))
-                .map_err(Error::io("looking for holes in", path))?;
-        } else {
-            at = size;
+        if data >= size {
+            return Ok(ranges);
         }
+        ranges += 1;
+        let hole = rustix::fs::seek(file, SeekFrom::Hole(data));
+        at = hole.map_err(Error::io("looking for holes in", path))?;
     }
-    Ok(ranges)
 }
 
 #[cfg(test)]

@@ -26,9 +26,6 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
         Durability::Dsync => OFlags::DSYNC,
         Durability::Sync => OFlags::SYNC,
     };
-    if job.open.direct {
-        flags |= OFlags::DIRECT;
-    }
     if job.open.recreate {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -37,7 +34,7 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
             _ => flags |= OFlags::CREATE | OFlags::EXCL,
         }
     }
-    with(path, flags, job.block_bytes)
+    with(path, flags, job.open.direct, job.block_bytes)
 }
 
 /// Opens one file to be read, or to be written where it makes it.
@@ -45,16 +42,12 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
 /// # Errors
 /// Where it cannot be opened so, or its blocks need another alignment.
 pub fn one(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
-    let mut flags = OFlags::CLOEXEC;
-    flags |= if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
-    if direct {
-        flags |= OFlags::DIRECT;
-    }
-    with(path, flags, block_bytes)
+    let access = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+    with(path, OFlags::CLOEXEC | access, direct, block_bytes)
 }
 
-fn with(path: &Path, flags: OFlags, block_bytes: u32) -> Result<OwnedFd> {
-    let direct = flags.contains(OFlags::DIRECT);
+fn with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
+    let flags = if direct { flags | OFlags::DIRECT } else { flags };
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
         if error == Errno::INVAL && direct {
             let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();

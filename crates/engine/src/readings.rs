@@ -2,6 +2,7 @@
 
 use super::histogram::quantiles;
 use super::outcome::Outcome;
+use super::tally::Cpu;
 use fsarena_core::sample::{ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;
 
@@ -133,35 +134,36 @@ impl Outcome {
 
     fn set_load(&self, readings: &mut Readings) {
         let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|one| one.length_s).sum();
-        readings.set("load_elapsed_ns", self.elapsed_ns as f64);
-        readings.set("worker_user_ns", self.cpu.user_ns as f64);
-        readings.set("worker_system_ns", self.cpu.system_ns as f64);
-        if self.operations() > 0 {
-            let cpu = (self.cpu.user_ns + self.cpu.system_ns) as f64;
-            readings.set("cpu_per_operation_ns", cpu / self.operations() as f64);
-        }
-        readings.set("warmup_ns", (warmup_s * 1e9).round());
+        set_cpu(readings, self.cpu, self.operations());
         // Its rate makes a paced load steady.
-        if let (Some(steady), None) = (self.steady, self.asked_per_s) {
-            readings.set("steady_ratio", f64::from(u8::from(steady)));
+        let steady = self.steady.filter(|_| self.asked_per_s.is_none());
+        let (synced, verified) = (self.final_syncs > 0, self.verified_blocks > 0);
+        let found = [
+            ("load_elapsed_ns", Some(self.elapsed_ns as f64)),
+            ("warmup_ns", Some((warmup_s * 1e9).round())),
+            ("steady_ratio", steady.map(|steady| f64::from(u8::from(steady)))),
+            ("final_sync_ns", synced.then_some(self.final_sync_ns as f64)),
+            ("final_sync_count", synced.then_some(self.final_syncs as f64)),
+            ("fairness_ratio", Some(self.fairness.jain)),
+            ("generator_ns", Some(self.calibration.generator_ns)),
+            ("ring_nop_ns", self.calibration.ring_nop_ns),
+            ("clock_ns", Some(self.calibration.clock_ns)),
+            ("client_ratio", Some(self.client_share)),
+            ("verified_count", verified.then_some(self.verified_blocks as f64)),
+            ("asked_iops_per_s", self.asked_per_s),
+        ];
+        for (name, value) in found {
+            value.into_iter().for_each(|value| readings.set(name, value));
         }
-        if self.final_syncs > 0 {
-            readings.set("final_sync_ns", self.final_sync_ns as f64);
-            readings.set("final_sync_count", self.final_syncs as f64);
-        }
-        readings.set("fairness_ratio", self.fairness.jain);
-        readings.set("generator_ns", self.calibration.generator_ns);
-        if let Some(nop) = self.calibration.ring_nop_ns {
-            readings.set("ring_nop_ns", nop);
-        }
-        readings.set("clock_ns", self.calibration.clock_ns);
-        readings.set("client_ratio", self.client_share);
-        if self.verified_blocks > 0 {
-            readings.set("verified_count", self.verified_blocks as f64);
-        }
-        if let Some(rate) = self.asked_per_s {
-            readings.set("asked_iops_per_s", rate);
-        }
+    }
+}
+
+/// Sets the CPU time of the workers of a load, and what each operation took of it.
+pub fn set_cpu(readings: &mut Readings, cpu: Cpu, operations: u64) {
+    readings.set("worker_user_ns", cpu.user_ns as f64);
+    readings.set("worker_system_ns", cpu.system_ns as f64);
+    if operations > 0 {
+        readings.set("cpu_per_operation_ns", (cpu.user_ns + cpu.system_ns) as f64 / operations as f64);
     }
 }
 

@@ -25,11 +25,7 @@ pub enum Op {
 impl Op {
     /// Its name in readings and errors.
     pub const fn name(self) -> &'static str {
-        match self {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Sync => "sync",
-        }
+        ["read", "write", "sync"][self as usize]
     }
 }
 
