@@ -1,13 +1,11 @@
 //! What clients and the one that watches them share, in memory that fork(2) leaves shared: the phase, and a recorder
 //! for each client. Only a client writes to its recorder.
 
-use super::buckets::Buckets;
-use super::error::Error;
 use super::kind::{KINDS, Kind};
+use super::{buckets::Buckets, error::Error};
 use memmap2::MmapRaw;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::thread::futex;
-use rustix::time::Timespec;
+use rustix::{thread::futex, time::Timespec};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;

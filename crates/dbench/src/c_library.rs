@@ -7,9 +7,7 @@ use nix::fcntl::{FcntlArg, OFlag};
 use nix::sys::stat::Mode;
 use rustix::fd::OwnedFd;
 use std::ffi::{CStr, OsStr};
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{io, os::unix::ffi::OsStrExt, path::Path};
 
 /// The mode of the files that dbench creates.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);

@@ -2,11 +2,8 @@
 
 use super::c_library;
 use nix::sys::stat::{Mode, fstat, stat};
-use rustix::fd::OwnedFd;
-use rustix::fs::RawDir;
-use std::ffi::CStr;
-use std::io;
-use std::mem::MaybeUninit;
+use rustix::{fd::OwnedFd, fs::RawDir};
+use std::{ffi::CStr, io, mem::MaybeUninit};
 
 /// What glibc takes for the entries of a directory.
 const DIRECTORY_BYTES: usize = 32 << 10;

@@ -1,19 +1,15 @@
 //! One client: plays the program over and over until the run is over.
 
 use super::board::{Board, Phase, Recorder, add};
-use super::c_library;
 use super::calls::{self, Entries, Name};
 use super::cursor::{Cursor, Next};
 use super::handles::{Handles, MOST, Open};
 use super::kind::{Kind, Numbers};
-use super::payload::Payloads;
 use super::program::{Expected, Instruction, Program};
+use super::{c_library, payload::Payloads};
 use fsarena_engine::clock::{Clock, Scale};
 use nix::sys::stat::{Mode, fstat};
-use std::ffi::CString;
-use std::io;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// What all clients of a run share.
 pub struct Shared<'r, C> {

@@ -2,9 +2,8 @@
 
 use super::board::{Board, Phase};
 use super::client::{Client, Shared};
-use super::error::Error;
 use super::options::{ClientMode, Options};
-use super::time_series::TimeSeries;
+use super::{error::Error, time_series::TimeSeries};
 use fsarena_core::series::Point;
 use fsarena_engine::clock::Clock;
 use fsarena_sys::cancel;

@@ -5,8 +5,7 @@ use super::name::STRINGS;
 use super::number::{Number, integer};
 use super::program::{Action, Instruction, Program};
 use fsarena_core::schedule::mix;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// What comes next.
 #[derive(Debug, Clone, Copy)]

@@ -45,9 +45,7 @@ use client::Shared;
 use fsarena_engine::Cpu;
 use fsarena_engine::clock::{self, Clock, Monotonic};
 use payload::Payloads;
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
 /// Plays a program in a directory.
 ///

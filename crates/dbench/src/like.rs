@@ -13,8 +13,7 @@ mod tests;
 use super::kind::Kind;
 use super::program::{Action, Builder, Program};
 use fsarena_core::schedule::mix;
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use script::{DIRECTORIES, Line, Script, Staying, WRITE, home};
 
 /// What the seed is mixed with.

@@ -1,8 +1,6 @@
 //! Open files: how many the clients take, and what the system allows.
 
-use super::error::Error;
-use super::handles;
-use super::options::ClientMode;
+use super::{error::Error, handles, options::ClientMode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Other descriptors of this program and its libraries.

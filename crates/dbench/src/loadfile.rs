@@ -1,9 +1,8 @@
 //! Finds, decompresses and reads loadfiles line by line. Rejects other files by their first bytes, their size or
 //! their first long line, so memory use stays bounded for any input.
 
-use super::Program;
-use super::error::Error;
 use super::parse::{LONGEST_LINE, Parser, not_text};
+use super::{Program, error::Error};
 use flate2::bufread::MultiGzDecoder;
 use fsarena_sys::input;
 use std::io::{BufRead, BufReader, ErrorKind, Read};

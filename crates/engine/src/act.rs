@@ -2,14 +2,12 @@
 //!
 //! The same workers, tallies and schedules as for blocks of files. What an operation is, its actor says.
 
-use super::calibrate::Calibration;
 use super::clock::{self, Clock};
 use super::drive::{Drive, Work};
-use super::error::Result;
 use super::job::{Bound, Rate, Warmup};
-use super::outcome::Outcome;
 use super::schedule::{self, Schedule};
 use super::tally::{Kind, Recorder};
+use super::{calibrate::Calibration, error::Result, outcome::Outcome};
 
 /// Draws taken to find what drawing costs.
 const DRAWS: u32 = 2_000;

@@ -5,14 +5,10 @@
 //! that; where a filesystem has no FIEMAP, SEEK_HOLE at least tells holes.
 
 use super::error::{Error, Result};
-use super::files::Files;
-use super::job::Allow;
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
+use super::{files::Files, job::Allow};
+use rustix::{fs::SeekFrom, io::Errno};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::{fs::File, os::fd::AsRawFd, path::Path};
 
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
 /// Write dirty pages back first, so that the filesystem makes its delayed allocations.

@@ -1,15 +1,10 @@
 //! What the generator itself costs, measured in every run.
 
 use super::clock::{self, Clock, Monotonic};
-use super::device::Null;
 use super::error::{Error, Result};
-use super::files::Layout;
 use super::job::{Content, Engine, Job};
-use super::load::Load;
-use super::ring::Ring;
-use super::stream::Op;
 use super::tally::{Budget, Kind, Recorder, Times};
-use super::{one, ring_loop};
+use super::{device::Null, files::Layout, load::Load, one, ring::Ring, ring_loop, stream::Op};
 use serde::{Deserialize, Serialize};
 
 /// Operations of one round; the best of three counts, because only disturbances make a round slower.

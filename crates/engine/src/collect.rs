@@ -6,8 +6,7 @@ use super::steady::{self, Assessment};
 use super::tally::{Counted, Cpu, Kind, Tally, lanes};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
+use std::{collections::BTreeMap, sync::mpsc::Sender};
 
 /// One interval of the series, all threads and kinds of operations together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

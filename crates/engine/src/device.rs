@@ -1,7 +1,6 @@
 //! How bytes move in the engines that do one operation at a time.
 
-use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
+use rustix::{fd::BorrowedFd, io::Errno};
 use std::io;
 
 /// Moves blocks. The hot loop is compiled for each implementation.

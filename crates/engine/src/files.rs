@@ -1,14 +1,12 @@
 //! Sets of equal files, prepared so that reading them is work.
 
 use super::error::{Error, Result};
-use super::fill::Filler;
 use super::job::{Content, Job};
-use super::verify::Identity;
+use super::{fill::Filler, verify::Identity};
 use fsarena_sys::cancel;
 use rustix::fs::{Mode, OFlags, SeekFrom};
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::{fs::File, io::Write};
 
 /// How much is written at once while files are prepared.
 const CHUNK: usize = 1 << 20;

@@ -5,8 +5,7 @@ use super::verify::{self, Identity};
 use fsarena_core::schedule::mix;
 use fsarena_sys::cancel;
 use memmap2::MmapMut;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Each write puts a new number into every piece of this size, the smallest unit in which any filesystem or device
 /// deduplicates.

@@ -1,20 +1,14 @@
 //! The state of a load on files, and of each of its workers.
 
 use super::error::{Error, Result};
-use super::files::Layout;
 use super::fill::{Filler, Slots};
-use super::job::Job;
-use super::mapping::Mappings;
 use super::ring::{Ring, RingUse};
-use super::schedule::Schedule;
 use super::stream::{Next, Op, Stream};
 use super::verify::{self, Identity};
+use super::{files::Layout, job::Job, mapping::Mappings, schedule::Schedule};
 use fsarena_core::schedule::mix;
-use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use rustix::{fd::BorrowedFd, io::Errno};
+use std::{path::PathBuf, sync::Mutex, sync::atomic::AtomicU64};
 
 /// A load on files: the state that all workers share.
 pub struct Load<'a> {

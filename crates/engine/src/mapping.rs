@@ -6,9 +6,8 @@
 
 use super::device::{Device, sync};
 use super::error::{Error, Result};
-use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::{fd::BorrowedFd, io::Errno};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};

@@ -10,18 +10,15 @@ mod tree;
 pub use job::{Job, Sharing};
 pub use operation::Operation;
 
-use super::calibrate::Calibration;
 use super::clock::{self, Clock};
-use super::collect::Interval;
 use super::drive::{Drive, Work};
-use super::error::Result;
-use super::histogram::histogram;
 use super::job::{Bound, Warmup};
-use super::outcome::Outcome;
 use super::tally::{Kind, Recorder};
+use super::{
+    calibrate::Calibration, collect::Interval, error::Result, histogram::histogram, outcome::Outcome,
+};
 use fsarena_sys::cancel;
-use std::path::Path;
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 use tree::{Tree, Writer};
 
 /// Runs all phases in an empty directory; gives the outcome of each. Intervals are told while it runs.

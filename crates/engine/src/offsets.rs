@@ -2,8 +2,7 @@
 
 use super::job::Pattern;
 use fsarena_core::schedule::mix;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Normal, Zipf};
 use std::ops::Range;
 

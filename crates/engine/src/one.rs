@@ -5,13 +5,10 @@
 //! [`super::cadence`]). Stamps are chained: the end of one operation is the start of the next, so one stamp an
 //! operation is enough and the generator's own nanoseconds count as latency rather than vanish.
 
-use super::clock::Clock;
 use super::device::{Device, whole};
-use super::error::Result;
 use super::load::{Load, Worker};
-use super::schedule;
 use super::stream::{Next, Op, by_requests};
-use super::tally::Recorder;
+use super::{clock::Clock, error::Result, schedule, tally::Recorder};
 use rustix::io::Errno;
 use std::io;
 

@@ -3,9 +3,8 @@
 use super::error::{Error, Result};
 use super::files::Files;
 use super::job::{Durability, Job};
-use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
-use rustix::io::Errno;
+use rustix::{fd::OwnedFd, io::Errno};
 use std::path::Path;
 
 /// Alignment taken for granted where the kernel does not say (before Linux 6.1): the sector.

@@ -1,18 +1,12 @@
 //! What a load came to.
 
-use super::attest::Attestation;
-use super::calibrate::Calibration;
 use super::collect::{self, Interval};
 use super::drive::{self, Collected, Drive, Work};
-use super::error::Result;
 use super::histogram::{histogram, latencies};
 use super::job::{Bound, Warmup};
-use super::ring::RingUse;
-use super::series;
 use super::tally::{Cpu, lanes};
-use fsarena_core::metric::CLIENT_BOUND;
-use fsarena_core::sample::Found;
-use fsarena_core::series::Point;
+use super::{attest::Attestation, calibrate::Calibration, error::Result, ring::RingUse, series};
+use fsarena_core::{metric::CLIENT_BOUND, sample::Found, series::Point};
 use hdrhistogram::Histogram;
 
 /// What the operations of one kind came to.

@@ -1,8 +1,6 @@
 //! An outcome as readings.
 
-use super::histogram::quantiles;
-use super::outcome::Outcome;
-use super::tally::Cpu;
+use super::{histogram::quantiles, outcome::Outcome, tally::Cpu};
 use fsarena_core::sample::{ReadingDef, Readings, Unit};
 use hdrhistogram::Histogram;
 

@@ -6,8 +6,7 @@ use super::job::{Job, UringUse};
 use io_uring::IoUring;
 use rustix::fd::BorrowedFd;
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::os::fd::AsRawFd;
+use std::{io, os::fd::AsRawFd};
 
 /// The features that a ring was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

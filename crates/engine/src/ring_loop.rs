@@ -3,21 +3,15 @@
 //! Each turn submits all that is free and due in one call, which also waits, and reaps all that is done.
 //! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
 
-use super::clock::Clock;
-use super::device::whole;
 use super::error::{Error, Result};
-use super::histogram::Latencies;
-use super::job::SyncCall;
 use super::load::{Load, Worker};
 use super::ring::{Ring, RingUse};
-use super::schedule;
 use super::stream::{Next, Op, by_requests};
-use super::tally::Recorder;
+use super::{clock::Clock, device::whole, histogram::Latencies, job::SyncCall, schedule, tally::Recorder};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::{io, os::fd::AsRawFd};
 
 /// An operation in flight.
 #[derive(Clone, Copy)]

@@ -4,11 +4,9 @@ use super::clock::Clock;
 use super::job::{Arrivals, Rate};
 use super::tally::{Recorder, Times};
 use fsarena_core::schedule::mix;
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
-use std::num::NonZeroU64;
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 /// Sleeping wakes up late by some ten microseconds; the last stretch is spun where processors are free.
 const SPIN_NS: u64 = 60_000;

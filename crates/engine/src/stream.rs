@@ -1,14 +1,11 @@
 //! The stream of operations of one thread.
 
 use super::cadence::{Cadence, Event, Tickets};
-use super::files::Layout;
 use super::job::{Job, Mixing, Pattern};
-use super::offsets::Offsets;
+use super::{files::Layout, offsets::Offsets};
 use fsarena_core::schedule::mix;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
-use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use std::{ops::Range, sync::atomic::AtomicU64};
 
 /// A kind of operation; its number is that of its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,19 +3,16 @@
 //! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
 //! offset, and a reader compares them, so that stale data is noticed.
 
-use super::calibrate::Calibration;
 use super::clock::{self, Clock};
 use super::device::{self, Calls, Device, whole};
 use super::drive::{Drive, Work};
 use super::error::{Error, Result};
 use super::fill::{Filler, Slots};
 use super::job::{Bound, Content, Warmup};
-use super::open;
-use super::outcome::Outcome;
 use super::tally::{Kind, Recorder};
+use super::{calibrate::Calibration, open, outcome::Outcome};
 use rustix::fd::AsFd;
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 /// Bytes of a block that tell its writer and offset.
 const STAMP: usize = 16;

@@ -4,8 +4,7 @@
 //! an empty one that came back; it never waits and shares no memory while it counts. Whether an interval is
 //! over it sees from the stamp it has anyway.
 
-use super::clock::Scale;
-use super::histogram::Latencies;
+use super::{clock::Scale, histogram::Latencies};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

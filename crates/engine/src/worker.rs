@@ -1,15 +1,12 @@
 //! The work of each worker of a load on files.
 
-use super::clock::Clock;
 use super::device::{Calls, Device, whole};
-use super::drive::Work;
-use super::error::Result;
 use super::job::{Engine, SyncCall};
 use super::load::{Load, Worker};
-use super::ring::Ring;
 use super::stream::{Op, own_share};
-use super::tally::Recorder;
-use super::{one, ring_loop, schedule, verify};
+use super::{
+    clock::Clock, drive::Work, error::Result, one, ring::Ring, ring_loop, schedule, tally::Recorder, verify,
+};
 use std::sync::atomic::Ordering;
 
 impl Load<'_> {

@@ -2,10 +2,7 @@
 
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_sys::kernel::Kernel;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf};
 
 /// Something that shows numbers.
 pub trait Gauge: Send {

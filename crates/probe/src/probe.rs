@@ -1,8 +1,7 @@
 //! What every probe defines.
 
 use crate::gauge::{Gauge, Unavailable};
-use fsarena_core::event::Note;
-use fsarena_core::sample::ReadingDef;
+use fsarena_core::{event::Note, sample::ReadingDef};
 use fsarena_sys::kernel::Kernel;
 
 /// Something that can be read around a task.

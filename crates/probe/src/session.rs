@@ -3,8 +3,7 @@
 use crate::gauge::{Gauge, Unavailable};
 use crate::probe::{ProbeReading, Scene, Takes};
 use crate::probes::PROBES;
-use fsarena_core::event::Note;
-use fsarena_core::sample::Readings;
+use fsarena_core::{event::Note, sample::Readings};
 use std::ops::Range;
 
 /// The probes that this machine can answer, opened once for all tasks of a cell.

@@ -1,11 +1,8 @@
 //! Lines of a load while it is made, the small habits that they come in, and the decks that decide on them: a fixed
 //! count of each value, shuffled by the seed. Drawing without replacement keeps shares exact.
 
-use crate::kind::Kind;
-use crate::number::Number;
-use crate::program::Expected;
-use rand::seq::SliceRandom;
-use rand::{Rng, RngExt};
+use crate::{kind::Kind, number::Number, program::Expected};
+use rand::{Rng, RngExt, seq::SliceRandom};
 
 /// Directories of each client below its own: with that one eleven.
 pub const DIRECTORIES: [&str; 10] =

@@ -1,12 +1,10 @@
 //! The metadata operations, one system call each (create and open are followed by close).
 
 use super::super::error::{Error, Result};
-use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
-use rustix::io::Errno;
+use rustix::{fd::OwnedFd, io::Errno};
 use serde::{Deserialize, Serialize};
-use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::{ffi::CStr, mem::MaybeUninit};
 
 /// The attribute that xattr operations set and get.
 const ATTRIBUTE: &CStr = c"user.fsarena";

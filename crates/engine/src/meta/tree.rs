@@ -3,10 +3,9 @@
 use super::super::error::{Error, Result};
 use super::job::{Job, Sharing};
 use super::operation::{Names, Operation};
-use std::ffi::CStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{ffi::CStr, os::unix::ffi::OsStrExt};
 
 /// The directory below the one given; all is made and removed in it.
 const TOP: &str = "fsarena-meta";
