@@ -3,7 +3,7 @@
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::process;
 use std::fs::Metadata;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -51,10 +51,13 @@ pub(crate) fn this_boot() -> String {
 /// What a file is at this moment: every write to the file changes this. None where it is not there.
 pub(crate) fn state_of(path: &Path) -> Option<u64> {
     let meta = path.metadata().ok()?;
-    let mut hasher = DefaultHasher::new();
     let changed = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
-    (path, meta.dev(), meta.ino(), meta.len(), changed).hash(&mut hasher);
-    Some(hasher.finish())
+    Some(hash(&(path, meta.dev(), meta.ino(), meta.len(), changed)))
+}
+
+/// A hash that is the same in every process of one build.
+pub(crate) fn hash(what: &impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(what)
 }
 
 /// Whether only this user can write to a directory of the cache: QEMU trusts the state that it resumes from.

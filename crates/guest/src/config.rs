@@ -27,13 +27,10 @@ pub(crate) const CONFIG_FILE: &str = "opt/fsarena/config";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GuestConfig {
     /// Whether it has only to say [`WORKS`] on its console and to end.
-    #[serde(default)]
     pub trial: bool,
     /// Whether this is all that is known when it boots: the rest comes when its state has been kept.
-    #[serde(default)]
     pub later: bool,
     /// What the clock of the host says, since 1970: a guest that begins with a kept state has an old one.
-    #[serde(default)]
     pub now: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
@@ -42,7 +39,6 @@ pub struct GuestConfig {
     /// How the guest identifies its disks.
     pub disks: Disks,
     /// What lies between the disks and the filesystem under test.
-    #[serde(default)]
     pub stack: Stack,
     /// The request to the agent, unparsed. The guest's boot does not read it.
     pub request: serde_json::Value,
@@ -54,7 +50,6 @@ pub struct Stack {
     /// The number of disks besides the first.
     pub more: usize,
     /// Whether there is a disk for the journal.
-    #[serde(default)]
     pub journal: bool,
     /// The array that they are.
     pub array: Option<Array>,

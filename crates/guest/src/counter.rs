@@ -1,6 +1,7 @@
 //! Counting instructions: marks in the guest, a plugin of QEMU that counts between them, and its counts.
 
-use crate::Error;
+use crate::exact::option;
+use crate::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ impl Counter {
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>, Error> {
+    pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>> {
         if !Counter::fits(version) {
             return Ok(None);
         }
@@ -79,8 +80,9 @@ impl Counter {
 
     /// The arguments of QEMU that count into a file.
     pub fn words(&self, out: &Path) -> [OsString; 2] {
-        let doubled = |path: &Path| path.to_string_lossy().replace(',', ",,");
-        ["-plugin".into(), format!("file={},out={}", doubled(&self.0), doubled(out)).into()]
+        let mut plugin = option("file=", &self.0);
+        plugin.push(option(",out=", out));
+        ["-plugin".into(), plugin]
     }
 }
 

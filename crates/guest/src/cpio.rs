@@ -21,13 +21,6 @@ pub struct Archive<W> {
     directories: std::collections::BTreeSet<String>,
 }
 
-/// What a header says beside the name.
-struct Header {
-    mode: u32,
-    /// Major and minor number of a device node.
-    device: (u32, u32),
-}
-
 impl<W: Write> Archive<W> {
     /// An archive without entries.
     pub fn new(out: W) -> Archive<W> {
@@ -39,8 +32,7 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// Those of the writer, and a file of 4 GiB or more.
     pub fn file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.directories_above(path)?;
-        self.entry(path, Header { mode: FILE, device: (0, 0) }, bytes)
+        self.entry_below(path, FILE, (0, 0), bytes)
     }
 
     /// Adds an executable file, and the directories above it.
@@ -48,8 +40,7 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// As for [`Archive::file`].
     pub fn program(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.directories_above(path)?;
-        self.entry(path, Header { mode: PROGRAM, device: (0, 0) }, bytes)
+        self.entry_below(path, PROGRAM, (0, 0), bytes)
     }
 
     /// Adds a directory, and those above it.
@@ -65,8 +56,7 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// Those of the writer.
     pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
-        self.directories_above(path)?;
-        self.entry(path, Header { mode: CHARACTER_DEVICE, device }, &[])
+        self.entry_below(path, CHARACTER_DEVICE, device, &[])
     }
 
     /// Ends the archive.
@@ -74,7 +64,7 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// Those of the writer.
     pub fn finish(mut self) -> io::Result<W> {
-        self.entry(END, Header { mode: 0, device: (0, 0) }, &[])?;
+        self.entry(END, 0, (0, 0), &[])?;
         self.out.flush()?;
         Ok(self.out)
     }
@@ -83,23 +73,28 @@ impl<W: Write> Archive<W> {
         let path = path.trim_start_matches('/');
         for (end, _) in path.match_indices('/') {
             if self.directories.insert(path[..end].to_string()) {
-                self.entry(&path[..end], Header { mode: DIRECTORY, device: (0, 0) }, &[])?;
+                self.entry(&path[..end], DIRECTORY, (0, 0), &[])?;
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, path: &str, header: Header, bytes: &[u8]) -> io::Result<()> {
+    fn entry_below(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
+        self.directories_above(path)?;
+        self.entry(path, mode, device, bytes)
+    }
+
+    /// An entry with this mode, and with the numbers of a device node.
+    fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
         let name = path.trim_start_matches('/');
         let size = u32::try_from(bytes.len())
             .map_err(|_| io::Error::other(format!("{name}: too large for an initramfs")))?;
         self.entries += 1;
-        let (major, minor) = header.device;
-        let links = if header.mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
+        let (major, minor) = device;
+        let links = if mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
         // Inode, mode, uid, gid, links, mtime, size, the device it is on, the device it is, name, checksum. The
         // time is always the same: equal contents make equal archives.
-        let fields =
-            [self.entries, header.mode, 0, 0, links, 0, size, 0, 0, major, minor, name.len() as u32 + 1, 0];
+        let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, major, minor, name.len() as u32 + 1, 0];
         let mut text = String::from("070701");
         fields.iter().for_each(|field| text += &format!("{field:08X}"));
         self.out.write_all(text.as_bytes())?;

@@ -1,10 +1,13 @@
 //! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
 
-use crate::{Error, intact};
+use crate::{Error, Result, intact};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
+
+/// Takes the commands that were run.
+pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// The prefix of the names of kernel packages.
 const PACKAGE: &str = "linux-image-";
@@ -20,12 +23,7 @@ const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 /// Where apt knows no such package, or cannot fetch it.
 ///
 /// `here` are the releases that are at hand, for the message.
-pub fn fetch(
-    version: &str,
-    cache: &Path,
-    here: &[String],
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<PathBuf, Error> {
+pub fn fetch(version: &str, cache: &Path, here: &[String], log: Log) -> Result<PathBuf> {
     let package = newest(version, here, log)?;
     let place = cache.join(&package);
     if place.join("boot").is_dir() {
@@ -50,14 +48,14 @@ pub fn fetch(
     Ok(place)
 }
 
-fn only_file(dir: &Path) -> Result<PathBuf, Error> {
+fn only_file(dir: &Path) -> Result<PathBuf> {
     let mut entries = std::fs::read_dir(dir).map_err(Error::io("reading", dir))?.flatten();
     let first = entries.next().map(|entry| entry.path());
     first.ok_or_else(|| Error::unfit(dir, "apt-get download left no package there"))
 }
 
 /// The newest kernel package for this machine whose version begins so.
-fn newest(version: &str, here: &[String], log: &mut dyn FnMut(CommandRecord)) -> Result<String, Error> {
+fn newest(version: &str, here: &[String], log: Log) -> Result<String> {
     let names =
         Argv::new("apt-cache").args(["pkgnames", PACKAGE]).expect(log).map_err(|error| match error {
             argv::Error::NotFound { .. } => Error::Missing(format!(

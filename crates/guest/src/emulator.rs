@@ -1,7 +1,7 @@
 //! The command lines of the emulators.
 
 use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL, OTHER, TEST, member};
-use crate::exact::{self, option};
+use crate::exact::{self, option, words};
 use crate::kernel::GuestKernel;
 use crate::launch::Launch;
 use crate::xstate;
@@ -14,6 +14,11 @@ use std::process::Stdio;
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The virtio serial port that events come over.
 const PORT: &str = "fsarena.events";
+/// The file that events of User Mode Linux come in.
+const EVENTS_FILE: &str = "events.jsonl";
+/// The devices of that port. Not `stdio`: at the end of an empty standard input that hangs up on the guest.
+const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
+                      -device virtserialport,chardev=events,name=fsarena.events";
 
 /// One guest to be started.
 #[derive(Debug, Clone)]
@@ -43,19 +48,11 @@ pub struct Machine<'a> {
 }
 
 /// Kernel parameters for every emulator: among others, no self-tests of ciphers and none of the 256 legacy ptys.
-const KERNEL: &[&str] =
-    &["quiet", "panic=-1", "oops=panic", "cryptomgr.notests", "pty.legacy_count=0", "rdinit=/init"];
+const KERNEL: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
 /// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
 /// its local timer, whose calibration takes a third of the boot.
-const PINNED: &[&str] = &[
-    "norandmaps",
-    "nokaslr",
-    "page_alloc.shuffle=0",
-    "slab_nomerge",
-    "randomize_kstack_offset=off",
-    "nosmp",
-    "nolapic",
-];
+const PINNED: &str =
+    "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic";
 
 impl Machine<'_> {
     /// The console's file.
@@ -66,10 +63,10 @@ impl Machine<'_> {
     /// Where the guest's words go.
     pub fn events(&self) -> EventChannel {
         match self.emulator {
-            Emulator::Uml => EventChannel::Hostfs {
-                dir: self.dir.to_string_lossy().into_owned(),
-                file: "events.jsonl".into(),
-            },
+            Emulator::Uml => {
+                let dir = self.dir.to_string_lossy().into_owned();
+                EventChannel::Hostfs { dir, file: EVENTS_FILE.into() }
+            }
             Emulator::Qemu => EventChannel::Port(PORT.into()),
             Emulator::Exact => EventChannel::Io(exact::PORT),
         }
@@ -77,10 +74,7 @@ impl Machine<'_> {
 
     /// The file in which a guest's words are found; none where they are on its emulator's standard output.
     pub fn events_file(&self) -> Option<PathBuf> {
-        match self.events() {
-            EventChannel::Hostfs { dir, file } => Some(Path::new(&dir).join(file)),
-            EventChannel::Port(_) | EventChannel::Io(_) | EventChannel::Console => None,
-        }
+        (self.emulator == Emulator::Uml).then(|| self.dir.join(EVENTS_FILE))
     }
 
     /// How it tells its disks apart.
@@ -117,95 +111,63 @@ impl Machine<'_> {
             word.push(path);
             word
         };
-        let mut words = vec![
-            self.kernel.image.clone().into_os_string(),
-            format!("mem={}M", self.memory_mib).into(),
-            with("ubd0=", &self.test[0]),
-            with("ubd1=", self.other),
-            // Its sockets and pid file go where everything else of this guest goes.
-            with("uml_dir=", self.dir),
-        ];
-        words.extend(self.initramfs.map(|path| with("initrd=", path)));
+        let mut all = vec![self.kernel.image.clone().into(), format!("mem={}M", self.memory_mib).into()];
+        // Its sockets and pid file go where everything else of this guest goes.
+        all.extend([with("ubd0=", &self.test[0]), with("ubd1=", self.other), with("uml_dir=", self.dir)]);
+        all.extend(self.initramfs.map(|path| with("initrd=", path)));
         let further = self.test[1..].iter().map(PathBuf::as_path).chain(self.journal);
-        words.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
-        words.extend(["con=null", "con0=null,fd:1", "ssl=null"].map(OsString::from));
-        words.extend(KERNEL.iter().map(OsString::from));
+        all.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
+        all.extend(words("con=null con0=null,fd:1 ssl=null").chain(words(KERNEL)));
         // The kernel passes parameters that it does not know to /init as environment variables.
-        words.extend(xstate::is_too_large().then(|| OsString::from(xstate::WITHOUT_VECTORS)));
-        words
+        all.extend(xstate::is_too_large().then(|| OsString::from(xstate::WITHOUT_VECTORS)));
+        all
     }
 
     fn qemu(&self) -> Vec<OsString> {
         let exact = self.emulator == Emulator::Exact;
-        let accelerator = match (self.accelerator, exact) {
-            (_, true) => "tcg,thread=single",
-            (Accelerator::Kvm, _) => "kvm",
-            (Accelerator::Tcg, _) => "tcg,thread=multi",
-        };
-        let cpu = match (self.accelerator, exact) {
+        let (accelerator, cpu) = match (self.accelerator, exact) {
             // Its random numbers come from the seed below. In QEMU 7.2 an interrupt behind CMPXCHG16B can find broken
             // flags, of which a kernel dies, and at the same instruction each time.
-            (_, true) => "Nehalem,+rdrand,-cx16",
-            (Accelerator::Kvm, _) => "host",
+            (_, true) => ("tcg,thread=single", "Nehalem,+rdrand,-cx16"),
+            (Accelerator::Kvm, _) => ("kvm", "host"),
             // With `max` guest copies run byte by byte under translation.
-            (Accelerator::Tcg, _) => "Nehalem",
+            (Accelerator::Tcg, _) => ("tcg,thread=multi", "Nehalem"),
         };
         let in_memory = self.disks() == Disks::Memory;
         let board = if in_memory { "q35,nvdimm=on" } else { "q35" };
-        let mut words: Vec<OsString> = [QEMU, "-M", board, "-accel", accelerator, "-cpu", cpu, "-smp", "1"]
-            .into_iter()
-            .chain(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
-            .map(OsString::from)
-            .collect();
-        words.extend([OsString::from("-kernel"), self.kernel.image.clone().into()]);
-        words.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
+        let machine = format!("{QEMU} -M {board} -accel {accelerator} -cpu {cpu} -smp 1");
+        let mut all: Vec<OsString> = words(&machine).collect();
+        all.extend(words("-nodefaults -no-user-config -display none -no-reboot"));
+        all.extend(["-kernel".into(), self.kernel.image.clone().into()]);
+        all.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
         let config = format!("name={CONFIG_FILE},file=");
-        words.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&config, path)]));
-        words.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
-        words.extend(["-serial", "chardev:console"].map(OsString::from));
+        all.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&config, path)]));
+        all.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
+        all.extend(words("-serial chardev:console"));
         if in_memory {
-            words.extend(exact::memory(
-                self.memory_mib,
-                &[(TEST, self.test[0].as_path()), (OTHER, self.other)],
-            ));
+            let images = [(TEST, self.test[0].as_path()), (OTHER, self.other)];
+            all.extend(exact::memory(self.memory_mib, &images));
         } else {
-            words.extend(["-m".into(), OsString::from(self.memory_mib.to_string())]);
-            words.extend(match self.record {
+            all.extend(["-m".into(), self.memory_mib.to_string().into()]);
+            all.extend(match self.record {
                 Some(record) => recorded(TEST, &self.test[0], record),
                 None => disk(TEST, &self.test[0], exact),
             });
-            words.extend(disk(OTHER, self.other, exact));
-            for (path, number) in self.test[1..].iter().zip(1..) {
-                words.extend(disk(&member(number), path, exact));
-            }
-            words.extend(self.journal.into_iter().flat_map(|path| disk(JOURNAL, path, exact)));
+            all.extend(disk(OTHER, self.other, exact));
+            let members = self.test[1..].iter().zip(1..);
+            all.extend(members.flat_map(|(path, number)| disk(&member(number), path, exact)));
+            all.extend(self.journal.into_iter().flat_map(|path| disk(JOURNAL, path, exact)));
         }
         if exact {
-            words.extend(exact::clock().into_iter().chain(exact::events()));
+            all.extend(words(exact::CLOCK).chain(words(exact::EVENTS)));
         } else {
-            words.extend(
-                [
-                    "-device",
-                    "virtio-serial-pci",
-                    "-chardev",
-                    // Not `stdio`: at the end of an empty standard input that hangs up on the guest.
-                    "file,id=events,path=/dev/stdout",
-                    "-device",
-                    "virtserialport,chardev=events,name=fsarena.events",
-                ]
-                .map(OsString::from),
-            );
+            all.extend(words(EVENTS));
         }
-        words.extend([OsString::from("-append"), self.append(exact).into()]);
-        words
-    }
-
-    fn append(&self, exact: bool) -> String {
-        let mut words = vec!["console=ttyS0", "mitigations=off", "random.trust_cpu=on", "no_timer_check"];
-        words.extend(KERNEL);
         // `earlyprintk` shows errors from before the console is up.
-        words.extend(if exact { PINNED } else { &["nokaslr", "earlyprintk=ttyS0"] });
-        words.join(" ")
+        let further = if exact { PINNED } else { "nokaslr earlyprintk=ttyS0" };
+        let append = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
+        all.extend(["-append".into(), format!("{append} {KERNEL} {further}").into()]);
+        all
     }
 }
 

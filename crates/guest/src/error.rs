@@ -3,6 +3,9 @@
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::{Path, PathBuf};
 
+/// What comes of something, or why it could not be had.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// Why a guest could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

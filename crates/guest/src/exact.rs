@@ -36,16 +36,16 @@ pub fn memory(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
 }
 
 /// What the guest says, on standard output.
-pub fn events() -> [OsString; 4] {
-    ["-chardev", "file,id=events,path=/dev/stdout", "-device", "isa-debugcon,iobase=0xe9,chardev=events"]
-        .map(OsString::from)
-}
+pub const EVENTS: &str =
+    "-chardev file,id=events,path=/dev/stdout -device isa-debugcon,iobase=0xe9,chardev=events";
 
 /// One instruction is one nanosecond, and waiting takes none of the host's time; the same random numbers and the same
 /// day each time.
-pub fn clock() -> [OsString; 6] {
-    ["-icount", "shift=0,sleep=off,align=off", "-seed", "1", "-rtc", "base=2020-01-01T00:00:00,clock=vm"]
-        .map(OsString::from)
+pub const CLOCK: &str = "-icount shift=0,sleep=off,align=off -seed 1 -rtc base=2020-01-01T00:00:00,clock=vm";
+
+/// The words of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {
+    text.split(' ').map(OsString::from)
 }
 
 /// An option that ends with a path. QEMU wants commas in it doubled.

@@ -1,13 +1,13 @@
 //! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
 
-use crate::debian::{self, by_version, is_version};
+use crate::debian::{self, Log, by_version, is_version};
 use crate::elf::{self, Kind};
 use crate::modules::Modules;
-use crate::{Error, cache, intact, vmlinux};
-use fsarena_core::event::CommandRecord;
+use crate::{Error, Result, cache, intact, vmlinux};
 use fsarena_core::plan::Emulator;
 use fsarena_sys::argv::Argv;
-use fsarena_sys::{input, program};
+use fsarena_sys::input;
+use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
@@ -79,7 +79,7 @@ impl Places {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>, Error> {
+    pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
         let Some(dir) = newest(&self.roots(), "").and_then(|(_, modules)| modules) else { return Ok(None) };
         let release = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Some((release, Modules::open(&dir)?)))
@@ -98,6 +98,11 @@ impl Places {
     }
 }
 
+/// Where a program is; none where it is not installed.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    fsarena_sys::program::find(&std::env::var_os("PATH").unwrap_or_default(), name)
+}
+
 /// Each release once, the oldest first.
 fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
     let mut releases: Vec<String> = releases.collect();
@@ -111,12 +116,7 @@ fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
 ///
 /// # Errors
 /// Where there is none, it is damaged, or the cache cannot be written.
-pub fn find(
-    emulator: Emulator,
-    level: &str,
-    places: &Places,
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<GuestKernel, Error> {
+pub fn find(emulator: Emulator, level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     if emulator == Emulator::Uml {
         return user_mode(level, places, log);
     }
@@ -148,7 +148,7 @@ pub fn find(
 }
 
 /// The ELF file itself, if QEMU can boot it.
-fn boots(image: &Path, kind: Kind) -> Result<PathBuf, Error> {
+fn boots(image: &Path, kind: Kind) -> Result<PathBuf> {
     let why = match kind {
         Kind::Bootable => return Ok(image.into()),
         Kind::WithoutEntry => {
@@ -161,11 +161,7 @@ fn boots(image: &Path, kind: Kind) -> Result<PathBuf, Error> {
 
 /// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now; and its
 /// modules.
-fn packaged(
-    version: &str,
-    places: &Places,
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<(PathBuf, Option<PathBuf>), Error> {
+fn packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option<PathBuf>)> {
     let mut roots = places.roots();
     while let Some(found) = newest(&roots, version) {
         let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
@@ -188,8 +184,8 @@ fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)
     let mut found = packages(roots);
     let usual = found.iter().any(|(release, ..)| is_version(release, version));
     found.retain(|(release, ..)| is_version(release, version) || (version.is_empty() && !usual));
-    found.sort_by(|a, b| by_version(&a.0, &b.0));
-    found.pop().map(|(_, image, modules)| (image, Some(modules)))
+    let newest = found.into_iter().max_by(|a, b| by_version(&a.0, &b.0));
+    newest.map(|(_, image, modules)| (image, Some(modules)))
 }
 
 /// The kernels below these roots that have modules: release, image, modules.
@@ -202,8 +198,7 @@ fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
             let modules = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
             let Some(modules) = modules.into_iter().find(|dir| dir.is_dir()) else { continue };
             // An ordinary user may not read the kernels of some distributions.
-            let readable = rustix::fs::access(entry.path(), rustix::fs::Access::READ_OK).is_ok();
-            if readable {
+            if rustix::fs::access(entry.path(), Access::READ_OK).is_ok() {
                 found.push((release.to_string(), entry.path(), modules));
             }
         }
@@ -211,20 +206,19 @@ fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
     found
 }
 
-fn user_mode(level: &str, places: &Places, log: &mut dyn FnMut(CommandRecord)) -> Result<GuestKernel, Error> {
+fn user_mode(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     if level.split(':').next() == Some(DEBIAN) {
         return Err(Error::Plan(format!(
             "`{level}` is a kernel for x86, and User Mode Linux is a program: name it by its path, or leave it out \
              (apt-get install user-mode-linux)"
         )));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let image = match level {
-        "" => program::find(&path, UML).ok_or_else(|| {
+        "" => program(UML).ok_or_else(|| {
             Error::Missing(format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu"))
         })?,
         level if level.contains('/') => PathBuf::from(level),
-        level => program::find(&path, level).unwrap_or_else(|| PathBuf::from(".").join(level)),
+        level => program(level).unwrap_or_else(|| PathBuf::from(".").join(level)),
     };
     image.metadata().map_err(|error| {
         Error::unfit(&image, format!("{error}; with --on uml, --kernel takes the path of a User Mode Linux"))
@@ -238,25 +232,19 @@ fn user_mode(level: &str, places: &Places, log: &mut dyn FnMut(CommandRecord)) -
 }
 
 /// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
-fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules, Error> {
+fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
     if let Some(given) = &places.modules {
         let below = ["", "lib/modules", "usr/lib/modules"].map(|dir| given.join(dir).join(release));
         let has_modules =
             |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
-        return match below.iter().chain([given]).find(has_modules) {
-            Some(dir) => Modules::open(dir),
-            None => Err(Error::unfit(
-                given,
-                format!("has no modules of {release}: neither kernel/ nor modules.builtin"),
-            )),
-        };
+        let why = || format!("has no modules of {release}: neither kernel/ nor modules.builtin");
+        let found = below.iter().chain([given]).find(has_modules);
+        return Modules::open(found.ok_or_else(|| Error::unfit(given, why()))?);
     }
     let own = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
     let usual = [own, places.root.join("lib/modules"), places.root.join("usr/lib/uml/modules")];
-    match usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir()) {
-        Some(dir) => Modules::open(&dir),
-        None => Ok(Modules::default()),
-    }
+    let found = usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
+    found.map_or_else(|| Ok(Modules::default()), |dir| Modules::open(&dir))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Starting a guest, listening to it, and ending it whole.
 
 use crate::console::LastWords;
-use crate::{Error, keeper, xstate};
+use crate::{Error, Result, keeper, xstate};
 use fsarena_sys::argv;
 use fsarena_sys::said::lines;
 use rustix::process::{Pid, Signal};
@@ -61,20 +61,20 @@ impl Launch {
     ///
     /// # Errors
     /// Where the emulator is not installed or cannot be started.
-    pub fn start(self) -> Result<Guest, Error> {
+    pub fn start(self) -> Result<Guest> {
         let console = File::options().create(true).append(true).open(&self.console);
         let console = console.map_err(Error::io("writing", &self.console))?;
         let copy = || console.try_clone().map_err(Error::io("writing", &self.console));
         let mut command = Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).envs(argv::mark()).stdin(self.stdin).stderr(copy()?);
-        match &self.events {
+        command.stdout(match &self.events {
             Some(path) => {
                 // Made here, so that there is something to listen to before the guest runs.
                 File::create(path).map_err(Error::io("writing", path))?;
-                command.stdout(copy()?);
+                copy()?.into()
             }
-            None => drop(command.stdout(Stdio::piped())),
-        }
+            None => Stdio::piped(),
+        });
         let (user_mode, hide) = (self.user_mode, self.user_mode && xstate::is_too_large());
         let parent = std::process::id();
         // SAFETY: only system calls that are safe between fork and exec.
@@ -102,14 +102,14 @@ impl Launch {
 }
 
 fn not_started(program: &OsString, error: std::io::Error) -> Error {
-    if error.kind() == std::io::ErrorKind::NotFound {
-        return Error::Missing(format!(
-            "{} is not installed: apt-get install qemu-system-x86 (for --on qemu, --on exact) or user-mode-linux \
-             (for --on uml)",
-            program.to_string_lossy()
-        ));
+    if error.kind() != std::io::ErrorKind::NotFound {
+        return Error::io("starting", program)(error);
     }
-    Error::io("starting", program)(error)
+    Error::Missing(format!(
+        "{} is not installed: apt-get install qemu-system-x86 (for --on qemu, --on exact) or user-mode-linux (for --on \
+         uml)",
+        program.display()
+    ))
 }
 
 /// Between fork and exec: the last of the CPUs that fsarena may run on.

@@ -30,4 +30,4 @@ pub mod vmlinux;
 pub mod writes;
 mod xstate;
 
-pub use error::Error;
+pub use error::{Error, Result};

@@ -3,11 +3,10 @@
 //! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
-use crate::{Error, cache, unpack};
+use crate::{Error, Result, cache, unpack};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use walkdir::WalkDir;
@@ -49,18 +48,16 @@ impl Modules {
     ///
     /// # Errors
     /// Where the directory cannot be read.
-    pub fn open(dir: &Path) -> Result<Modules, Error> {
+    pub fn open(dir: &Path) -> Result<Modules> {
         let list = dir.join("modules.builtin");
         let built_in = match std::fs::read_to_string(&list) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             read => read.map_err(Error::io("reading", &list))?,
         };
         let mut files = BTreeMap::new();
         for entry in WalkDir::new(dir).sort_by_file_name() {
-            let entry = entry.map_err(|error| Error::unfit(dir, error.to_string()))?;
-            if let Some(name) = module_name(entry.path()) {
-                files.insert(name, entry.into_path());
-            }
+            let path = entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path();
+            files.extend(module_name(&path).map(|name| (name, path)));
         }
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
@@ -68,11 +65,8 @@ impl Modules {
 
     /// What all files were at the first request: after `make modules_install` the same names may be other files.
     pub(crate) fn state(&self) -> u64 {
-        *self.state.get_or_init(|| {
-            let mut hasher = DefaultHasher::new();
-            self.files.values().for_each(|path| cache::state_of(path).hash(&mut hasher));
-            hasher.finish()
-        })
+        let all = || self.files.values().map(|path| cache::state_of(path)).collect::<Vec<_>>();
+        *self.state.get_or_init(|| cache::hash(&all()))
     }
 
     /// Whether this kernel has a module, built in or as a file.
@@ -92,11 +86,9 @@ impl Modules {
     ///
     /// # Errors
     /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
-    pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>, Error> {
+    pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
         let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
-        for name in wanted {
-            found.add(&canonical(name), true)?;
-        }
+        wanted.iter().try_for_each(|name| found.add(&canonical(name), true))?;
         Ok(found.order)
     }
 }
@@ -109,7 +101,7 @@ struct Closure<'a> {
 }
 
 impl Closure<'_> {
-    fn add(&mut self, name: &str, needed: bool) -> Result<(), Error> {
+    fn add(&mut self, name: &str, needed: bool) -> Result<()> {
         let name = if name == "crc32c" { canonical(self.crc32c) } else { name.to_string() };
         if self.of.built_in.contains(&name) || !self.seen.insert(name.clone()) {
             return Ok(());
@@ -120,12 +112,8 @@ impl Closure<'_> {
         };
         let elf = read(path)?;
         let wants = wants(&modinfo(path, &elf)?);
-        for like in &wants.likes {
-            self.add(like, false)?;
-        }
-        for need in &wants.needs {
-            self.add(need, true)?;
-        }
+        wants.likes.iter().try_for_each(|like| self.add(like, false))?;
+        wants.needs.iter().try_for_each(|need| self.add(need, true))?;
         self.order.push(Module { name, elf });
         Ok(())
     }
@@ -142,7 +130,7 @@ fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
+fn read(path: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
     let Some(mut reader) = unpack::reader(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
@@ -151,7 +139,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Everything up to a limit: a small file can unpack to more than any memory holds.
-fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>, Error> {
+fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>> {
     let mut elf = Vec::new();
     let read = reader.take(most + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
     if read as u64 > most {
@@ -161,7 +149,7 @@ fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>, Er
 }
 
 /// The `name=value` strings of the section `.modinfo`.
-fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>, Error> {
+fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
     let no_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
     let file = object::File::parse(elf).map_err(no_module)?;
     let section =

@@ -1,9 +1,9 @@
 //! Packing fsarena itself into an initramfs, and what it is to do there.
 
-use crate::Error;
 use crate::config::{CONFIG, GuestConfig};
 use crate::cpio::Archive;
 use crate::modules::Module;
+use crate::{Error, Result};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -29,7 +29,7 @@ impl Initramfs {
     ///
     /// # Errors
     /// Where a file cannot be read or written.
-    pub fn pack(path: &Path, modules: &[Module]) -> Result<Initramfs, Error> {
+    pub fn pack(path: &Path, modules: &[Module]) -> Result<Initramfs> {
         let file = File::create(path).map_err(Error::io("writing", path))?;
         let written = write(&file, modules).map_err(Error::io("packing the initramfs", path))?;
         Ok(Initramfs { path: path.into(), file, end: written })
@@ -39,7 +39,7 @@ impl Initramfs {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn hand_over(&mut self, config: &GuestConfig) -> Result<(), Error> {
+    pub fn hand_over(&mut self, config: &GuestConfig) -> Result<()> {
         let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {
             self.file.set_len(self.end)?;

@@ -8,14 +8,14 @@
 use crate::cache;
 use crate::digest::{self, Digester};
 use crate::emulator::{Machine, QEMU};
+use crate::kernel::program;
 use crate::launch::Launch;
 use crate::packing::{SELF, libraries};
 use crate::qmp::Monitor;
-use fsarena_sys::{cancel, program};
+use fsarena_sys::cancel;
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -60,13 +60,11 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
         dir: Path::new(""),
         ..machine.clone()
     };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let fixed = [machine.kernel.image.clone(), program::find(&path, QEMU)?, SELF.into()];
+    let fixed = [machine.kernel.image.clone(), program(QEMU)?, SELF.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
     let states: Vec<u64> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
-    let mut hasher = DefaultHasher::new();
-    (shape.argv(), modules, machine.kernel.modules.state(), states).hash(&mut hasher);
-    let name = format!("{NAME}{}-{:016x}", cache::this_boot(), hasher.finish());
+    let hash = cache::hash(&(shape.argv(), modules, machine.kernel.modules.state(), states));
+    let name = format!("{NAME}{}-{hash:016x}", cache::this_boot());
     cache::is_ours(cache).then(|| cache.join(name))
 }
 
@@ -148,10 +146,7 @@ fn save(monitor: &mut Monitor, to: &Path) -> Result<String> {
                 let why = now["error-desc"].as_str().unwrap_or("no reason is given");
                 return Err(Error::other(format!("QEMU did not write the machine's state: {why}")));
             }
-            _ => {
-                go_on(begun)?;
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            _ => go_on(begun).map(|()| std::thread::sleep(Duration::from_millis(2)))?,
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
-use crate::Error;
 use crate::config::Array;
+use crate::{Error, Result};
 use rustix::fs::SeekFrom;
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub const CHUNK: u64 = 64 << 10;
 ///
 /// # Errors
 /// Those of the files.
-pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<(), Error> {
+pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
     let members: Vec<File> = members
         .iter()

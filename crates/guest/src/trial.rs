@@ -4,15 +4,14 @@
 use crate::config::{GuestConfig, WORKS};
 use crate::console::LastWords;
 use crate::emulator::QEMU;
-use crate::kernel::GuestKernel;
+use crate::exact::words;
+use crate::kernel::{GuestKernel, program};
 use crate::launch::{Heard, Launch};
 use crate::packing::Initramfs;
-use crate::{Error, cache};
-use fsarena_sys::program;
+use crate::{Error, Result, cache};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,8 +20,6 @@ use std::time::{Duration, Instant};
 const BOUND: Duration = Duration::from_secs(10);
 /// Where KVM is.
 pub const DEVICE: &str = "/dev/kvm";
-/// Memory of the trial's guest, in mebibytes.
-const MEMORY_MIB: u32 = 512;
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +35,8 @@ struct Remembered {
 pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     open()?;
     let file = remembered(kernel, dir);
-    let known = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Remembered>(&bytes).ok());
-    let known = known.unwrap_or_else(|| {
-        let tried = Remembered { failed: boot(kernel, dir).err() };
+    let known = recall(&file).unwrap_or_else(|| {
+        let tried = Remembered { failed: boot(kernel, dir).unwrap_or_else(|error| Some(error.to_string())) };
         // Where it cannot be kept, the next run tries again.
         let _ = serde_json::to_vec(&tried).map(|bytes| std::fs::write(&file, bytes));
         tried
@@ -59,32 +55,29 @@ pub fn open() -> Result<(), String> {
 
 /// The recorded trials of this boot: why each failed; none for one that succeeded.
 pub fn known(dir: &Path) -> Vec<Option<String>> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let boot = cache::this_boot();
-    let ours = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("kvm-{boot}-")))
-    };
-    let read = |path: PathBuf| serde_json::from_slice::<Remembered>(&std::fs::read(path).ok()?).ok();
-    entries.filter(ours).filter_map(read).map(|known| known.failed).collect()
+    let ours = format!("kvm-{}-", cache::this_boot());
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours));
+    ours.filter_map(|entry| recall(&entry.path())).map(|known| known.failed).collect()
+}
+
+fn recall(file: &Path) -> Option<Remembered> {
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
 }
 
 /// The file that remembers a trial: by boot, kernel and emulator.
 fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    for file in [Some(kernel.image.clone()), program::find(&path, QEMU)] {
-        file.as_deref().and_then(cache::state_of).hash(&mut hasher);
-    }
-    dir.join(format!("kvm-{}-{:016x}.json", cache::this_boot(), hasher.finish()))
+    let files = [Some(kernel.image.clone()), program(QEMU)];
+    let hash = cache::hash(&files.map(|file| file.as_deref().and_then(cache::state_of)));
+    dir.join(format!("kvm-{}-{hash:016x}.json", cache::this_boot()))
 }
 
-/// Boots it.
-fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
-    let words = |error: Error| error.to_string();
-    std::fs::create_dir_all(dir).map_err(Error::io("making", dir)).map_err(words)?;
-    let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir)).map_err(words)?;
-    let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[]).map_err(words)?;
-    initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() }).map_err(words)?;
+/// Boots it. Why it does not work, where it does not.
+fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
+    std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
+    let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir))?;
+    let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[])?;
+    initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() })?;
     let console = room.path().join("console.log");
     let launch = Launch {
         argv: argv(kernel, &initramfs.path),
@@ -93,7 +86,7 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
         user_mode: false,
         stdin: Stdio::null(),
     };
-    let mut guest = launch.start().map_err(words)?;
+    let mut guest = launch.start()?;
     let begun = Instant::now();
     let (mut works, mut ended) = (false, false);
     while !works && !ended && begun.elapsed() < BOUND {
@@ -105,29 +98,22 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     }
     drop(guest);
     let said = LastWords::of(&console).lines;
-    match (works, ended) {
-        (true, _) => Ok(()),
+    Ok(match (works, ended) {
+        (true, _) => None,
         (_, true) => {
-            Err(format!("a trial boot under KVM ended before fsarena began: {}", said.replace('\n', "; ")))
+            Some(format!("a trial boot under KVM ended before fsarena began: {}", said.replace('\n', "; ")))
         }
-        _ => Err(format!("a trial boot under KVM did not come up in {} s", BOUND.as_secs())),
-    }
+        _ => Some(format!("a trial boot under KVM did not come up in {} s", BOUND.as_secs())),
+    })
 }
 
 /// The least of machines, with its console on standard output.
 fn argv(kernel: &GuestKernel, initramfs: &Path) -> Vec<OsString> {
-    let memory = MEMORY_MIB.to_string();
-    let words =
-        [QEMU, "-M", "q35", "-accel", "kvm", "-cpu", "host", "-smp", "1", "-m", &memory, "-nodefaults"];
-    let more =
-        ["-no-user-config", "-display", "none", "-no-reboot", "-chardev", "file,id=c,path=/dev/stdout"];
-    let mut argv: Vec<OsString> = words.into_iter().chain(more).map(OsString::from).collect();
-    argv.extend(
-        ["-serial", "chardev:c", "-append", "console=ttyS0 quiet panic=-1 rdinit=/init"].map(OsString::from),
-    );
-    argv.extend([OsString::from("-kernel"), kernel.image.clone().into()]);
-    argv.extend([OsString::from("-initrd"), initramfs.into()]);
-    argv
+    let fixed = "-M q35 -accel kvm -cpu host -smp 1 -m 512 -nodefaults -no-user-config -display none -no-reboot \
+                 -chardev file,id=c,path=/dev/stdout -serial chardev:c -append";
+    let words = [OsString::from(QEMU)].into_iter().chain(words(fixed));
+    let files = ["-kernel".into(), kernel.image.clone().into(), "-initrd".into(), initramfs.into()];
+    words.chain(["console=ttyS0 quiet panic=-1 rdinit=/init".into()]).chain(files).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
 use crate::elf::{self, Kind};
-use crate::{Error, cache, digest, unpack};
+use crate::{Error, Result, cache, digest, unpack};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Inspected {
 ///
 /// # Errors
 /// Where it is neither a bzImage nor an ELF file, or ends too early.
-pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
+pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
     if bytes.starts_with(elf::MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
@@ -49,11 +49,8 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected, Error> {
     }
     let truncated = || Error::unfit(path, "is a truncated kernel: it ends before its payload does");
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
-    let sectors = match bytes[SETUP_SECTORS_AT] {
-        0 => 4,
-        sectors => usize::from(sectors),
-    };
-    let start = (sectors + 1) * SECTOR + u32_at(PAYLOAD_AT).ok_or_else(truncated)?;
+    let sectors = if bytes[SETUP_SECTORS_AT] == 0 { 4 } else { bytes[SETUP_SECTORS_AT] };
+    let start = (usize::from(sectors) + 1) * SECTOR + u32_at(PAYLOAD_AT).ok_or_else(truncated)?;
     let end = start + u32_at(PAYLOAD_LENGTH_AT).ok_or_else(truncated)?;
     if end > bytes.len() {
         return Err(truncated());
@@ -82,27 +79,20 @@ pub struct Unpacked {
 ///
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
-pub fn unpacked(
-    path: &Path,
-    bytes: &[u8],
-    seen: &Inspected,
-    caches: &[&Path],
-) -> Result<Option<Unpacked>, Error> {
+pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<Option<Unpacked>> {
     let [first, ..] = caches else { return Ok(None) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
     let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
     let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
     for path in caches.iter().flat_map(|dir| digest::named(dir, &name)) {
-        match std::fs::read(&path) {
-            Ok(vmlinux) if digest::fits(&path, &vmlinux[..]) => {
-                return Ok(Some(Unpacked { path, kind: elf::kind(&vmlinux) }));
-            }
-            _ => {
-                cache::remove(&path);
-                cache::was_damaged(&path, "unpacks the kernel again");
-            }
+        if let Ok(vmlinux) = std::fs::read(&path)
+            && digest::fits(&path, &vmlinux[..])
+        {
+            return Ok(Some(Unpacked { path, kind: elf::kind(&vmlinux) }));
         }
+        cache::remove(&path);
+        cache::was_damaged(&path, "unpacks the kernel again");
     }
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;

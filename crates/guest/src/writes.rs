@@ -3,7 +3,7 @@
 //! The format is that of Linux's `dm-log-writes`, which QEMU's `blklogwrites` writes too: a superblock, then for each
 //! write a header and its data, each padded to whole sectors.
 
-use crate::Error;
+use crate::{Error, Result};
 use fsarena_core::schedule::mix;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
@@ -56,7 +56,7 @@ struct Entry {
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub fn begin(log: &Path) -> Result<(), Error> {
+pub fn begin(log: &Path) -> Result<()> {
     let numbers = [MAGIC, VERSION, 0, SECTORS[0]];
     let mut superblock = numbers.map(u64::to_le_bytes).concat();
     superblock.resize(SECTORS[0] as usize, 0);
@@ -67,22 +67,21 @@ pub fn begin(log: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// Where the recording is none or does not fit the image, or a file fails.
-pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed, Error> {
+pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed> {
     let file = File::open(log).map_err(Error::io("opening the recording", log))?;
     let disk = File::options().read(true).write(true).open(image).map_err(Error::io("opening", image))?;
     let size = disk.metadata().map_err(Error::io("reading", image))?.len();
-    let entries = match read(&file, size).map_err(Error::io("reading the recording", log))? {
-        Ok(entries) => entries,
-        Err(why) => return Err(Error::unfit(log, why)),
-    };
+    let read = read(&file, size).map_err(Error::io("reading the recording", log))?;
+    let entries = read.map_err(|why| Error::unfit(log, why))?;
     let kept = survivors(&entries, later);
     let mut replayed = Replayed::default();
     for (entry, kept) in entries.iter().zip(kept) {
-        match kept {
-            true => apply(&file, &disk, entry).map_err(Error::io("replaying writes to", image))?,
-            false => replayed.lost += 1,
+        if kept {
+            apply(&file, &disk, entry).map_err(Error::io("replaying writes to", image))?;
+            replayed.bytes += entry.length;
+        } else {
+            replayed.lost += 1;
         }
-        replayed.bytes += if kept { entry.length } else { 0 };
     }
     Ok(replayed)
 }
@@ -142,11 +141,8 @@ fn header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
-    let mut numbers = [0; 4];
-    for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
-        *number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    }
-    Ok(Some(numbers))
+    let (numbers, _) = bytes.as_chunks();
+    Ok(Some(std::array::from_fn(|at| u64::from_le_bytes(numbers[at]))))
 }
 
 fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {

@@ -71,22 +71,19 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), F
     for variant in variants {
         let dir = variant.level(factor::DIR);
         if plan.device.backing != Backing::Dir && !dir.is_empty() {
-            let message = format!("variant {}: `dir` needs --on dir:{dir}", variant.name);
-            return Err(Fatal::Plan(message));
+            return Err(Fatal::Plan(format!("variant {}: `dir` needs --on dir:{dir}", variant.name)));
         }
         for axis in AXES {
-            if plan.device.backing == Backing::Dir
-                && !axis.of_directories
-                && !variant.level(axis.def.id).is_empty()
-            {
-                let what = axis.def.id;
-                let message =
-                    format!("variant {}: a directory is taken as it is; leave out `{what}`", variant.name);
+            let id = axis.def.id;
+            let of_devices = plan.device.backing == Backing::Dir && !axis.of_directories;
+            if of_devices && !variant.level(id).is_empty() {
+                let name = &variant.name;
+                let message = format!("variant {name}: a directory is taken as it is; leave out `{id}`");
                 return Err(Fatal::Plan(message));
             }
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
-            if !guest || axis.def.id == factor::CLIENTS {
+            if !guest || id == factor::CLIENTS {
                 (axis.check)(&Asked { kernel, plan, variant })?;
             }
         }

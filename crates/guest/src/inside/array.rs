@@ -1,5 +1,6 @@
 //! Assembles an md array without metadata through md's sysfs attributes: guests do not contain mdadm.
 
+use super::devices::sectors;
 use crate::config::Array;
 use crate::stripes::CHUNK;
 use std::io::{Error, Result};
@@ -24,8 +25,9 @@ pub fn assemble(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
     if array == Array::Raid0 {
         set("chunk_size", &CHUNK.to_string())?;
     }
-    let kib = members.iter().map(|disk| kib(disk)).collect::<Result<Vec<u64>>>()?;
-    let least = kib.into_iter().min().unwrap_or(0);
+    let sizes = members.iter().map(|disk| sectors(disk)).collect::<Result<Vec<u64>>>()?;
+    // In kibibytes.
+    let least = sizes.into_iter().min().unwrap_or(0) / 2;
     if array == Array::Raid1 {
         set("component_size", &least.to_string())?;
         // All members hold the same: nothing has to be resynchronised.
@@ -41,13 +43,6 @@ pub fn assemble(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
     }
     set("array_state", "active")?;
     Ok(Path::new("/dev").join(NAME))
-}
-
-/// The size of a disk in kibibytes.
-fn kib(disk: &Path) -> Result<u64> {
-    let name = disk.file_name().unwrap_or_default();
-    let text = std::fs::read_to_string(Path::new("/sys/block").join(name).join("size"))?;
-    Ok(text.trim().parse::<u64>().map_err(Error::other)? / 2)
 }
 
 fn write(path: &Path, value: &str) -> Result<()> {

@@ -1,10 +1,11 @@
 //! A guest that boots before it has a config or disks. It boots as far as it can, reports that, and waits; QEMU saves
 //! the whole machine at that point. Each guest that resumes from the saved state then reads its own config and disks.
 
+use super::devices::{events, load, power_off, wait_for};
 use super::fw_cfg::Ports;
 use crate::config::{CONFIG_FILE, GOING_ON, GuestConfig, NOT_READY, READY, Stack};
 use std::io::{Error, Result, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The driver whose disks are let go: only what is probed anew has the size of the disk that is there then.
@@ -19,15 +20,14 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Where it has no event channel, or cannot continue.
 pub fn config(first: &GuestConfig) -> Result<GuestConfig> {
     // Without the modules it may have none.
-    let loaded: Result<()> = first.modules.iter().try_for_each(|module| super::load(module));
-    let mut events = super::events(&first.events)?;
-    let mut say =
-        |words: &str| events.write_all(format!("{words}\n").as_bytes()).and_then(|()| events.flush());
+    let loaded: Result<()> = first.modules.iter().try_for_each(|module| load(module));
+    let mut out = events(&first.events)?;
+    let mut say = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
     let (ports, disks) = match loaded.and_then(|()| let_go(&first.stack)) {
         Ok(ready) => ready,
         Err(error) => {
             say(&format!("{NOT_READY}{error}"))?;
-            super::power_off()
+            power_off()
         }
     };
     say(READY)?;
@@ -71,8 +71,7 @@ fn probed(count: usize) -> Result<Vec<String>> {
         let ready = |disk: &String| Path::new(DRIVER).join(disk).join("block").exists();
         (disks.len() == count && disks.iter().all(ready)).then_some(disks)
     };
-    super::wait_for(|| names().map(|_| PathBuf::new()), "its disks")?;
-    names().ok_or_else(|| Error::other("its disks come and go"))
+    wait_for("its disks", names)
 }
 
 fn tell_driver(word: &str, disk: &str) -> Result<()> {

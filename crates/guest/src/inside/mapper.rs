@@ -45,25 +45,21 @@ pub fn make(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
 
 /// The table of a device that misbehaves.
 fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
-    let target = |start, length, kind, words| Target { start, length, kind, words };
-    Ok(match faults {
-        Faults::Delay { ms } => vec![target(0, sectors, "delay", format!("{disk} 0 {ms}"))],
-        Faults::Flaky { up_s, down_s } => {
-            vec![target(0, sectors, "flakey", format!("{disk} 0 {up_s} {down_s}"))]
-        }
-        Faults::Error { start, bytes } => {
-            let (start, end) = (start / SECTOR, (start + bytes) / SECTOR);
-            if end > sectors {
-                let size = sectors * SECTOR;
-                return Err(Error::other(format!("the faulty range ends behind the device's {size} bytes")));
-            }
-            let good = |from: u64, to: u64| target(from, to - from, "linear", format!("{disk} {from}"));
-            let mut table = vec![good(0, start), target(start, end - start, "error", String::new())];
-            table.push(good(end, sectors));
-            table.retain(|target| target.length > 0);
-            table
-        }
-    })
+    let whole = |kind, words| vec![Target { start: 0, length: sectors, kind, words }];
+    let (start, end) = match faults {
+        Faults::Delay { ms } => return Ok(whole("delay", format!("{disk} 0 {ms}"))),
+        Faults::Flaky { up_s, down_s } => return Ok(whole("flakey", format!("{disk} 0 {up_s} {down_s}"))),
+        Faults::Error { start, bytes } => (start / SECTOR, (start + bytes) / SECTOR),
+    };
+    if end > sectors {
+        let size = sectors * SECTOR;
+        return Err(Error::other(format!("the faulty range ends behind the device's {size} bytes")));
+    }
+    let part = |start, end: u64, kind, words| Target { start, length: end - start, kind, words };
+    let good = |from, to| part(from, to, "linear", format!("{disk} {from}"));
+    let mut table = vec![good(0, start), part(start, end, "error", String::new()), good(end, sectors)];
+    table.retain(|target| target.length > 0);
+    Ok(table)
 }
 
 /// One request, with the targets of its table. The number of the device.

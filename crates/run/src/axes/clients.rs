@@ -22,12 +22,9 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     if asked.variant.level(factor::CLIENTS).is_empty() {
         return Ok(());
     }
-    match asked.plan.workloads.iter().find(|workload| !clients::applies(&workload.settings)) {
-        None => Ok(()),
-        Some(workload) => Err(wrong(
-            asked,
-            factor::CLIENTS,
-            format!("workload {} has neither clients nor threads", workload.name),
-        )),
-    }
+    let Some(workload) = asked.plan.workloads.iter().find(|work| !clients::applies(&work.settings)) else {
+        return Ok(());
+    };
+    let why = format!("workload {} has neither clients nor threads", workload.name);
+    Err(wrong(asked, factor::CLIENTS, why))
 }

@@ -8,7 +8,7 @@ use fsarena_core::factor::{self, FactorDef};
 use fsarena_sys::cgroup::Controller;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{Error, attribute};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The axis.
 pub const AXIS: Axis = Axis {
@@ -44,35 +44,35 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = asked.variant.level(factor::CPU_SPEED);
     let speed = parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
     let policies = policies(asked.kernel);
-    let lacks = |why: String| Err(lacking(asked, factor::CPU_SPEED, why));
-    let none = "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`";
-    match speed {
-        None => Ok(()),
-        Some(Speed::Share(_)) if policies.is_empty() && controller(asked.kernel).is_none() => {
-            lacks("this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into())
+    let why = match (speed, policies.first()) {
+        (None, _) => return Ok(()),
+        (Some(Speed::Share(_)), None) if controller(asked.kernel).is_none() => {
+            "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
         }
-        Some(Speed::Share(_)) => Ok(()),
-        Some(_) if policies.is_empty() => lacks(none.into()),
-        Some(Speed::Governor(name)) => {
-            let known = read(&policies[0], "scaling_available_governors");
-            match known.split_whitespace().any(|known| known == name) {
-                true => Ok(()),
-                false => lacks(format!("its governors are {known}")),
+        (Some(Speed::Share(_)), _) => return Ok(()),
+        (Some(_), None) => {
+            "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into()
+        }
+        (Some(Speed::Governor(name)), Some(policy)) => {
+            let known = read(policy, "scaling_available_governors");
+            if known.split_whitespace().any(|known| known == name) {
+                return Ok(());
             }
+            format!("its governors are {known}")
         }
-        Some(Speed::Frequency(khz)) => {
-            let (low, high) =
-                (read(&policies[0], "cpuinfo_min_freq"), read(&policies[0], "cpuinfo_max_freq"));
-            let (least, most) = (low.parse().unwrap_or(0), high.parse().unwrap_or(u64::MAX));
-            match (least..=most).contains(&khz) {
-                true => Ok(()),
-                false => lacks(format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)),
+        (Some(Speed::Frequency(khz)), Some(policy)) => {
+            let least = read(policy, "cpuinfo_min_freq").parse().unwrap_or(0);
+            let most = read(policy, "cpuinfo_max_freq").parse().unwrap_or(u64::MAX);
+            if (least..=most).contains(&khz) {
+                return Ok(());
             }
+            format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)
         }
-    }
+    };
+    Err(lacking(asked, factor::CPU_SPEED, why))
 }
 
-fn read(policy: &std::path::Path, name: &str) -> String {
+fn read(policy: &Path, name: &str) -> String {
     std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
 }
 
@@ -95,7 +95,7 @@ fn each(
     stage: &mut Stage,
     policies: &[PathBuf],
     name: &str,
-    value: impl Fn(&std::path::Path) -> String,
+    value: impl Fn(&Path) -> String,
 ) -> Result<(), Error> {
     for policy in policies {
         let (value, former) = (value(policy), read(policy, name));
@@ -146,28 +146,18 @@ pub fn parse(level: &str) -> Result<Option<Speed>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong =
-        || format!("invalid CPU speed `{level}`; write `50%`, a governor such as `powersave`, or `1200MHz`");
-    if let Some(percent) = level.strip_suffix('%') {
-        let percent: f64 = percent.parse().map_err(|_| wrong())?;
-        return if (1.0..100.0).contains(&percent) {
-            Ok(Some(Speed::Share(percent / 100.0)))
-        } else {
-            Err(wrong())
-        };
-    }
-    if let Some(megahertz) = level.strip_suffix("MHz") {
-        let megahertz: u64 = megahertz.parse().map_err(|_| wrong())?;
-        return if (1..=100_000).contains(&megahertz) {
-            Ok(Some(Speed::Frequency(megahertz * 1000)))
-        } else {
-            Err(wrong())
-        };
-    }
-    match level.chars().all(|c| c.is_ascii_lowercase()) {
-        true => Ok(Some(Speed::Governor(level.into()))),
-        false => Err(wrong()),
-    }
+    let speed = if let Some(percent) = level.strip_suffix('%') {
+        let percent = percent.parse().ok().filter(|percent| (1.0..100.0).contains(percent));
+        percent.map(|percent: f64| Speed::Share(percent / 100.0))
+    } else if let Some(megahertz) = level.strip_suffix("MHz") {
+        let megahertz = megahertz.parse().ok().filter(|megahertz| (1..=100_000).contains(megahertz));
+        megahertz.map(|megahertz: u64| Speed::Frequency(megahertz * 1000))
+    } else {
+        level.chars().all(|c| c.is_ascii_lowercase()).then(|| Speed::Governor(level.into()))
+    };
+    speed.map(Some).ok_or_else(|| {
+        format!("invalid CPU speed `{level}`; write `50%`, a governor such as `powersave`, or `1200MHz`")
+    })
 }
 
 #[cfg(test)]

@@ -24,12 +24,9 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
-    match zram && !zram::offered(asked.kernel) {
-        true => Err(lacking(
-            asked,
-            factor::DEVICE,
-            "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)",
-        )),
-        false => Ok(()),
+    if !zram || zram::offered(asked.kernel) {
+        return Ok(());
     }
+    let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
+    Err(lacking(asked, factor::DEVICE, why))
 }

@@ -37,21 +37,14 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
         return Ok(());
     }
     let found = controller(asked.kernel);
-    let able = found.is_some_and(|found| found.unified || found.root.join(WRITE_BYTES).exists());
-    match able {
-        true => Ok(()),
-        false => Err(lacking(
-            asked,
-            factor::LIMIT,
-            "this kernel throttles no I/O (cgroup io.max or blkio.throttle)",
-        )),
+    if found.is_some_and(|found| found.unified || found.root.join(WRITE_BYTES).exists()) {
+        return Ok(());
     }
+    let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
+    Err(lacking(asked, factor::LIMIT, why))
 }
 
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
-const READ_BYTES: &str = "blkio.throttle.read_bps_device";
-const WRITE_REQUESTS: &str = "blkio.throttle.write_iops_device";
-const READ_REQUESTS: &str = "blkio.throttle.read_iops_device";
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {
     let level = stage.variant.level(factor::LIMIT);
@@ -63,17 +56,10 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
     } else {
         let mut groups = vec![controller.root.clone(), controller.own.clone()];
         groups.dedup();
-        for (group, device) in groups.iter().flat_map(|group| stage.devices.iter().map(move |d| (group, *d)))
-        {
-            for (file, most) in [
-                (WRITE_BYTES, limit.bytes_per_s),
-                (READ_BYTES, limit.bytes_per_s),
-                (WRITE_REQUESTS, limit.requests_per_s),
-                (READ_REQUESTS, limit.requests_per_s),
-            ] {
-                if let Some(most) = most {
-                    throttle(stage, &group.join(file), device, most)?;
-                }
+        let devices = stage.devices;
+        for (group, device) in groups.iter().flat_map(|group| devices.iter().map(move |d| (group, *d))) {
+            for (file, _, most) in limit.each() {
+                throttle(stage, &group.join(file), device, most)?;
             }
         }
     }
@@ -100,18 +86,8 @@ fn throttle(stage: &mut Stage, path: &Path, device: &BlockDevice, most: u64) -> 
 fn unified(stage: &mut Stage, controller: &Controller, limit: &Limit) -> Result<(), Error> {
     let group = controller.group(stage.journal)?;
     for device in stage.devices {
-        let mut line = device.numbers();
-        for (key, most) in [
-            ("rbps", limit.bytes_per_s),
-            ("wbps", limit.bytes_per_s),
-            ("riops", limit.requests_per_s),
-            ("wiops", limit.requests_per_s),
-        ] {
-            if let Some(most) = most {
-                line.push_str(&format!(" {key}={most}"));
-            }
-        }
-        group.set("io.max", &line)?;
+        let keys: String = limit.each().map(|(_, key, most)| format!(" {key}={most}")).collect();
+        group.set("io.max", &(device.numbers() + &keys))?;
     }
     stage.done.join(group);
     Ok(())
@@ -126,6 +102,19 @@ pub struct Limit {
     pub requests_per_s: Option<u64>,
 }
 
+impl Limit {
+    /// What limits it: the file of version 1, the key of version 2, and the value.
+    fn each(self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let all = [
+            (WRITE_BYTES, "wbps", self.bytes_per_s),
+            ("blkio.throttle.read_bps_device", "rbps", self.bytes_per_s),
+            ("blkio.throttle.write_iops_device", "wiops", self.requests_per_s),
+            ("blkio.throttle.read_iops_device", "riops", self.requests_per_s),
+        ];
+        all.into_iter().filter_map(|(file, key, most)| Some((file, key, most?)))
+    }
+}
+
 /// The meaning of a level. None stands for unlimited.
 ///
 /// # Errors
@@ -138,14 +127,13 @@ pub fn parse(level: &str) -> Result<Option<Limit>, String> {
         || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
-        let slot = if let Some(rate) = part.strip_suffix("/s") {
+        let (place, value) = if let Some(rate) = part.strip_suffix("/s") {
             (&mut limit.bytes_per_s, bytes(rate))
         } else if let Some(rate) = part.strip_suffix("iops") {
             (&mut limit.requests_per_s, rate.parse().ok().filter(|rate| *rate > 0))
         } else {
             (&mut limit.requests_per_s, requests(part))
         };
-        let (place, value) = slot;
         if value.is_none() || place.is_some() {
             return Err(wrong());
         }

@@ -32,21 +32,14 @@ fn check(asked: &Asked) -> Result<(), Fatal> {
     }
     if def.raid.is_none() {
         let why = match asked.kernel.path("proc/mdstat").exists() {
-            true => format!(
-                "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or --on qemu"
-            ),
-            false => {
-                format!(
-                    "{fs} stripes nothing by itself, and this kernel has no md (CONFIG_MD); take btrfs, or a guest: --on qemu"
-                )
-            }
+            true => "fsarena assembles md arrays in guests only; take btrfs, or --on qemu",
+            false => "this kernel has no md (CONFIG_MD); take btrfs, or a guest: --on qemu",
         };
-        return Err(lacking(asked, factor::RAID, why));
+        return Err(lacking(asked, factor::RAID, format!("{fs} stripes nothing by itself, and {why}")));
     }
-    match (&asked.plan.device.backing, asked.variant.level(factor::DEVICE)) {
-        (Backing::Erase { .. }, "") => {
-            Err(wrong(asked, factor::RAID, "--erase names one device; say device=loop, ram or zram"))
-        }
-        _ => Ok(()),
+    let one = matches!(asked.plan.device.backing, Backing::Erase { .. });
+    if one && asked.variant.level(factor::DEVICE).is_empty() {
+        return Err(wrong(asked, factor::RAID, "--erase names one device; say device=loop, ram or zram"));
     }
+    Ok(())
 }
