@@ -1,13 +1,11 @@
 //! The cache of kernels and facts about them, shared by runs.
 
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::process;
-use std::fs::Metadata;
+use fsarena_sys::{kernel::Kernel, process};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
+use std::{fs::Metadata, os::unix::fs::MetadataExt};
 
 /// Damage found in the cache, until a report takes it: fsarena looks for kernels before there is a run to tell.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);

@@ -1,7 +1,6 @@
 //! The config of a guest: a file at the end of its initramfs.
 
-use fsarena_core::factor::faults::Faults;
-use fsarena_core::factor::raid::Raid;
+use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 //! Finds the reason for a guest's end in its console log.
 
 use fsarena_sys::said::tail;
-use std::fs::File;
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 /// How much of a console is shown where a guest failed.
 const LAST_LINES: usize = 12;

@@ -1,7 +1,6 @@
 //! Counting instructions: marks in the guest, a plugin of QEMU that counts between them, and its counts.
 
-use crate::exact::option;
-use crate::{Error, Result};
+use crate::{Error, Result, exact::option};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

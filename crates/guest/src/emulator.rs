@@ -2,13 +2,10 @@
 
 use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL, OTHER, TEST, member};
 use crate::exact::{self, option, words};
-use crate::kernel::GuestKernel;
-use crate::launch::Launch;
-use crate::xstate;
+use crate::{kernel::GuestKernel, launch::Launch, xstate};
 use fsarena_core::plan::{Accelerator, Emulator};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::{ffi::OsString, process::Stdio};
 
 /// The emulator of whole machines.
 pub const QEMU: &str = "qemu-system-x86_64";

@@ -5,8 +5,7 @@
 //! an I/O port, which takes a byte while the guest's own instruction waits.
 
 use crate::modules::Modules;
-use std::ffi::OsString;
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 /// The drivers of disks that are memory.
 pub const MEMORY_DISKS: [&str; 2] = ["nfit", "nd_pmem"];

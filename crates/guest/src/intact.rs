@@ -1,10 +1,7 @@
 //! Whether a kernel package in the cache still has the contents that were unpacked: their digests lie beside them.
 
 use crate::digest;
-use std::fmt::Write;
-use std::fs::File;
-use std::io::Result;
-use std::path::Path;
+use std::{fmt::Write, fs::File, io::Result, path::Path};
 use walkdir::WalkDir;
 
 /// The list of digests, a line for each file.

@@ -2,11 +2,9 @@
 
 use crate::debian::{self, Log, by_version, is_version};
 use crate::elf::{self, Kind};
-use crate::modules::Modules;
-use crate::{Error, Result, cache, intact, vmlinux};
+use crate::{Error, Result, cache, intact, modules::Modules, vmlinux};
 use fsarena_core::plan::Emulator;
-use fsarena_sys::argv::Argv;
-use fsarena_sys::input;
+use fsarena_sys::{argv::Argv, input};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 

@@ -1,20 +1,13 @@
 //! Starting a guest, listening to it, and ending it whole.
 
-use crate::console::LastWords;
-use crate::{Error, Result, keeper, xstate};
-use fsarena_sys::argv;
-use fsarena_sys::said::lines;
+use crate::{Error, Result, console::LastWords, keeper, xstate};
+use fsarena_sys::{argv, said::lines};
 use rustix::process::{Pid, Signal};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::{ffi::OsString, fs::File, io::Read, os::unix::process::CommandExt, path::PathBuf};
+use std::{sync::Arc, time::Duration};
 
 /// How often a file is looked at for new words.
 const LOOK: Duration = Duration::from_millis(10);

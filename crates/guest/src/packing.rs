@@ -1,13 +1,10 @@
 //! Packing fsarena itself into an initramfs, and what it is to do there.
 
 use crate::config::{CONFIG, GuestConfig};
-use crate::cpio::Archive;
-use crate::modules::Module;
-use crate::{Error, Result};
-use std::ffi::CStr;
-use std::fs::File;
+use crate::{Error, Result, cpio::Archive, modules::Module};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::{ffi::CStr, fs::File};
 
 /// This very program, even where its file has been replaced since it was started.
 pub(crate) const SELF: &str = "/proc/self/exe";

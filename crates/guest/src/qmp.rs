@@ -3,10 +3,8 @@
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Error, IoSlice, Result, Write};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{mem::MaybeUninit, os::unix::net::UnixStream, time::Duration};
 
 /// How long QEMU may think about an answer.
 const PATIENCE: Duration = Duration::from_secs(10);

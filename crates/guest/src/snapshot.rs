@@ -5,23 +5,17 @@
 //! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
 //! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
 
-use crate::cache;
 use crate::digest::{self, Digester};
 use crate::emulator::{Machine, QEMU};
-use crate::kernel::program;
-use crate::launch::Launch;
 use crate::packing::{SELF, libraries};
-use crate::qmp::Monitor;
+use crate::{cache, kernel::program, launch::Launch, qmp::Monitor};
 use fsarena_sys::cancel;
 use serde_json::json;
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs::File, os::unix::net::UnixStream, process::Stdio};
 
 /// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
 const NAME: &str = "booted-";

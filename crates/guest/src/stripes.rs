@@ -2,13 +2,9 @@
 //!
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
-use crate::config::Array;
-use crate::{Error, Result};
+use crate::{Error, Result, config::Array};
 use rustix::fs::SeekFrom;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The chunk of striped arrays in bytes. It is a power of 2, as md wants it.
 pub const CHUNK: u64 = 64 << 10;

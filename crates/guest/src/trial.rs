@@ -2,19 +2,14 @@
 //! still fail to boot a kernel. The trial boots one, for a bounded time, and caches the result until something changes.
 
 use crate::config::{GuestConfig, WORKS};
-use crate::console::LastWords;
-use crate::emulator::QEMU;
-use crate::exact::words;
 use crate::kernel::{GuestKernel, program};
 use crate::launch::{Heard, Launch};
 use crate::packing::Initramfs;
-use crate::{Error, Result, cache};
+use crate::{Error, Result, cache, console::LastWords, emulator::QEMU, exact::words};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs::File, process::Stdio};
 
 /// The longest that a trial boot may take. Where KVM works, a kernel is up in one second.
 const BOUND: Duration = Duration::from_secs(10);

@@ -4,9 +4,8 @@
 
 use crate::elf::{self, Kind};
 use crate::{Error, Result, cache, digest, unpack};
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io::Read, time::Duration};
 
 const MAGIC_AT: usize = 0x202;
 const MAGIC: &[u8] = b"HdrS";

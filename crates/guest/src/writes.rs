@@ -6,10 +6,8 @@
 use crate::{Error, Result};
 use fsarena_core::schedule::mix;
 use rustix::fs::{FallocateFlags, fallocate};
-use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;

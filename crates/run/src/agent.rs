@@ -6,8 +6,7 @@ use crate::protocol::{self, Line, Power, Request, Role};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{confined, recovery};
-use fsarena_core::event::Outcome;
-use fsarena_core::factor;
+use fsarena_core::{event::Outcome, factor};
 use fsarena_sys::kernel::Kernel;
 use std::io::{BufRead, BufReader, Result, Write};
 

@@ -18,13 +18,11 @@ mod scheduler;
 
 pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
 
-use crate::executor::Fatal;
+use crate::executor::{Fatal, Result};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_sys::device::BlockDevice;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo;
+use fsarena_sys::{device::BlockDevice, kernel::Kernel, undo};
 
 /// Every axis, in the order in which they are brought about.
 pub const AXES: &[Axis] = &[
@@ -67,7 +65,7 @@ pub fn set_up(
 ///
 /// # Errors
 /// The first that cannot be had, with what would be possible.
-pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let dir = variant.level(factor::DIR);
         if plan.device.backing != Backing::Dir && !dir.is_empty() {

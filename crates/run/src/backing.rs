@@ -1,18 +1,16 @@
 //! The backing devices: those under test, the source disk, and the directories that their images are in.
 
-use crate::context::RunContext;
-use crate::executor::{Fatal, Tell, logged, remove};
+use crate::executor::{Fatal, Result, Tell, logged, remove};
 use crate::layout::{Layout, On, Wanted};
-use crate::preflight::RAM;
 use crate::source_disk::{SourceDisk, loop_options};
+use crate::{context::RunContext, preflight::RAM};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::factor::device::BackingDevice as Made;
 use fsarena_core::plan::{Backing, DevicePlan};
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog};
-use fsarena_sys::loopdev;
 use fsarena_sys::undo::{self, MadeDir};
-use fsarena_sys::{image, zram};
+use fsarena_sys::{image, loopdev, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +31,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn make(run: &RunContext, tell: Tell) -> Result<BackingDevices, Fatal> {
+    pub fn make(run: &RunContext, tell: Tell) -> Result<BackingDevices> {
         let places = Places(run);
         let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
@@ -59,7 +57,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// Where the run was begun without one of them.
-    pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>, Fatal> {
+    pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
         let one = |wanted: &Wanted| {
             let missing =
                 || Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()));
@@ -78,7 +76,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
+    pub fn finish(self, tell: Tell) -> Result<()> {
         // Where something fails, the rest is dropped in the same order: the reverse of these lines.
         let (directories, devices) = (self.directories, self.devices);
         self.other.finish(tell)?;
@@ -127,7 +125,7 @@ impl Places<'_> {
     }
 
     /// One device.
-    fn device(&self, wanted: &Wanted, tell: Tell) -> Result<ScratchDevice, Fatal> {
+    fn device(&self, wanted: &Wanted, tell: Tell) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
         let made = match (wanted.on, &plan.device.backing) {
             (On::Made(Made::Zram), _) => {
@@ -156,12 +154,7 @@ impl Places<'_> {
 }
 
 /// What a reader must know of the device to repeat the run.
-fn describe_device(
-    device: &ScratchDevice,
-    plan: &DevicePlan,
-    wanted: &Wanted,
-    tell: Tell,
-) -> Result<(), Fatal> {
+fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, tell: Tell) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts: Vec<String> = [

@@ -7,11 +7,9 @@ use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Found, ReadingDef, Sample};
-use fsarena_load::web;
-use fsarena_load::workloads::postgres;
+use fsarena_load::{web, workloads::postgres};
 use fsarena_probe::{Scene, Session, probes};
-use fsarena_sys::device;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{device, kernel::Kernel};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,19 +1,16 @@
 //! The agent as a child process: started, listened to, and killed with all its own.
 
 use crate::axes::Confine;
-use crate::executor::{Failed, Fatal};
+use crate::executor::{Failed, Fatal, Result};
 use crate::protocol::{Ask, Line, Request, write};
-use fsarena_core::cell::Variant;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
-use fsarena_core::factor;
-use fsarena_sys::kernel::Kernel;
+use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, process, undo};
+use fsarena_sys::{argv, cancel, kernel::Kernel, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::{sync::mpsc::RecvTimeoutError, time::Duration};
 
 /// How often a signal is looked for while the agent is silent.
 const LISTEN: Duration = Duration::from_millis(50);
@@ -31,7 +28,7 @@ pub trait Parent {
     ///
     /// # Errors
     /// Where it is not one of several.
-    fn answer(&mut self, _ask: Ask) -> Result<Outcome, Fatal> {
+    fn answer(&mut self, _ask: Ask) -> Result<Outcome> {
         Err(Fatal::Agent(ASKED.into()))
     }
 
@@ -57,7 +54,7 @@ pub fn run(
     request: &Request,
     confine: &Confine,
     parent: &mut dyn Parent,
-) -> Result<Outcome, Fatal> {
+) -> Result<Outcome> {
     let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
     let mut errors = argv::memory_file("stderr").map_err(agent)?;
     // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
@@ -122,7 +119,7 @@ fn group_of(child: &Child) -> undo::Undo {
 }
 
 /// Ends everything that carries our mark: the agent and all that it started.
-fn end_commands() -> Result<(), Fatal> {
+fn end_commands() -> Result<()> {
     if let Some((_, journal)) = argv::mark() {
         process::kill_marked(&Kernel::host(), &journal)?;
     }
@@ -152,11 +149,7 @@ fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, Chi
 }
 
 /// Passes on events until the agent ends, falls silent for good, or a signal comes.
-fn listen(
-    mut stdin: ChildStdin,
-    stdout: ChildStdout,
-    parent: &mut dyn Parent,
-) -> Result<Option<Outcome>, Fatal> {
+fn listen(mut stdin: ChildStdin, stdout: ChildStdout, parent: &mut dyn Parent) -> Result<Option<Outcome>> {
     let lines = lines(stdout);
     loop {
         if cancel::requested().is_some() {

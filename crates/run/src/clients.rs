@@ -1,12 +1,9 @@
 //! Who does the work of a cell in a directory: an agent here, or one on each of many machines.
 
-use crate::axes::Confine;
-use crate::child;
-use crate::executor::{Emit, Fatal, Tell};
-use crate::protocol::Request;
-use fsarena_core::cell::Variant;
+use crate::executor::{Emit, Result, Tell};
+use crate::{axes::Confine, child, protocol::Request};
 use fsarena_core::event::{Note, Outcome};
-use fsarena_core::plan::Plan;
+use fsarena_core::{cell::Variant, plan::Plan};
 use fsarena_sys::undo::Journal;
 
 /// The clients of a directory.
@@ -25,7 +22,7 @@ pub trait Clients {
     ///
     /// # Errors
     /// The first that cannot, with what to do.
-    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: Tell) -> Result<(), Fatal> {
+    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: Tell) -> Result<()> {
         Ok(())
     }
 
@@ -39,7 +36,7 @@ pub trait Clients {
         request: &Request,
         confine: &Confine,
         emit: Emit,
-    ) -> Result<Outcome, Fatal>;
+    ) -> Result<Outcome>;
 
     /// What a reader of the comparison should know of them.
     fn remarks(&self) -> Vec<Note> {
@@ -57,7 +54,7 @@ impl Clients for Alone {
         request: &Request,
         confine: &Confine,
         emit: Emit,
-    ) -> Result<Outcome, Fatal> {
+    ) -> Result<Outcome> {
         child::run(journal, request, confine, &mut |event| emit(event))
     }
 }

@@ -1,16 +1,11 @@
 //! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
 
-use crate::bench::Bench;
-use crate::child;
-use crate::executor::Failed;
 use crate::protocol::{Line, Request, Rights, Role, write};
 use crate::tasks::{make_root, perform};
+use crate::{bench::Bench, child, executor::Failed};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::rights;
-use fsarena_sys::said::lines;
-use fsarena_sys::{Error, argv};
+use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
 use std::io::{self, BufRead};
 
 /// Where squid has its shared memory. PostgreSQL has its own in the data directory.

@@ -1,15 +1,11 @@
 //! What the executors of a run share.
 
-use crate::layout::Layout;
-use crate::preflight::Check;
 use crate::protocol::{Agents, Power, Request};
-use crate::work::workload;
+use crate::{layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::Note;
-use fsarena_core::plan::Plan;
+use fsarena_core::{event::Note, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::Journal;
+use fsarena_sys::{kernel::Kernel, undo::Journal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -4,9 +4,7 @@ use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::Standing;
 use fsarena_core::record::{CellRecord, RunRecord};
 use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::power;
-use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::verdict::Region;
+use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
 use std::collections::BTreeSet;
 
 /// How the question of a run stands before a round.

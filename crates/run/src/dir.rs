@@ -1,21 +1,12 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
-use crate::axes;
-use crate::clients::Clients;
-use crate::context::RunContext;
-use crate::executor::{Emit, Executor, Fatal, Tell, remove};
-use crate::protocol::Request;
-use crate::work::inputs;
-use fsarena_core::cell::Cell;
+use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove};
+use crate::{axes, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
-use fsarena_core::factor;
-use fsarena_core::matrix;
-use fsarena_sys::device;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::MadeDir;
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
+use fsarena_core::{cell::Cell, factor, matrix};
+use fsarena_sys::{device, kernel::Kernel, undo::MadeDir};
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
 /// The executor of existing directories.
 pub struct Directories {
@@ -31,7 +22,7 @@ impl Directories {
     ///
     /// # Errors
     /// Where a directory cannot be written.
-    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: Tell) -> Result<Directories, Fatal> {
+    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: Tell) -> Result<Directories> {
         let other = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let other = other.join(format!("fsarena-{}-other", run.id()));
         check_missing(&other)?;
@@ -51,7 +42,7 @@ impl Directories {
 }
 
 impl Executor for Directories {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
         let within = dir.join(format!("fsarena-{}", self.run.id()));
@@ -80,13 +71,13 @@ impl Executor for Directories {
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
+    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
         self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, tell))
     }
 }
 
 /// The directory must be new: what is in it already is not fsarena's to remove.
-fn check_missing(dir: &Path) -> Result<(), Fatal> {
+fn check_missing(dir: &Path) -> Result<()> {
     if dir.exists() {
         let message = format!("{dir:?} exists already; remove it if it is left from an earlier run");
         return Err(Fatal::Plan(message));

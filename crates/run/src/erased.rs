@@ -3,11 +3,10 @@
 mod health;
 mod precondition;
 
-use crate::executor::{Failed, Fatal, Log, Tell, logged};
+use crate::executor::{Failed, Log, Result, Tell, logged};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::plan::Plan;
-use fsarena_fs::lifecycle::Devices;
-use fsarena_fs::safety::ScratchDevice;
+use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::device::BlockDevice;
 use health::Health;
 
@@ -30,7 +29,7 @@ impl Erased {
         device: Option<&ScratchDevice>,
         begins: bool,
         tell: Tell,
-    ) -> Result<Option<Erased>, Fatal> {
+    ) -> Result<Option<Erased>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };

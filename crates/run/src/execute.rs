@@ -1,28 +1,21 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
-use crate::bench::readings;
 use crate::clients::{Alone, Clients};
-use crate::context::RunContext;
-use crate::dir::Directories;
-use crate::executor::{Executor, Fatal, Tell};
-use crate::guest::Guests;
-use crate::local::Local;
+use crate::executor::{Executor, Fatal, Result, Tell};
 use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
 use crate::scratch::Scratch;
-use fsarena_core::cell::Variant;
+use crate::{bench::readings, context::RunContext, dir::Directories, guest::Guests, local::Local};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::{BUILD, Host, IMAGES};
-use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_core::record::RunRecord;
+use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
-use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{Error, cancel, host};
+use fsarena_sys::{Error, cancel, host, kernel::Kernel};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -275,7 +268,7 @@ pub fn execute_by(
 }
 
 /// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
-fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result<(), Fatal> {
+fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
     match undo::recover(kernel, &undo::state_dir(), &mut say)?.failed {
         0 => Ok(()),
@@ -290,7 +283,7 @@ enum Place {
 }
 
 impl Place {
-    fn make(keep: Keep, plan: &Plan) -> Result<Place, Fatal> {
+    fn make(keep: Keep, plan: &Plan) -> Result<Place> {
         Ok(match keep {
             Keep::New(runs) => Place::Stored(RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?),
             Keep::Resumed(run) => Place::Stored(run),
@@ -304,7 +297,7 @@ impl Place {
 
     /// The directory, and the undo journal of what is made in it. `fsarena recover` undoes what the journal names, from
     /// whatever directory it is started in.
-    fn journal(&self) -> Result<(PathBuf, Journal), Fatal> {
+    fn journal(&self) -> Result<(PathBuf, Journal)> {
         match self {
             Place::Stored(run) => {
                 let dir = run.path().canonicalize().map_err(Error::io("reading", run.path()))?;
@@ -334,7 +327,7 @@ impl Session {
         tried: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
-    ) -> Result<(End, String, RunRecord), Fatal> {
+    ) -> Result<(End, String, RunRecord)> {
         let run = place.run();
         let beginning = Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
@@ -359,7 +352,7 @@ impl Session {
     }
 
     /// The machine, with the versions of all programs that this run uses, and the commands that told them.
-    fn host(&self, clients: &dyn Clients) -> Result<(Host, Vec<CommandRecord>), Fatal> {
+    fn host(&self, clients: &dyn Clients) -> Result<(Host, Vec<CommandRecord>)> {
         let mut host = host::collect(&self.kernel);
         let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
         host.facts.insert("mkfs_confined_by".into(), confined_by.into());
@@ -385,7 +378,7 @@ impl Session {
 }
 
 /// The one place where it is decided what runs the cells of a plan.
-fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>, Fatal> {
+fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
             let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";

@@ -1,14 +1,13 @@
 //! The seam: cell in, samples out. And how it fails: a cell alone, or the whole run.
 
-use fsarena_core::cell::Cell;
 use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::plan::error::PlanError;
+use fsarena_core::{cell::Cell, plan::error::PlanError};
 use fsarena_sys::undo::MadeDir;
 use std::collections::BTreeMap;
 
 /// Says something of the whole run.
-pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<(), Fatal>;
+pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
 /// Says something of a cell.
 pub type Emit<'a> = &'a mut dyn FnMut(CellEvent);
 /// Takes the commands that were run.
@@ -20,7 +19,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// What makes every further cell pointless: a device that cannot be given back, say.
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal>;
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome>;
 
     /// What a reader of the comparison should know, once every variant has run.
     fn remarks(&self) -> Vec<Note>;
@@ -30,7 +29,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
-    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal>;
+    fn finish(self: Box<Self>, tell: Tell) -> Result<()>;
 }
 
 /// A failure of one cell. It ends the part of its variant in the run, and no other's.
@@ -83,6 +82,9 @@ impl From<Failed> for Outcome {
         Outcome::Failed { why, cause }
     }
 }
+
+/// What comes of something, or why the run ends.
+pub type Result<T, E = Fatal> = std::result::Result<T, E>;
 
 /// A failure that ends the run. What was measured until then is kept.
 #[derive(Debug, thiserror::Error)]
@@ -173,7 +175,7 @@ impl Exits for Fatal {
 ///
 /// # Errors
 /// Where it cannot be removed for another reason, or the consumer fails.
-pub fn remove(dir: MadeDir, tell: Tell) -> Result<(), Fatal> {
+pub fn remove(dir: MadeDir, tell: Tell) -> Result<()> {
     match dir.remove()? {
         Some(text) => tell(Event::Note(
             Note::new(NoteKind::Remark, text).fix("move the files elsewhere, then remove the directory"),
@@ -186,7 +188,7 @@ pub fn remove(dir: MadeDir, tell: Tell) -> Result<(), Fatal> {
 ///
 /// # Errors
 /// If a consumer fails.
-pub fn logged<T>(tell: Tell, work: impl FnOnce(Log) -> T) -> Result<T, Fatal> {
+pub fn logged<T>(tell: Tell, work: impl FnOnce(Log) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| tell(Event::Command(record)))?;

@@ -2,14 +2,8 @@
 
 use crate::deciding::{Outlook, cost};
 use crate::work;
-use fsarena_core::cell::Variant;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::composites;
-use fsarena_stats::grid;
-use fsarena_stats::grid::references;
-use fsarena_stats::{regret, table};
+use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
+use fsarena_stats::{analyse::composites, grid, grid::references, regret, table};
 use std::collections::BTreeSet;
 
 /// Why a plan cannot look for the best variant; none where it can.

@@ -10,33 +10,27 @@ mod power;
 mod pristine;
 mod readings;
 
-use crate::context::RunContext;
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Tell, logged};
-use crate::preflight::guests;
+use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, logged};
 use crate::protocol::{Guest, MountRequest, Power, Request, Role};
+use crate::{context::RunContext, preflight::guests};
 use booted::Booted;
 use booting::{Starting, ThisCell};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
-use fsarena_fs::def::FsDef;
-use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_guest::cache;
-use fsarena_guest::config::GuestConfig;
+use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
-use fsarena_sys::argv::Argv;
-use fsarena_sys::{Error, cancel, image};
+use fsarena_guest::{cache, config::GuestConfig};
+use fsarena_sys::{Error, argv::Argv, cancel, image};
 use images::Images;
 use packed::{Asked, Packer};
 use power::Supply;
 use pristine::Pristine;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Under this an image that has to grow cannot.
 const SCARCE: u64 = 1 << 20;
@@ -74,7 +68,7 @@ impl Guests {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn start(guest: GuestPlan, run: RunContext, tell: Tell) -> Result<Guests, Fatal> {
+    pub fn start(guest: GuestPlan, run: RunContext, tell: Tell) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
         make_dir(&dir.join("guests"))?;
@@ -134,13 +128,7 @@ impl Guests {
     }
 
     /// Starts a guest for the cell and hears it to its end.
-    fn boot(
-        &mut self,
-        cell: &Cell,
-        formatted: &Formatted,
-        supply: &Supply,
-        emit: Emit,
-    ) -> Result<Outcome, Fatal> {
+    fn boot(&mut self, cell: &Cell, formatted: &Formatted, supply: &Supply, emit: Emit) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
         let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
         make_dir(&dir)?;
@@ -194,7 +182,7 @@ impl Guests {
     }
 
     /// The request to the agent in a guest, which finds its disks by itself.
-    fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value, Fatal> {
+    fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
@@ -248,7 +236,7 @@ impl Guests {
 }
 
 impl Executor for Guests {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
@@ -298,7 +286,7 @@ impl Executor for Guests {
         notes
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
+    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
         let Guests { images, pristine, .. } = *self;
         logged(tell, |log: Log| pristine.release(log))??;
         images.finish(tell)
@@ -319,7 +307,7 @@ fn unnamed(cell: &Cell) -> Cell {
 }
 
 /// What counts instructions; a report says where they cannot be counted.
-fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>, Fatal> {
+fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>> {
     let asked = logged(tell, |log| Argv::new(QEMU).arg("--version").expect(log))?;
     let version = asked.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;

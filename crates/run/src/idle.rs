@@ -2,9 +2,8 @@
 
 use fsarena_core::plan::IdlePlan;
 use fsarena_fs::filesystems::FILESYSTEMS;
-use fsarena_sys::cancel;
 use fsarena_sys::kernel::{Kernel, MountEntry};
-use fsarena_sys::usage::Usage;
+use fsarena_sys::{cancel, usage::Usage};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

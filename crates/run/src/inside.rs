@@ -1,20 +1,15 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
-use crate::agent;
 use crate::axes::{self, Conditions};
 use crate::bench::{self, Moment};
-use crate::executor::Failed;
 use crate::protocol::{Guest, Line, MountRequest, write};
-use fsarena_core::cell::Variant;
+use crate::{agent, executor::Failed};
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind};
-use fsarena_core::factor;
+use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
 use fsarena_guest::counter::{self, Mark};
 use fsarena_guest::inside::{self, Booted};
-use fsarena_sys::device::BlockDevice;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::mount;
-use fsarena_sys::undo::Journal;
+use fsarena_sys::{device::BlockDevice, kernel::Kernel, mount, undo::Journal};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 

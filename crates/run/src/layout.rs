@@ -1,13 +1,11 @@
 //! Which devices a variant's filesystem lies on. A run makes each of them once, and the cells of all variants that want
 //! the same one share it.
 
-use fsarena_core::cell::Variant;
-use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::def::FsDef;
+use fsarena_core::{cell::Variant, factor::device::BackingDevice};
 use fsarena_fs::lifecycle::{self, VariantOptions};
-use fsarena_fs::{Error, filesystems};
+use fsarena_fs::{Error, def::FsDef, filesystems};
 use std::collections::BTreeSet;
 
 /// What carries one device.

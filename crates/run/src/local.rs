@@ -1,27 +1,17 @@
 //! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
 
 use crate::axes::{self, Conditions, Confine};
-use crate::backing::BackingDevices;
 use crate::bench::{self, Bench};
-use crate::child;
-use crate::context::RunContext;
-use crate::erased::Erased;
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Tell};
+use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell};
 use crate::preflight::RAW_NEEDS_AN_IMAGE;
 use crate::protocol::{MountRequest, Request};
-use fsarena_core::cell::Cell;
+use crate::{backing::BackingDevices, child, context::RunContext, erased::Erased};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
-use fsarena_core::factor;
-use fsarena_core::sample::Found;
-use fsarena_fs::def::FsDef;
-use fsarena_fs::fairness::VariantFacts;
+use fsarena_core::{cell::Cell, factor, sample::Found};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_sys::undo::Undo;
-use fsarena_sys::{Error, cancel, mount};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
-use std::time::Instant;
+use fsarena_fs::{def::FsDef, fairness::VariantFacts};
+use fsarena_sys::{Error, cancel, mount, undo::Undo};
+use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
 /// The executor of this kernel.
 pub struct Local {
@@ -37,7 +27,7 @@ impl Local {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn start(run: RunContext, tell: Tell) -> Result<Local, Fatal> {
+    pub fn start(run: RunContext, tell: Tell) -> Result<Local> {
         let backing = BackingDevices::make(&run, tell)?;
         run.agents.role.give(backing.other.root())?;
         let erased = Erased::begin(&run.plan, backing.erased(), !run.check.resumed, tell)?;
@@ -107,7 +97,7 @@ impl Local {
     }
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
-    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome, Fatal> {
+    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome> {
         if !devices.members[0].is_made() {
             return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
         }
@@ -124,7 +114,7 @@ impl Local {
         devices: &Devices,
         confine: &Confine,
         emit: Emit,
-    ) -> Result<(Outcome, Option<VariantFacts>), Fatal> {
+    ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut facts = match self.format(cell, def, devices, emit) {
             Ok(facts) => facts,
@@ -179,7 +169,7 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 }
 
 impl Executor for Local {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome, Fatal> {
+    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
         let layout = self.run.layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {
@@ -203,7 +193,7 @@ impl Executor for Local {
         self.run.unfair(&self.facts)
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<(), Fatal> {
+    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
         self.backing.finish(tell)
     }
 }

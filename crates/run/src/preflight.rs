@@ -10,26 +10,20 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::named;
 
-use crate::axes;
-use crate::executor::Fatal;
+use crate::executor::Result;
 use crate::layout::{self, Wanted, filesystem_of};
-use crate::recovery;
 use crate::work::{Work, workload};
+use crate::{axes, executor::Fatal, recovery};
 use bytesize::ByteSize;
-use fsarena_core::cell::Variant;
-use fsarena_core::event::Note;
-use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::available::survey;
-use fsarena_fs::def::FsDef;
-use fsarena_load::demands::Demands;
-use fsarena_load::workload::Room;
+use fsarena_core::{cell::Variant, event::Note, factor};
+use fsarena_fs::{available::survey, def::FsDef};
+use fsarena_load::{demands::Demands, workload::Room};
 use fsarena_sys::kernel::Kernel;
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Why a bare device of the user's own is refused.
 pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `--on loop` or `--on ram`";
@@ -89,7 +83,7 @@ impl Check {
 }
 
 /// What a plan alone can be refused for.
-type Refusing = fn(&Plan, &[Variant]) -> Result<(), Fatal>;
+type Refusing = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks that take nothing but a plan and its variants, in the order in which their faults are told.
 const REFUSING: [Refusing; 8] = [
@@ -108,13 +102,7 @@ const REFUSING: [Refusing; 8] = [
 ///
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
-pub fn check(
-    kernel: &Kernel,
-    plan: &Plan,
-    variants: &[Variant],
-    runs: &Path,
-    clients: u32,
-) -> Result<Check, Fatal> {
+pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, clients: u32) -> Result<Check> {
     REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
     axes::check(kernel, plan, variants)?;
     let Work { mut room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
@@ -182,14 +170,14 @@ fn formatted(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
 ///
 /// # Errors
 /// Where a run that was begun one way cannot go on that way.
-pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan, Fatal> {
+pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan> {
     if let Backing::Guest(guest) = &mut plan.device.backing {
         check.remarks.extend(guests::accelerate(guest, &check.kernels)?);
     }
     Ok(plan)
 }
 
-fn root_only(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+fn root_only(plan: &Plan, _: &[Variant]) -> Result<()> {
     let needs_root = !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_));
     if !needs_root || rustix::process::geteuid().is_root() {
         return Ok(());
@@ -202,7 +190,7 @@ fn root_only(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
     ))
 }
 
-fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
     if !variants.is_empty() {
         return Ok(());
     }
@@ -211,14 +199,14 @@ fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
     ))
 }
 
-fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
     if !plan.device.precondition || matches!(plan.device.backing, Backing::Erase { .. }) {
         return Ok(());
     }
     Err(Fatal::Plan("precondition: requires a device of your own, --erase DEVICE".into()))
 }
 
-fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<()> {
     if plan.device.backing.ranks() || plan.claims.is_empty() {
         return Ok(());
     }
@@ -230,7 +218,7 @@ fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
 }
 
 /// Only a guest boots a separate kernel.
-fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     match variants.iter().find(|variant| !variant.level(factor::KERNEL).is_empty()) {
         Some(variant) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
             "variant {}: a kernel is booted in a guest: --on qemu, --on uml or --on exact",
@@ -241,7 +229,7 @@ fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
-fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
         return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
@@ -267,7 +255,7 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
 }
 
 /// The definitions of all variants' filesystems, each of which this machine can make and mount.
-fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>, Fatal> {
+fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
     let found = survey(kernel)?;
     let asked = formatted(variants).map(|variant| variant.level(factor::FS));
     let usable = |id: &str| {
@@ -285,13 +273,13 @@ fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&
 }
 
 /// The options of mkfs and mount can be used, and none of them reaches a second device or file.
-fn options(plan: &Plan, variants: &[Variant]) -> Result<(), Fatal> {
+fn options(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let made = formatted(variants).filter(|_| plan.device.backing != Backing::Dir);
     Ok(made.map(filesystem_of).try_for_each(|options| options.map(drop))?)
 }
 
 /// Programs that make journals on devices of their own, where these are files or are not.
-fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>, Fatal> {
+fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     for variant in formatted(variants) {
         let (def, options) = filesystem_of(variant)?;
@@ -301,7 +289,7 @@ fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>, Fa
     Ok(programs)
 }
 
-fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<(), Fatal> {
+fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()> {
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
@@ -333,7 +321,7 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     Ok(())
 }
 
-fn all_installed(programs: &BTreeSet<String>) -> Result<(), Fatal> {
+fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
     let missing: Vec<&str> =
         programs.iter().map(String::as_str).filter(|program| self::program(program).is_none()).collect();
     if missing.is_empty() {

@@ -1,12 +1,10 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{Failed, Fatal};
-use fsarena_core::cell::Cell;
+use crate::executor::{Failed, Fatal, Result};
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::plan::IdlePlan;
+use fsarena_core::{cell::Cell, plan::IdlePlan};
 use fsarena_load::workload::Client;
-use fsarena_sys::Error;
-use fsarena_sys::rights::User;
+use fsarena_sys::{Error, rights::User};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -97,7 +95,7 @@ impl Role {
     ///
     /// # Errors
     /// A user that is unknown, or one that only root can become.
-    pub fn of_run(user: Option<&str>, profiling: Option<Profiling>) -> Result<Role, Fatal> {
+    pub fn of_run(user: Option<&str>, profiling: Option<Profiling>) -> Result<Role> {
         let user = user.map_or_else(|| Ok(User::invoking()), User::named);
         let user = user.map_err(|why| Fatal::Plan(format!("--user: {why}")))?;
         let own = rustix::process::geteuid();
@@ -125,7 +123,7 @@ impl Role {
     ///
     /// # Errors
     /// Where its filesystem refuses.
-    pub fn give(&self, dir: &Path) -> Result<(), Fatal> {
+    pub fn give(&self, dir: &Path) -> Result<()> {
         match self {
             Role::Keeper(Rights { user, .. }) if !user.is_root() => {
                 Ok(user.owns_tree(dir).map_err(Error::io("giving away", dir))?)

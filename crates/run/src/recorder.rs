@@ -1,12 +1,10 @@
 //! The one who hears of events first: it keeps the state of the run, and hands events on.
 
-use crate::executor::{Failed, Fatal};
+use crate::executor::{Failed, Fatal, Result};
 use crate::preflight::Check;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Event, Outcome};
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
+use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use fsarena_store::{RunDir, Writer};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -23,11 +21,11 @@ pub trait Consumer {
     ///
     /// # Errors
     /// An error ends the run.
-    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal>;
+    fn take(&mut self, event: &Event, state: &RunState) -> Result<()>;
 }
 
-impl<F: FnMut(&Event) -> Result<(), Fatal>> Consumer for F {
-    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
+impl<F: FnMut(&Event) -> Result<()>> Consumer for F {
+    fn take(&mut self, event: &Event, _: &RunState) -> Result<()> {
         self(event)
     }
 }
@@ -77,7 +75,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// # Errors
     /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
     /// such a run cannot be resumed.
-    pub fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+    pub fn tell(&mut self, event: Event) -> Result<()> {
         if let Some(writer) = &mut self.writer {
             writer.apply(&event)?;
         }

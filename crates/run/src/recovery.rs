@@ -4,21 +4,15 @@
 //! program than fsarena.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Failed, Fatal, Log};
-use crate::layout::filesystem_of;
+use crate::executor::{Failed, Fatal, Log, Result};
 use crate::preflight::program as installed;
-use crate::protocol::Request;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
-use crate::work::workload;
+use crate::{layout::filesystem_of, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::event::Cause;
-use fsarena_core::factor;
-use fsarena_core::matrix;
 use fsarena_core::plan::{Backing, Emulator, Plan};
-use fsarena_core::sample::Found;
-use fsarena_fs::def::CheckDef;
-use fsarena_fs::filesystems;
+use fsarena_core::{event::Cause, factor, matrix, sample::Found};
+use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_sys::argv::{Argv, Error};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeSet;
@@ -35,7 +29,7 @@ const CORRECTED: i32 = 3;
 ///
 /// # Errors
 /// The missing part, and what to do.
-pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>, Fatal> {
+pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     let Some(asked) = plan.workloads.iter().find(|asked| cuts(plan, asked)) else { return Ok(programs) };
     let name = &asked.name;
@@ -71,7 +65,7 @@ fn cuts(plan: &Plan, asked: &WorkloadPlan) -> bool {
 ///
 /// # Errors
 /// Where one cannot be found or copied.
-pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<(), Fatal> {
+pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     let dir = other.join(PROGRAMS);
     for program in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
@@ -92,7 +86,7 @@ fn libraries(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Fatal> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map_err(fsarena_sys::Error::io("copying", from))?;
     Ok(())
 }

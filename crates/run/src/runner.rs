@@ -1,17 +1,12 @@
 //! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
 use crate::deciding::{self, Outlook};
-use crate::executor::{Executor, Fatal};
-use crate::finding;
-use crate::forecast::forecast;
-use crate::recorder::Recorder;
+use crate::executor::{Executor, Fatal, Result};
 use crate::stopping::{Next, Stopping};
+use crate::{finding, forecast::forecast, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
-use fsarena_core::matrix;
-use fsarena_core::plan::Plan;
-use fsarena_core::plan::shard::Shard;
-use fsarena_core::state::RunState;
+use fsarena_core::{matrix, plan::Plan, plan::shard::Shard, state::RunState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -41,7 +36,7 @@ pub fn run(
     tasks_per_cell: u32,
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
-) -> Result<(End, String), Fatal> {
+) -> Result<(End, String)> {
     if let Some(fault) = finding::fault(plan, variants) {
         return Err(Fatal::Plan(fault.into()));
     }
@@ -81,7 +76,7 @@ impl Runner<'_, '_, '_> {
         &self.recorder.state
     }
 
-    fn rounds(&mut self) -> Result<(End, String), Fatal> {
+    fn rounds(&mut self) -> Result<(End, String)> {
         let begun = Instant::now();
         let mut stopping = Stopping::new(&self.plan.stop);
         for number in self.first_round().. {
@@ -139,7 +134,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
-    fn standing(&mut self, round: u32, elapsed: Duration) -> Result<(), Fatal> {
+    fn standing(&mut self, round: u32, elapsed: Duration) -> Result<()> {
         let Some(number) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
         // A run with neither claims nor a budget needs no status, and only all shards together have one.
         let asked = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
@@ -165,7 +160,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Runs the remaining cells of a round. False if a signal ended it.
-    fn round(&mut self, round: u32, live: &[usize]) -> Result<bool, Fatal> {
+    fn round(&mut self, round: u32, live: &[usize]) -> Result<bool> {
         let cells = matrix::cells(self.plan, self.variants, live, round);
         if cells.iter().all(|cell| self.is_over(cell)) {
             return Ok(true);
@@ -191,7 +186,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Runs one cell, and once more if its guest died. False where a signal ended it.
-    fn cell(&mut self, cell: Cell) -> Result<bool, Fatal> {
+    fn cell(&mut self, cell: Cell) -> Result<bool> {
         let mut outcome = self.attempt(&cell)?;
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
             let text =
@@ -217,7 +212,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Begins a cell and runs it to its outcome. Whatever an earlier attempt measured is forgotten.
-    fn attempt(&mut self, cell: &Cell) -> Result<Outcome, Fatal> {
+    fn attempt(&mut self, cell: &Cell) -> Result<Outcome> {
         let id = cell.id();
         self.recorder.tell(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;

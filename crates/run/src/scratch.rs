@@ -1,6 +1,6 @@
 //! A directory of ours for a while.
 
-use crate::executor::Fatal;
+use crate::executor::{Fatal, Result};
 use fsarena_sys::Error;
 use fsarena_sys::undo::{self, Journal, MadeDir};
 use std::path::Path;
@@ -17,7 +17,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Where it cannot be made, or is there already.
-    pub fn make(below: &Path, name: &str) -> Result<Scratch, Fatal> {
+    pub fn make(below: &Path, name: &str) -> Result<Scratch> {
         std::fs::create_dir_all(below).map_err(Error::io("making", below))?;
         let below = below.canonicalize().map_err(Error::io("reading", below))?;
         let dir = below.join(format!("{name}-{}", std::process::id()));
@@ -40,7 +40,7 @@ impl Scratch {
     ///
     /// # Errors
     /// Where something in it is in use.
-    pub fn clear(self) -> Result<(), Fatal> {
+    pub fn clear(self) -> Result<()> {
         self.dir.remove()?;
         Ok(())
     }

@@ -1,20 +1,13 @@
 //! The source disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::context::RunContext;
-use crate::executor::{Fatal, Tell, logged};
-use crate::layout::filesystem_of;
-use crate::preflight::named;
-use crate::work;
-use fsarena_core::cell::Variant;
+use crate::executor::{Result, Tell, logged};
+use crate::{context::RunContext, layout::filesystem_of, preflight::named, work};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor;
-use fsarena_core::plan::DevicePlan;
-use fsarena_fs::def::FsDef;
+use fsarena_core::{cell::Variant, factor, plan::DevicePlan};
 use fsarena_fs::lifecycle::{self, VariantOptions};
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_sys::loopdev::LoopOptions;
+use fsarena_fs::{def::FsDef, safety::ScratchDevice};
 use fsarena_sys::mount::{self, Mounted};
-use fsarena_sys::{image, loopdev};
+use fsarena_sys::{image, loopdev, loopdev::LoopOptions};
 use std::path::Path;
 
 /// A mounted second device with the inputs that all cells share.
@@ -43,7 +36,7 @@ impl SourceDisk {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: Tell) -> Result<SourceDisk, Fatal> {
+    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: Tell) -> Result<SourceDisk> {
         let RunContext { kernel, plan, check, journal, .. } = run;
         let device = match &plan.device.other_device {
             Some(other) => named(kernel, other)?,
@@ -85,7 +78,7 @@ impl SourceDisk {
     ///
     /// # Errors
     /// Where it is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
+    pub fn finish(self, tell: Tell) -> Result<()> {
         logged(tell, |log| self.mounted.unmount(log))??;
         Ok(logged(tell, |log| self.device.release(log))??)
     }

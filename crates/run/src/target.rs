@@ -6,18 +6,13 @@
 use crate::bench::{Bench, lifecycle};
 use crate::executor::{Failed, Log};
 use crate::protocol::MountRequest;
-use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
-use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
+use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{Error, mount};
+use fsarena_sys::{Error, kernel::Kernel, mount};
 use rustix::mount::UnmountFlags;
-use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-use std::time::Instant;
+use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
 
 /// Mounts it, and returns the peak memory of the command that did, in bytes.
 ///

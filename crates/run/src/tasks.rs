@@ -1,21 +1,16 @@
 //! The tasks of a cell: prepared, timed one after another, and checked.
 
-use crate::axes::further_idle;
 use crate::bench::{Bench, readings};
 use crate::executor::{Failed, Log};
 use crate::protocol::{self, Ask, Power, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::work;
+use crate::{axes::further_idle, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
-use fsarena_core::factor;
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Found;
+use fsarena_core::{factor, metric::reading, sample::Found};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Client, Place};
 use fsarena_trace::{Options, Target, Tracer, Unavailable};
-use std::io::BufRead;
-use std::path::Path;
-use std::time::Instant;
+use std::{io::BufRead, path::Path, time::Instant};
 
 /// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
 const CPU_SAMPLES_HZ: u32 = 997;

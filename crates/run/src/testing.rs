@@ -2,10 +2,8 @@
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo, Variant};
 use fsarena_core::event::{CellEvent, Event, Outcome};
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_core::state::RunState;
+use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use std::collections::BTreeSet;
 
 /// The record of a run of these filesystems that has not begun.

@@ -1,14 +1,11 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
-use crate::executor::Fatal;
-use crate::preflight::guests;
-use crate::work;
-use fsarena_core::factor;
-use fsarena_core::metric::METRICS;
+use crate::executor::Result;
+use crate::{preflight::guests, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
-use fsarena_fs::available::survey;
-use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_core::{factor, metric::METRICS};
+use fsarena_fs::{available::survey, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
 
@@ -18,7 +15,7 @@ pub use crate::bench::readings;
 ///
 /// # Errors
 /// One, with line and column where it lies in the text, or the flag where it lies in one.
-pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan, Fatal> {
+pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
     Ok(fsarena_core::plan::resolve::resolve(written, over, &collect(&Kernel::host(), over)?)?)
 }
 

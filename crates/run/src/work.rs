@@ -1,14 +1,11 @@
 //! The work of a plan, and its requirements.
 
-use crate::bench::lifecycle;
-use crate::executor::Fatal;
+use crate::executor::Result;
+use crate::{bench::lifecycle, executor::Fatal};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::event::Note;
-use fsarena_core::factor;
 use fsarena_core::matrix::{self, work_of};
-use fsarena_core::metric::reading;
 use fsarena_core::plan::{Backing, Emulator, Plan};
-use fsarena_core::scale::Scale;
+use fsarena_core::{event::Note, factor, metric::reading, scale::Scale};
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +32,7 @@ impl Work {
     ///
     /// # Errors
     /// A workload that is unknown, or inputs of it that cannot be had.
-    pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work, Fatal> {
+    pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work> {
         let mut all = Work::default();
         for asked in &plan.workloads {
             let ways = ways(asked, variants);
@@ -79,7 +76,7 @@ fn ways(asked: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
 ///
 /// # Errors
 /// Where a file cannot be read or written.
-pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
+pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
     let variants = matrix::expand(plan);
     let mut made = BTreeSet::new();
     let all = |asked: &WorkloadPlan| std::iter::once(asked.clone()).chain(ways(asked, &variants));
@@ -98,7 +95,7 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<(), Fatal> {
 }
 
 /// The workload of a plan, ready to be asked.
-pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job), Fatal> {
+pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job)> {
     find(asked, plan.scale, plan.seed)
         .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))
 }

@@ -1,8 +1,7 @@
 //! Assembles an md array without metadata through md's sysfs attributes: guests do not contain mdadm.
 
 use super::devices::sectors;
-use crate::config::Array;
-use crate::stripes::CHUNK;
+use crate::{config::Array, stripes::CHUNK};
 use std::io::{Error, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

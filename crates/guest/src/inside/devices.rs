@@ -1,15 +1,11 @@
 //! The devices of a guest: mounting, loading modules, finding disks and the way out for words, and the end.
 
-use crate::config::EventChannel;
-use crate::packing::module_path;
-use rustix::io::Errno;
-use rustix::mount::MountFlags;
-use rustix::system::RebootCommand;
-use std::fs::File;
+use crate::{config::EventChannel, packing::module_path};
+use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
 use std::io::{Error, Result, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs::File, os::unix::fs::FileExt};
 
 /// How long disks and ports are waited for: drivers find them in threads of their own.
 const DEVICES: Duration = Duration::from_secs(20);

@@ -2,9 +2,8 @@
 //! that a kernel may not have, or end at a size that was read when it booted.
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::asm;
 use std::io::{Error, Result};
-use std::marker::PhantomData;
+use std::{arch::asm, marker::PhantomData};
 
 const SELECTOR: u16 = 0x510;
 const DATA: u16 = 0x511;

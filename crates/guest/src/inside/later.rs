@@ -5,8 +5,7 @@ use super::devices::{events, load, power_off, wait_for};
 use super::fw_cfg::Ports;
 use crate::config::{CONFIG_FILE, GOING_ON, GuestConfig, NOT_READY, READY, Stack};
 use std::io::{Error, Result, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// The driver whose disks are let go: only what is probed anew has the size of the disk that is there then.
 const DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk";

@@ -2,10 +2,9 @@
 //! `linux/dm-ioctl.h`, version 4.
 
 use fsarena_core::factor::faults::Faults;
-use std::fs::File;
 use std::io::{Error, Result};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::{fs::File, os::fd::AsRawFd};
 
 const CONTROL: &str = "/dev/mapper/control";
 const NAME: &[u8] = b"faults";

@@ -1,14 +1,10 @@
 //! The common parts of every machine axis.
 
-use crate::executor::Fatal;
-use fsarena_core::cell::Variant;
-use fsarena_core::event::Note;
-use fsarena_core::factor::FactorDef;
-use fsarena_core::plan::Plan;
+use crate::executor::{Fatal, Result};
+use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::device::BlockDevice;
-use fsarena_sys::kernel::Kernel;
 use fsarena_sys::undo::{self, Armed};
+use fsarena_sys::{device::BlockDevice, kernel::Kernel};
 use std::path::PathBuf;
 
 /// What one factor changes.
@@ -19,7 +15,7 @@ pub struct Axis {
     /// Whether it makes sense where the variants are directories as they are.
     pub of_directories: bool,
     /// Says before anything is made why this machine, this plan or this filesystem cannot have the variant's level.
-    pub check: fn(&Asked) -> Result<(), Fatal>,
+    pub check: fn(&Asked) -> Result<()>,
     /// Brings the level about for one cell; nothing where the devices themselves are the level.
     pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
 }

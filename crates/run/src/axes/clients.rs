@@ -1,7 +1,7 @@
 //! The number of clients, which is a setting of the workload: the cell has it already.
 
 use super::axis::{Asked, Axis, nothing, wrong};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::factor::{self, FactorDef, clients};
 
 /// The axis.
@@ -18,7 +18,7 @@ pub const AXIS: Axis = Axis {
     set_up: nothing,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     if asked.variant.level(factor::CLIENTS).is_empty() {
         return Ok(());
     }

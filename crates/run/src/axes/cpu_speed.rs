@@ -2,12 +2,10 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use super::cpus;
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, FactorDef};
-use fsarena_sys::cgroup::Controller;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{Error, attribute};
+use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::Kernel};
 use std::path::{Path, PathBuf};
 
 /// The axis.
@@ -40,7 +38,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "cpu", "cpu")
 }
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let level = asked.variant.level(factor::CPU_SPEED);
     let speed = parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
     let policies = policies(asked.kernel);

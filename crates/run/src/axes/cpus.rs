@@ -1,7 +1,7 @@
 //! The CPUs that the load may run on, by affinity: it goes with the process, so there is nothing to undo.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::factor::{self, FactorDef};
 use fsarena_sys::Error;
 
@@ -19,7 +19,7 @@ pub const AXIS: Axis = Axis {
     set_up,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let parsed = parse(asked.variant.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = asked.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };

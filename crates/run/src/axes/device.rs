@@ -1,7 +1,7 @@
 //! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
 use super::axis::{Asked, Axis, lacking, nothing};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::factor::{self, FactorDef, device, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
@@ -20,7 +20,7 @@ pub const AXIS: Axis = Axis {
     set_up: nothing,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);

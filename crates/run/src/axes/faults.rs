@@ -1,7 +1,7 @@
 //! A device that misbehaves: set up inside guests, whose kernel runs nothing else.
 
 use super::axis::{Asked, Axis, lacking, nothing};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::factor::{self, FactorDef, faults};
 
 /// The axis.
@@ -18,7 +18,7 @@ pub const AXIS: Axis = Axis {
     set_up: nothing,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     if asked.variant.level(factor::FAULTS).is_empty() {
         return Ok(());
     }

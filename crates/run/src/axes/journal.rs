@@ -1,7 +1,7 @@
 //! The journal or log on a separate device, made once per run.
 
 use super::axis::{Asked, Axis, nothing};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use crate::layout::filesystem_of;
 use fsarena_core::factor::{self, FactorDef, journal};
 
@@ -19,7 +19,7 @@ pub const AXIS: Axis = Axis {
     set_up: nothing,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     if asked.variant.level(factor::JOURNAL).is_empty() || asked.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }

@@ -5,13 +5,10 @@
 //! gets a separate group, and writeback counts for the process that dirtied the pages.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, FactorDef, bytes};
-use fsarena_sys::cgroup::Controller;
-use fsarena_sys::device::BlockDevice;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{Error, attribute};
+use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::Kernel};
 use std::path::Path;
 
 /// The axis.
@@ -32,7 +29,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")
 }
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     if asked.variant.level(factor::LIMIT).is_empty() {
         return Ok(());
     }

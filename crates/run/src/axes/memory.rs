@@ -1,12 +1,10 @@
 //! The memory that the load may use, by a control group.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, FactorDef, bytes};
-use fsarena_sys::Error;
-use fsarena_sys::cgroup::Controller;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{Error, cgroup::Controller, kernel::Kernel};
 
 /// The axis.
 pub const AXIS: Axis = Axis {
@@ -26,7 +24,7 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "memory", "memory")
 }
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let asked_for = !asked.variant.level(factor::MEMORY).is_empty();
     match asked_for && controller(asked.kernel).is_none() {
         true => Err(lacking(asked, factor::MEMORY, "this kernel offers no memory controller (cgroup)")),

@@ -1,7 +1,7 @@
 //! Several devices under one filesystem, made once a run.
 
 use super::axis::{Asked, Axis, lacking, nothing, wrong};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use crate::layout::filesystem_of;
 use fsarena_core::factor::{self, FactorDef, raid};
 use fsarena_core::plan::Backing;
@@ -20,7 +20,7 @@ pub const AXIS: Axis = Axis {
     set_up: nothing,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let fs = asked.variant.level(factor::FS);
     if asked.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());

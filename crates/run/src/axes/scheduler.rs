@@ -1,13 +1,11 @@
 //! The I/O scheduler of every device of the variant.
 
 use super::axis::{Asked, Axis, Stage, lacking, wrong};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use fsarena_core::factor::{self, FactorDef, device::BackingDevice};
 use fsarena_core::names::unknown;
 use fsarena_core::plan::Backing;
-use fsarena_sys::device::BlockDevice;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{Error, attribute};
+use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
 
 /// The schedulers of Linux.
 const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -26,7 +24,7 @@ pub const AXIS: Axis = Axis {
     set_up,
 };
 
-fn check(asked: &Asked) -> Result<(), Fatal> {
+fn check(asked: &Asked) -> Result<()> {
     let level = asked.variant.level(factor::SCHEDULER);
     if level.is_empty() {
         return Ok(());

@@ -1,7 +1,6 @@
 //! The health of a disk: its firmware, wear and temperature, as far as the kernel and smartctl(8) tell them.
 
-use fsarena_sys::argv::Argv;
-use fsarena_sys::device::BlockDevice;
+use fsarena_sys::{argv::Argv, device::BlockDevice};
 use serde::Deserialize;
 
 /// What is known of a disk at one moment.

@@ -1,10 +1,9 @@
 //! The steady state of an SSD, by the Solid State Storage Performance Test Specification (SNIA, version 2.0.2).
 
-use crate::executor::Fatal;
+use crate::executor::Result;
 use bytesize::ByteSize;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_engine::steady::pts_steady;
-use fsarena_engine::{Bound, Files, Job, Open, Outcome, Pattern, Warmup};
+use fsarena_engine::{Bound, Files, Job, Open, Outcome, Pattern, Warmup, steady::pts_steady};
 use fsarena_fs::safety::ScratchDevice;
 
 /// Passes over the whole device, and their blocks in bytes: the workload-independent preconditioning.
@@ -24,11 +23,11 @@ const THREADS: u32 = 4;
 ///
 /// # Errors
 /// Where the device cannot be written.
-pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note, Fatal> {
+pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.note_begin();
     let files = Files::device(device.path()).map_err(fsarena_load::task::Error::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
-    let write = |block_bytes, pattern, bound| -> Result<Outcome, Fatal> {
+    let write = |block_bytes, pattern, bound| -> Result<Outcome> {
         let job = Job {
             open: Open { direct: true, ..Open::default() },
             block_bytes,

@@ -2,22 +2,17 @@
 
 use super::hearing::{CONSOLE, attend};
 use super::packed::{Asked, Packer};
-use crate::executor::{Failed, Fatal};
+use crate::executor::{Failed, Fatal, Result};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
-use fsarena_guest::cache;
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
-use fsarena_guest::emulator::Machine;
-use fsarena_guest::launch::Launch;
 use fsarena_guest::snapshot::{self, Draft, Snapshot};
-use fsarena_sys::Error;
-use fsarena_sys::argv::Argv;
+use fsarena_guest::{cache, emulator::Machine, launch::Launch};
 use fsarena_sys::undo::{Journal, MadeDir};
-use std::cell::Cell;
+use fsarena_sys::{Error, argv::Argv};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::{cell::Cell, os::unix::fs::DirBuilderExt, time::Instant};
 
 /// What a kernel takes beside its initramfs before it can even complain, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
@@ -68,7 +63,7 @@ impl Booted {
         asked: Asked,
         packer: &mut Packer,
         running: (&Journal, &GuestPlan),
-    ) -> Result<Option<Snapshot>, Fatal> {
+    ) -> Result<Option<Snapshot>> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
             self.give_up(&self.cache.clone(), machine, &why);
@@ -118,7 +113,7 @@ impl Booted {
         machine: &Machine,
         place: &Path,
         (journal, plan): (&Journal, &GuestPlan),
-    ) -> Result<Option<Snapshot>, Fatal> {
+    ) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
@@ -191,7 +186,7 @@ pub fn file_size(path: &Path) -> u64 {
 
 /// Keeps what a guest is started with. Its standard input, where that is not empty, is what the last words say: the
 /// state of a kept machine, or who asks QEMU for it.
-pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<(), Fatal> {
+pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<()> {
     let path = dir.join(name);
     let words = Argv::new(&launch.argv[0]).args(&launch.argv[1..]).words();
     let text = serde_json::to_string_pretty(&words).map_err(|error| Fatal::Agent(error.to_string()))?;

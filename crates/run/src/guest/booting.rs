@@ -3,16 +3,13 @@
 use super::booted::{Booted, LEAST_MEMORY, file_size, keep_command_line};
 use super::hearing::{self, End};
 use super::packed::{Asked, Packer};
-use crate::executor::{Emit, Failed, Fatal};
+use crate::executor::{Emit, Failed, Fatal, Result};
 use bytesize::ByteSize;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
-use fsarena_guest::config::GuestConfig;
 use fsarena_guest::counter::{COUNTS, Counter};
-use fsarena_guest::emulator::Machine;
-use fsarena_guest::launch::Launch;
-use fsarena_sys::cancel;
-use fsarena_sys::undo::Journal;
+use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::Launch};
+use fsarena_sys::{cancel, undo::Journal};
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,7 +42,7 @@ impl Starting<'_> {
     ///
     /// # Errors
     /// Where the emulator cannot be started, or its files cannot be written.
-    pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
+    pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End> {
         let initramfs = self.packer.initramfs(cell.asked)?;
         let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs.path));
         if memory < size + LEAST_MEMORY {
@@ -61,7 +58,7 @@ impl Starting<'_> {
         self.hear(&machine, machine.launch(counting, Stdio::null()), emit)
     }
 
-    fn hear(&self, machine: &Machine, launch: Launch, emit: Emit) -> Result<End, Fatal> {
+    fn hear(&self, machine: &Machine, launch: Launch, emit: Emit) -> Result<End> {
         keep_command_line(machine.dir, "command.json", &launch)?;
         hearing::hear(self.journal, launch, self.guest, self.cut, emit)
     }
@@ -70,7 +67,7 @@ impl Starting<'_> {
     ///
     /// # Errors
     /// As above.
-    pub fn with(&mut self, booted: &mut Booted, cell: &ThisCell, emit: Emit) -> Result<End, Fatal> {
+    pub fn with(&mut self, booted: &mut Booted, cell: &ThisCell, emit: Emit) -> Result<End> {
         let path = booted.config.clone();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();

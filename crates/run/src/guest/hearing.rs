@@ -1,21 +1,16 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
-use crate::child::ASKED;
-use crate::executor::{Emit, Failed, Fatal};
-use crate::protocol::Line;
+use crate::executor::{Emit, Failed, Result};
+use crate::{child::ASKED, protocol::Line};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
-use fsarena_guest::config::GOING_ON;
-use fsarena_guest::console::LastWords;
 use fsarena_guest::launch::{Guest, Heard, Launch};
+use fsarena_guest::{config::GOING_ON, console::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::said::shown;
 use fsarena_sys::undo::{Journal, Undo};
-use fsarena_sys::{cancel, process};
-use std::cell::Cell;
-use std::process::ExitStatus;
+use fsarena_sys::{cancel, kernel::Kernel, process, said::shown};
 use std::time::{Duration, Instant};
+use std::{cell::Cell, process::ExitStatus};
 
 /// How often a signal is looked for while the guest is silent.
 const LISTEN: Duration = Duration::from_millis(50);
@@ -58,7 +53,7 @@ pub fn hear(
     plan: &GuestPlan,
     cut: Option<Duration>,
     emit: Emit,
-) -> Result<End, Fatal> {
+) -> Result<End> {
     let begun = Instant::now();
     let due = Cell::new(None);
     let (mut boot, mut spoke) = (None, false);
@@ -109,7 +104,7 @@ pub fn attend<T>(
     plan: &GuestPlan,
     due: &Cell<Option<Instant>>,
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
-) -> Result<Result<(T, LastWords), Outcome>, Fatal> {
+) -> Result<Result<(T, LastWords), Outcome>> {
     let mut guest = launch.start()?;
     let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.

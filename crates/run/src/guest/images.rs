@@ -1,15 +1,11 @@
 //! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the source disk.
 
-use crate::executor::{Fatal, Tell, logged, remove};
+use crate::executor::{Result, Tell, logged, remove};
 use crate::layout::{Layout, Role, Wanted};
-use crate::preflight::Check;
-use crate::work::inputs;
-use crate::{recovery, source_disk};
+use crate::{preflight::Check, recovery, source_disk, work::inputs};
 use fsarena_core::plan::Plan;
-use fsarena_fs::lifecycle;
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_guest::config::Array;
-use fsarena_guest::stripes;
+use fsarena_fs::{lifecycle, safety::ScratchDevice};
+use fsarena_guest::{config::Array, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::BTreeMap;
@@ -34,16 +30,10 @@ impl Images {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn make(
-        plan: &Plan,
-        check: &Check,
-        journal: &Journal,
-        dir: &Path,
-        tell: Tell,
-    ) -> Result<Images, Fatal> {
+    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, tell: Tell) -> Result<Images> {
         let dir = MadeDir::make(journal, dir)?;
         let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
-        let file = |name: &str, size| -> Result<ScratchDevice, Fatal> {
+        let file = |name: &str, size| -> Result<ScratchDevice> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
@@ -94,7 +84,7 @@ impl Images {
     ///
     /// # Errors
     /// Where one cannot be removed; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<(), Fatal> {
+    pub fn finish(self, tell: Tell) -> Result<()> {
         let Images { whole, further, other, guests, dir } = self;
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(tell, |log| device.release(log))??;
@@ -104,7 +94,7 @@ impl Images {
 }
 
 /// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
-fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<(), Fatal> {
+fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()> {
     inputs(plan, dir)?;
     logged(tell, |log| recovery::pack(plan, dir, log))??;
     let (def, mut options) = source_disk::filesystem(&plan.device)?;

@@ -1,13 +1,11 @@
 //! The initramfs beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
 
-use crate::executor::Fatal;
+use crate::executor::Result;
 use crate::preflight::guests;
 use fsarena_core::plan::Emulator;
-use fsarena_fs::def::FsDef;
-use fsarena_fs::filesystems::FILESYSTEMS;
-use fsarena_guest::exact;
+use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::packing::Initramfs;
+use fsarena_guest::{exact, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +50,7 @@ impl Packer {
     ///
     /// # Errors
     /// Where one is missing.
-    pub fn modules(&mut self, asked: Asked) -> Result<&[Module], Fatal> {
+    pub fn modules(&mut self, asked: Asked) -> Result<&[Module]> {
         let key = key(asked);
         if !self.wanted.contains_key(&key) {
             let of = [asked.def, self.other];
@@ -68,7 +66,7 @@ impl Packer {
     ///
     /// # Errors
     /// If one is missing, or there is not enough room.
-    pub fn initramfs(&mut self, asked: Asked) -> Result<&mut Initramfs, Fatal> {
+    pub fn initramfs(&mut self, asked: Asked) -> Result<&mut Initramfs> {
         let key = key(asked);
         if !self.packed.contains_key(&key) {
             let path = self.dir.join(format!("initramfs-{}", self.packed.len()));
@@ -91,7 +89,7 @@ impl Packer {
     ///
     /// # Errors
     /// If a module is missing, or there is not enough room.
-    pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>), Fatal> {
+    pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>)> {
         let here = self.mounted.iter().filter(|def| guests::in_modules(asked.modules, def));
         let first =
             self.closure(asked.modules, here.flat_map(|def| guests::of_filesystem(asked.modules, def)))?;
@@ -108,11 +106,7 @@ impl Packer {
     }
 
     /// The modules of the machine and these, each after all that it needs.
-    fn closure<'a>(
-        &self,
-        modules: &Modules,
-        wanted: impl Iterator<Item = &'a str>,
-    ) -> Result<Vec<Module>, Fatal> {
+    fn closure<'a>(&self, modules: &Modules, wanted: impl Iterator<Item = &'a str>) -> Result<Vec<Module>> {
         if !modules.is_known() {
             return Ok(vec![]);
         }

@@ -1,21 +1,16 @@
 //! Cells whose power is cut: a guest works while each write to its disk is recorded, and is killed; what the disk would
 //! have kept is replayed on the image as mkfs left it; a second guest brings the filesystem back.
 
-use crate::executor::{Emit, Failed, Fatal};
-use crate::protocol::Power;
-use crate::work;
-use fsarena_core::cell::Cell;
+use crate::executor::{Emit, Failed, Result};
+use crate::{protocol::Power, work};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_guest::config::Array;
-use fsarena_guest::stripes;
+use fsarena_core::{cell::Cell, metric::reading, sample::Readings};
 use fsarena_guest::writes::{self, Later};
+use fsarena_guest::{config::Array, stripes};
 use fsarena_load::workload::Cut;
 use fsarena_sys::Error;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 
 /// The power of one guest.
 pub struct Supply {
@@ -35,11 +30,11 @@ impl Supply {
 }
 
 /// Boots a guest with this power to its end.
-type Boot<'a> = &'a mut dyn FnMut(&Supply, Emit) -> Result<Outcome, Fatal>;
+type Boot<'a> = &'a mut dyn FnMut(&Supply, Emit) -> Result<Outcome>;
 
 /// Boots the guest of a cell, or the two of a cell whose power is cut. `image` is as mkfs left it; `dir` takes files of
 /// guests.
-pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) -> Result<Outcome, Fatal> {
+pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) -> Result<Outcome> {
     let cut = work::of_cell(cell).and_then(|(workload, job)| workload.cut(&job));
     let Some(Cut { after, chosen }) = cut else { return boot(&Supply::steady(Power::On), emit) };
     let [recorded, log] = ["recorded.img", "writes"].map(|name| dir.join(name));
@@ -80,7 +75,7 @@ pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) ->
 }
 
 /// Copies an image with its holes.
-fn copy(from: &Path, to: &Path) -> Result<(), Fatal> {
+fn copy(from: &Path, to: &Path) -> Result<()> {
     let size = super::booted::file_size(from);
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
     // A mirror of one.

@@ -1,12 +1,9 @@
 //! Filesystems that are made once and never written to: every guest has its own copy of what it writes.
 
-use crate::executor::{Fatal, Log};
-use fsarena_fs::def::FsDef;
+use crate::executor::{Log, Result};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::pinned;
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_sys::image;
-use fsarena_sys::undo::Journal;
+use fsarena_fs::{def::FsDef, pinned, safety::ScratchDevice};
+use fsarena_sys::{image, undo::Journal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +11,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Where mkfs fails.
-pub fn make(
-    devices: &Devices,
-    def: &FsDef,
-    options: &VariantOptions,
-    log: Log,
-) -> Result<(String, String), Fatal> {
+pub fn make(devices: &Devices, def: &FsDef, options: &VariantOptions, log: Log) -> Result<(String, String)> {
     let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
     let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
     let said = if features.is_empty() { argv } else { format!("{argv}: {features}") };
@@ -57,7 +49,7 @@ impl Pristine {
     ///
     /// # Errors
     /// Where mkfs fails.
-    pub fn of(&mut self, def: &'static FsDef, options: &VariantOptions, log: Log) -> Result<&Made, Fatal> {
+    pub fn of(&mut self, def: &'static FsDef, options: &VariantOptions, log: Log) -> Result<&Made> {
         let mut options = options.clone();
         pinned::pin(def.mkfs, &mut options.mkfs);
         let key = (def.id, options.mkfs.clone());
@@ -75,7 +67,7 @@ impl Pristine {
     ///
     /// # Errors
     /// Where one is still in use; it stays in the journal.
-    pub fn release(self, log: Log) -> Result<(), Fatal> {
+    pub fn release(self, log: Log) -> Result<()> {
         Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
     }
 }

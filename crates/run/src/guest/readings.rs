@@ -1,8 +1,7 @@
 //! Selects and converts the readings of a guest that are meaningful.
 
-use fsarena_core::metric::reading;
-use fsarena_core::plan::Emulator;
 use fsarena_core::sample::{Readings, Sample, Unit};
+use fsarena_core::{metric::reading, plan::Emulator};
 use fsarena_guest::counter::Counts;
 
 /// Times that are instructions where the clock counts them: CPU, not waiting, which such a clock skips.

@@ -1,11 +1,9 @@
 //! Checks whether the filesystems support the files that the work creates.
 
-use crate::executor::Fatal;
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
+use crate::executor::{Fatal, Result};
+use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::available::{find_program, to_install};
-use fsarena_fs::def::FsDef;
-use fsarena_fs::filesystems;
+use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_load::demands::{Demands, name_bytes};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -15,7 +13,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Which variant, why, and what can be done.
-pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<(), Fatal> {
+pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<()> {
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
         if let Some(why) = cannot(def, demands) {
@@ -74,7 +72,7 @@ const NO_DIRECT_IO: &str = "has no direct I/O, which the workload asks for; take
 ///
 /// # Errors
 /// What it lacks.
-pub fn check_directory(path: &Path, demands: &Demands) -> Result<(), Fatal> {
+pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
     if !demands.direct_io {
         return Ok(());
     }

@@ -1,23 +1,17 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::able::{self, program};
-use crate::executor::Fatal;
+use crate::executor::Result;
 use crate::layout::{Layout, filesystem_of};
-use crate::work;
-use fsarena_core::cell::Variant;
+use crate::{executor::Fatal, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::raid::Raid;
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
-use fsarena_core::setting::Settings;
-use fsarena_fs::charsets;
-use fsarena_fs::def::FsDef;
-use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
+use fsarena_fs::{charsets, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
-use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::{self, GuestKernel, Places};
-use fsarena_guest::modules::Modules;
-use fsarena_guest::trial;
+use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
 use std::collections::BTreeMap;
@@ -32,7 +26,7 @@ pub fn usual() -> Emulator {
 }
 
 /// Refuses a workload that runs programs: the only program in a guest is fsarena.
-pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<(), Fatal> {
+pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
     let in_guests = matches!(plan.device.backing, Backing::Guest(_));
     for asked in plan.workloads.iter().filter(|_| in_guests) {
         let (workload, job) = work::workload(plan, asked)?;
@@ -73,7 +67,7 @@ pub struct Kernels {
 ///
 /// # Errors
 /// An emulator that is not installed, a kernel that is not there or damaged.
-pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels, Fatal> {
+pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
     if guest.emulator != Emulator::Uml && program(QEMU).is_none() {
         let message = format!(
@@ -98,7 +92,7 @@ pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> 
 ///
 /// # Errors
 /// Where the run was begun with KVM and that works no more.
-pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Note>, Fatal> {
+pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Note>> {
     if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
         return Ok(None);
     }
@@ -148,7 +142,7 @@ pub fn mountable(
     emulator: Emulator,
     variants: &[Variant],
     kernels: &Kernels,
-) -> Result<Vec<&'static FsDef>, Fatal> {
+) -> Result<Vec<&'static FsDef>> {
     if !FILLABLE.contains(&plan.device.other_fs.as_str()) {
         return Err(Fatal::Plan(format!(
             "other_fs = {}: for a guest the source disk is made without mounting it, as {}",
@@ -191,7 +185,7 @@ fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
 }
 
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
-fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
+fn nothing_around(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let varied = variant
         .levels
@@ -208,7 +202,7 @@ fn nothing_around(variant: &Variant) -> Result<(), Fatal> {
 }
 
 /// Whether a guest can have what is varied around a variant's filesystem.
-fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
+fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let named = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
     let apart = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
@@ -239,7 +233,7 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<(), Fatal> {
 ///
 /// # Errors
 /// A level that is none.
-pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack, Fatal> {
+pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
     Ok(Stack { more, journal, array: raid.map(Array::of), faults })

@@ -1,19 +1,15 @@
 //! Computes the size of the images, and checks whether there is space for them.
 
-use crate::executor::Fatal;
+use crate::executor::{Fatal, Result};
 use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
-use fsarena_fs::Error;
-use fsarena_fs::def::FsDef;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
+use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo::state_dir;
-use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use fsarena_sys::{kernel::Kernel, undo::state_dir};
+use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
 const SIZE_TASK: u64 = 256 << 20;
@@ -30,7 +26,7 @@ pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
 }
 
 /// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
-pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64, Fatal> {
+pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
     let written = WrittenLog::open(&state_dir());
     let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
     if size < needed {
@@ -48,7 +44,7 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
 ///
 /// # Errors
 /// Where the guard refuses it.
-pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice, Fatal> {
+pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice> {
     let written = WrittenLog::open(&state_dir());
     let found = ScratchDevice::from_erase(kernel, &other.path, other.signature.as_deref(), &written);
     Ok(found.map_err(|error| match error {
@@ -63,7 +59,7 @@ pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice, Fata
 }
 
 /// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.
-pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<(), Fatal> {
+pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<()> {
     let Some(other) = &plan.device.other_device else { return Ok(()) };
     let device = named(kernel, other)?;
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
@@ -83,7 +79,7 @@ pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<(), Fat
 }
 
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
-pub fn image_size(plan: &Plan, needed: u64) -> Result<u64, Fatal> {
+pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
     match plan.device.size {
         None => Ok(needed.checked_next_multiple_of(SIZE_TASK).unwrap_or(u64::MAX)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
@@ -103,7 +99,7 @@ pub fn images(
     runs: &Path,
     devices: &BTreeSet<Wanted>,
     other: u64,
-) -> Result<(), Fatal> {
+) -> Result<()> {
     let sum = |on: BackingDevice| {
         let bytes = devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|wanted| wanted.bytes);
         bytes.fold(0, u64::saturating_add)
@@ -138,7 +134,7 @@ pub fn images(
     }
 }
 
-fn room(dir: &Path, needed: u64) -> Result<(), Fatal> {
+fn room(dir: &Path, needed: u64) -> Result<()> {
     let free = fsarena_sys::image::free_bytes(dir)?;
     if free >= needed {
         return Ok(());
@@ -176,7 +172,7 @@ fn existing(dir: &Path) -> &Path {
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn image_dir(kernel: &Kernel, dir: &Path) -> Result<(), Fatal> {
+fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, so the guard refuses it.

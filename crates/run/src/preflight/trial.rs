@@ -2,21 +2,16 @@
 //! them, and a typo must be found before anything is measured.
 
 use super::room::{RAM, images_dir};
-use crate::executor::{Fatal, Log};
+use crate::executor::{Fatal, Log, Result};
 use crate::layout::{Layout, Role, Wanted, filesystem_of};
 use crate::scratch::Scratch;
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_fs::def::FsDef;
+use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_fs::{Error, mistyped};
+use fsarena_fs::{Error, def::FsDef, mistyped, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::undo::MadeDir;
-use fsarena_sys::{argv, cancel, image, mount};
-use std::collections::BTreeSet;
-use std::path::Path;
+use fsarena_sys::{argv, cancel, image, mount, undo::MadeDir};
+use std::{collections::BTreeSet, path::Path};
 
 /// Scratch images that stand for an erased device are at most this large.
 const LARGEST: u64 = 16 << 30;
@@ -29,7 +24,7 @@ const DECISIVE: [&str; 6] =
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses, with its reason and the nearest name; or whatever the machine lacks.
-pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: Log) -> Result<(), Fatal> {
+pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: Log) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let written = |variant: &&Variant| {
         let said = |id| !variant.level(id).is_empty();
@@ -66,7 +61,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn run(&self, bytes: u64, log: Log) -> Result<(), Fatal> {
+    fn run(&self, bytes: u64, log: Log) -> Result<()> {
         let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
         let bytes = if erases { bytes.min(LARGEST) } else { bytes };
         let mut layout = Layout::of(self.plan, self.variant, bytes)?;
@@ -91,7 +86,7 @@ impl Trial<'_> {
     }
 
     /// A scratch device: a sparse image, behind a loop device where it is mounted here.
-    fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice, Fatal> {
+    fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
         let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
         if self.guest {
@@ -103,7 +98,7 @@ impl Trial<'_> {
     }
 
     /// Why mkfs or the kernel refuses the options, with the name that was probably meant.
-    fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>, Fatal> {
+    fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
         let (def, written) = (self.def, self.variant.level(factor::MKFS));
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
@@ -153,7 +148,7 @@ impl Trial<'_> {
 type Refusal = (String, Option<&'static str>);
 
 /// The line of a failed command's words that says why. Any other error stays one.
-fn reason(error: Error) -> Result<String, Fatal> {
+fn reason(error: Error) -> Result<String> {
     match error {
         Error::System(fsarena_sys::Error::Command(argv::Error::Failed { said, .. })) => {
             let says_why = |line: &&str| {
