@@ -1,12 +1,13 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
-use crate::bench::{Bench, Moment, lifecycle};
+use crate::bench::{Bench, lifecycle};
 use crate::executor::{Emit, Failed};
 use crate::protocol::{self, Line, Power, Request, Role};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{confined, recovery};
 use fsarena_core::{event::Outcome, factor};
+use fsarena_guest::counter::Mark;
 use fsarena_sys::kernel::Kernel;
 use std::io::{BufRead, BufReader, Result, Write};
 
@@ -24,7 +25,7 @@ pub fn main() -> ! {
 ///
 /// # Errors
 /// If the request cannot be read, or the parent closed the pipe.
-pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Moment)) -> Result<()> {
+pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
     die_with_parent()?;
     let mut text = String::new();
     input.read_line(&mut text)?;
@@ -50,7 +51,7 @@ fn die_with_parent() -> Result<()> {
 fn cell(
     kernel: &Kernel,
     request: &Request,
-    mark: fn(Moment),
+    mark: fn(Mark),
     answers: &mut dyn BufRead,
     emit: Emit,
 ) -> std::result::Result<(), Failed> {

@@ -7,6 +7,7 @@ use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Found, ReadingDef, Sample};
+use fsarena_guest::counter::Mark;
 use fsarena_load::{web, workloads::postgres};
 use fsarena_probe::{Scene, Session, probes};
 use fsarena_sys::{device, kernel::Kernel};
@@ -40,17 +41,6 @@ pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
     Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
-/// A moment of a timed task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// The work begins.
-    Begin,
-    /// It has returned.
-    Return,
-    /// Its data is on the device. Only work that did not fail gets there.
-    Synced,
-}
-
 /// Measures the tasks of one cell and emits events.
 pub struct Bench<'a> {
     kernel: Kernel,
@@ -62,7 +52,7 @@ pub struct Bench<'a> {
     /// Further devices whose writes are counted, each for a reading: where commands write that should not.
     elsewhere: Vec<(&'static str, (u32, u32))>,
     /// Called at each moment, so that an observer outside can count.
-    mark: fn(Moment),
+    mark: fn(Mark),
     emit: &'a mut dyn FnMut(CellEvent),
 }
 
@@ -72,7 +62,7 @@ impl<'a> Bench<'a> {
         kernel: &Kernel,
         device: Option<(u32, u32)>,
         plan: &'a IdlePlan,
-        mark: fn(Moment),
+        mark: fn(Mark),
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
         let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
@@ -167,16 +157,16 @@ impl<'a> Bench<'a> {
         let started_at =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
         let begun = Instant::now();
-        (self.mark)(Moment::Begin);
+        (self.mark)(Mark::Begin);
         let done = work(&mut |record| commands.push(record));
-        (self.mark)(Moment::Return);
+        (self.mark)(Mark::Return);
         let elapsed = begun.elapsed();
         let at_return = self.session.at_return();
         // The time that the probes take between return and sync counts for neither.
         let resumed = Instant::now();
         let synced = sync();
         if done.is_ok() {
-            (self.mark)(Moment::Synced);
+            (self.mark)(Mark::Durable);
         }
         let durable = elapsed + resumed.elapsed();
         let at_durable = self.session.at_durable();

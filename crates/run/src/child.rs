@@ -64,29 +64,25 @@ pub fn run(
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
     let mut child = command.process_group(0).spawn().map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
-    let group = journal.note(group_of(&child))?;
+    let group = journal.note(group_of(child.id() as i32))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let asked = confined.and_then(|()| ask(&mut child, request));
-    let outcome = match asked {
-        Ok((stdin, stdout)) => listen(stdin, stdout, parent),
-        Err(error) => Err(Fatal::Agent(error.to_string())),
-    };
-    // A worker that crashed leaves its commands, and its keeper tells a failure.
-    if !matches!(outcome, Ok(Some(Outcome::Done))) {
-        // Its commands have process groups of their own.
-        end_commands()?;
+    let outcome = asked.map_err(agent).and_then(|(stdin, stdout)| listen(stdin, stdout, parent));
+    // A worker that crashed leaves its commands, and its keeper tells a failure. Commands have process groups of their
+    // own, so all that carries our mark is ended: the agent and all that it started.
+    if !matches!(outcome, Ok(Some(Outcome::Done)))
+        && let Some((_, journal)) = argv::mark()
+    {
+        process::kill_marked(&Kernel::host(), &journal)?;
     }
     group.undo()?;
     let status = child.wait().map_err(agent)?;
-    let variant = &request.cell.variant;
-    match outcome? {
-        Some(outcome) => Ok(out_of_memory(outcome, variant, confine)),
-        None => {
-            let failed = ended("the measuring process", status, &mut errors).map_err(agent)?;
-            Ok(out_of_memory(failed.into(), variant, confine))
-        }
-    }
+    let outcome = match outcome? {
+        Some(outcome) => outcome,
+        None => ended("the measuring process", status, &mut errors).map_err(agent)?.into(),
+    };
+    Ok(out_of_memory(outcome, &request.cell.variant, confine))
 }
 
 /// The failure of a process that ended without an outcome, with its last words. One that was killed did nothing wrong.
@@ -97,7 +93,7 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let said = tail(errors, LAST_BYTES)?;
-    Ok(Failed::new(Cause::Internal, format!("{what} ended ({status}): {}", shown(&said))))
+    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&said))))
 }
 
 /// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.
@@ -105,25 +101,15 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
     match outcome {
         Outcome::Failed { why, .. } if confine.ran_out_of_memory() => {
             let level = variant.level(factor::MEMORY);
-            Failed::new(Cause::Missing, format!("{why}; memory={level} is too little for this work")).into()
+            Failed::missing(format!("{why}; memory={level} is too little for this work")).into()
         }
         outcome => outcome,
     }
 }
 
-fn group_of(child: &Child) -> undo::Undo {
-    let pgid = child.id() as i32;
-    // One that is gone already has no start time, and no group to end.
-    let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
-    undo::Undo::KillGroup { pgid, start_time }
-}
-
-/// Ends everything that carries our mark: the agent and all that it started.
-fn end_commands() -> Result<()> {
-    if let Some((_, journal)) = argv::mark() {
-        process::kill_marked(&Kernel::host(), &journal)?;
-    }
-    Ok(())
+/// What ends the group of a process. One that is gone already has no start time, and no group to end.
+pub fn group_of(pgid: i32) -> undo::Undo {
+    undo::Undo::KillGroup { pgid, start_time: process::start_time(&Kernel::host(), pgid).unwrap_or(0) }
 }
 
 /// An agent that is not started yet.
@@ -140,10 +126,13 @@ pub fn command(errors: std::fs::File) -> Command {
     command
 }
 
-fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(std::io::Error::other("no pipes"));
-    };
+/// Hands its request to an agent. What it is told and says next.
+///
+/// # Errors
+/// Those of the pipes.
+pub fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    let (mut stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
     write(&mut stdin, request)?;
     Ok((stdin, stdout))
 }

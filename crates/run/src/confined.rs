@@ -72,10 +72,9 @@ pub fn keep(
 ) -> Result<(), Failed> {
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
-    let mounted = request.mount.iter().map(|mount| mount.target.as_path());
-    let roots = mounted.chain((!rights.user.is_root()).then_some(place.root.as_path()));
     if !rights.user.is_root() {
-        roots.into_iter().try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
+        let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);
+        roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
     }
     let served = serve(request, rights, bench, answers);
     served
@@ -90,11 +89,9 @@ fn serve(
 ) -> io::Result<Result<(), Failed>> {
     let mut errors = argv::memory_file("stderr")?;
     let mut worker = child::command(errors.try_clone()?).spawn()?;
-    let (Some(mut stdin), Some(stdout)) = (worker.stdin.take(), worker.stdout.take()) else {
-        return Err(io::Error::other("no pipes"));
-    };
-    let hear = || -> io::Result<Option<Outcome>> {
-        write(&mut stdin, &Request { role: Role::Worker(rights.clone()), ..request.clone() })?;
+    let mut hear = || -> io::Result<Option<Outcome>> {
+        let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
+        let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;
         for line in lines(stdout) {
             match Line::read(&line).map_err(io::Error::other)? {
                 Line::Event(event) => bench.say(event),

@@ -1,15 +1,16 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions};
-use crate::bench::{self, Moment};
+use crate::bench;
 use crate::protocol::{Guest, Line, MountRequest, write};
 use crate::{agent, executor::Failed};
-use fsarena_core::event::{Cause, CellEvent, Note, NoteKind};
+use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
-use fsarena_guest::counter::{self, Mark};
+use fsarena_guest::counter;
 use fsarena_guest::inside::{self, Booted};
 use fsarena_sys::{device::BlockDevice, kernel::Kernel, mount, undo::Journal};
+use std::io::{self, Error};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -27,38 +28,32 @@ pub fn main() -> ! {
     inside::power_off()
 }
 
-fn work(mut booted: Booted) -> std::io::Result<()> {
+fn work(mut booted: Booted) -> io::Result<()> {
     let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
     let conditions = prepare(&mut booted, &mut guest);
-    let Booted { mut events, .. } = booted;
-    // What cannot be had is the cell's own failure.
-    let conditions = match conditions {
-        Ok(conditions) => conditions,
-        Err(error) => {
-            let failed = Failed::new(Cause::Missing, error.to_string());
-            return write(&mut events, &Line::End(failed.into()));
-        }
-    };
-    // They end with the guest: undoing them takes time, and this process is in them.
-    std::mem::forget(conditions);
+    let mut events = booted.events;
+    match conditions {
+        // They end with the guest: undoing them takes time, and this process is in them.
+        Ok(conditions) => std::mem::forget(conditions),
+        // What cannot be had is the cell's own failure.
+        Err(error) => return write(&mut events, &Line::End(Failed::missing(error.to_string()).into())),
+    }
     let text = serde_json::to_vec(&guest.request)?;
-    agent::serve(text.as_slice(), events, mark)?;
+    agent::serve(text.as_slice(), events, counter::mark)?;
     // Unmounted like the filesystem under test, so that the next guest finds it whole.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
 
 /// Puts the disks together, mounts the other one, and brings about what the variant asks for.
-fn prepare(booted: &mut Booted, guest: &mut Guest) -> std::io::Result<Conditions> {
+fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = Kernel::host();
     write(&mut booted.events, &note(about(&kernel)))?;
     let device = booted.stack()?;
     let request = &mut guest.request;
-    for dir in [&request.other, &request.root] {
-        // The root lies below a separate mount point, which is made with it and is covered by the mount.
-        std::fs::create_dir_all(dir)?;
-    }
+    // The root lies below a separate mount point, which is made with it and is covered by the mount.
+    request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::by_call(&booted.other, &request.other, &guest.other_type, "")
-        .map_err(|error| std::io::Error::other(format!("mounting the source disk: {error}")))?;
+        .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     request.device = numbers(&device);
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
@@ -81,41 +76,31 @@ fn name_journal(
     mount: &mut MountRequest,
     device: &Path,
     journal: &Path,
-) -> std::io::Result<()> {
-    let def = filesystems::find(variant.level(factor::FS)).map_err(std::io::Error::other)?;
+) -> io::Result<()> {
+    let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
     external::number(def, device, journal)?;
-    let own = Some(mount.options.clone()).filter(|own| !own.is_empty());
-    let options: Vec<String> = own.into_iter().chain(lifecycle::journal_option(def, journal)).collect();
-    mount.options = options.join(",");
+    if let Some(option) = lifecycle::journal_option(def, journal) {
+        mount.options += if mount.options.is_empty() { "" } else { "," };
+        mount.options += &option;
+    }
     mount.journal = Some(journal.into());
     Ok(())
 }
 
 /// Brings about the levels of a variant. Control groups are mounted only where one needs them.
-fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> std::io::Result<Conditions> {
-    let other = std::io::Error::other::<fsarena_sys::Error>;
+fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
         mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
     }
-    let devices = disks
-        .iter()
-        .map(|disk| BlockDevice::open(kernel, disk))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(other)?;
-    let journal = Journal::create(Path::new("/tmp"), "guest").map_err(other)?;
-    let devices: Vec<&BlockDevice> = devices.iter().collect();
-    let conditions = axes::set_up(kernel, &journal, variant, &devices).map_err(other)?;
-    conditions.confine.enter(std::process::id() as i32).map_err(other)?;
-    Ok(conditions)
-}
-
-/// Marks a moment for the plugin of the emulator that counts instructions.
-fn mark(moment: Moment) {
-    counter::mark(match moment {
-        Moment::Begin => Mark::Begin,
-        Moment::Return => Mark::Return,
-        Moment::Synced => Mark::Durable,
-    });
+    let set_up = || {
+        let open = |disk: &&Path| BlockDevice::open(kernel, disk);
+        let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let journal = Journal::create(Path::new("/tmp"), "guest")?;
+        let conditions = axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>())?;
+        conditions.confine.enter(std::process::id() as i32)?;
+        Ok(conditions)
+    };
+    set_up().map_err(Error::other::<fsarena_sys::Error>)
 }
 
 fn numbers(disk: &Path) -> Option<(u32, u32)> {

@@ -107,12 +107,12 @@ impl Layout {
 }
 
 fn of_run(backing: &Backing) -> On {
-    match backing {
-        Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => On::Made(BackingDevice::Loop),
-        Backing::Ram => On::Made(BackingDevice::Ram),
-        Backing::Zram => On::Made(BackingDevice::Zram),
-        Backing::Erase { .. } => On::Erased,
-    }
+    On::Made(match backing {
+        Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => BackingDevice::Loop,
+        Backing::Ram => BackingDevice::Ram,
+        Backing::Zram => BackingDevice::Zram,
+        Backing::Erase { .. } => return On::Erased,
+    })
 }
 
 /// Every device that the variants of a run want.

@@ -99,16 +99,15 @@ impl Role {
         let user = user.map_or_else(|| Ok(User::invoking()), User::named);
         let user = user.map_err(|why| Fatal::Plan(format!("--user: {why}")))?;
         let own = rustix::process::geteuid();
-        match own.is_root() {
-            // The tracer of a profile needs the rights of root, and its figures are not kept.
-            true if profiling.is_none() => {
-                Ok(Role::Keeper(Rights { user, namespace: fsarena_sys::rights::can_confine() }))
-            }
-            false if user.uid != own.as_raw() => {
-                Err(Fatal::Plan(format!("--user {}: only root can run workloads as another user", user.name)))
-            }
-            _ => Ok(Role::Alone),
+        if !own.is_root() && user.uid != own.as_raw() {
+            let message = format!("--user {}: only root can run workloads as another user", user.name);
+            return Err(Fatal::Plan(message));
         }
+        // The tracer of a profile needs the rights of root, and its figures are not kept.
+        Ok(match own.is_root() && profiling.is_none() {
+            true => Role::Keeper(Rights { user, namespace: fsarena_sys::rights::can_confine() }),
+            false => Role::Alone,
+        })
     }
 
     /// This role with a workload that runs as root.
@@ -124,22 +123,22 @@ impl Role {
     /// # Errors
     /// Where its filesystem refuses.
     pub fn give(&self, dir: &Path) -> Result<()> {
-        match self {
-            Role::Keeper(Rights { user, .. }) if !user.is_root() => {
-                Ok(user.owns_tree(dir).map_err(Error::io("giving away", dir))?)
-            }
-            _ => Ok(()),
+        if let Role::Keeper(Rights { user, .. }) = self
+            && !user.is_root()
+        {
+            user.owns_tree(dir).map_err(Error::io("giving away", dir))?;
         }
+        Ok(())
     }
 
     /// The facts that a run records: the user of its workloads, and the means that confine them.
     pub fn facts(&self) -> [(String, String); 2] {
         let (user, means) = match self {
-            Role::Keeper(Rights { user, namespace: true }) => {
-                (user.clone(), "read-only mounts, dropped capabilities")
+            Role::Keeper(rights) if rights.namespace => {
+                (&rights.user, "read-only mounts, dropped capabilities")
             }
-            Role::Keeper(Rights { user, .. }) => (user.clone(), "dropped capabilities"),
-            _ => (User::invoking(), "the rights of this user"),
+            Role::Keeper(rights) => (&rights.user, "dropped capabilities"),
+            _ => (&User::invoking(), "the rights of this user"),
         };
         let user = format!("{} (uid {})", user.name, user.uid);
         [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]

@@ -11,7 +11,7 @@ use crate::tasks::{perform, tasks};
 use crate::{layout::filesystem_of, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Emulator, Plan};
-use fsarena_core::{event::Cause, factor, matrix, sample::Found};
+use fsarena_core::{factor, matrix, sample::Found};
 use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_sys::argv::{Argv, Error};
 use fsarena_sys::kernel::Kernel;
@@ -45,14 +45,12 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
             let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
             return Err(Fatal::Plan(format!("variant {}: {name} cuts the power: {why}", variant.name)));
         }
-        let check = def.check.ok_or_else(|| {
-            Fatal::Plan(format!(
-                "{name}: fsarena knows no check of {} after a power cut; leave it out",
-                def.id
-            ))
-        })?;
-        programs.insert(check.program.to_string());
-        programs.insert("ldd".into());
+        let Some(check) = def.check else {
+            let id = def.id;
+            let message = format!("{name}: fsarena knows no check of {id} after a power cut; leave it out");
+            return Err(Fatal::Plan(message));
+        };
+        programs.extend([check.program, "ldd"].map(String::from));
     }
     Ok(programs)
 }
@@ -97,7 +95,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 /// A filesystem that does not come back, has damaged a synced file, or is inconsistent.
 pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Result<(), Failed> {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
-    let missing = || Failed::new(Cause::Internal, format!("no mount or check of {}", def.id));
+    let missing = || Failed::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
     let checking = Checking { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
     let info = TaskInfo { in_composite: true, ..lifecycle("recover", "Come back after a power cut") };
@@ -125,9 +123,8 @@ struct Checking<'a> {
 impl Checking<'_> {
     fn run(&self, args: &[&str]) -> Argv {
         let dir = self.request.other.join(PROGRAMS);
-        let argv =
-            Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir).arg(dir.join(self.check.program));
-        argv.args(args).arg(self.device)
+        let loader = Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir);
+        loader.arg(dir.join(self.check.program)).args(args).arg(self.device)
     }
 
     /// What the filesystem needs before it is mounted.

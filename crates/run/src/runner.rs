@@ -6,7 +6,8 @@ use crate::stopping::{Next, Stopping};
 use crate::{finding, forecast::forecast, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
-use fsarena_core::{matrix, plan::Plan, plan::shard::Shard, state::RunState};
+use fsarena_core::{matrix, plan::Plan, state::RunState};
+use fsarena_sys::cancel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -57,11 +58,6 @@ pub fn run(
     Ok((end, why))
 }
 
-/// Why a shard ends.
-fn ended(shard: Shard) -> String {
-    format!("all rounds of shard {shard} are done")
-}
-
 struct Runner<'a, 'b, 'c> {
     plan: &'a Plan,
     variants: &'a [Variant],
@@ -90,12 +86,14 @@ impl Runner<'_, '_, '_> {
                 // Another machine runs it.
                 Next::Round(round) if !self.plan.stop.has(round) => continue,
                 Next::Round(round) => round,
-                Next::Stop { why, .. } => return Ok((End::Done, self.plan.stop.shard.map_or(why, ended))),
+                Next::Stop { why, .. } => {
+                    let ended = |shard| format!("all rounds of shard {shard} are done");
+                    return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
+                }
             };
             let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
-            let live: Vec<usize> = (0..self.variants.len())
-                .filter(|&variant| variants.contains(&self.variants[variant].name))
-                .collect();
+            let runs = |at: &usize| variants.contains(&self.variants[*at].name);
+            let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();
             let started = Instant::now();
             if !self.round(round, &live)? {
                 return Ok((End::Interrupted, "a signal ended it".into()));
@@ -169,10 +167,7 @@ impl Runner<'_, '_, '_> {
         order.dedup();
         self.recorder.tell(Event::RoundStarted { round, order })?;
         for cell in cells {
-            if self.is_over(&cell) {
-                continue;
-            }
-            if fsarena_sys::cancel::requested().is_some() || !self.cell(cell)? {
+            if !self.is_over(&cell) && (cancel::requested().is_some() || !self.cell(cell)?) {
                 return Ok(false);
             }
         }
@@ -203,10 +198,8 @@ impl Runner<'_, '_, '_> {
             Outcome::Interrupted => Ok(false),
             Outcome::Failed { why, .. } => {
                 let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
-                self.recorder.tell(Event::Note(
-                    Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name),
-                ))?;
-                Ok(true)
+                let note = Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name);
+                self.recorder.tell(Event::Note(note)).map(|()| true)
             }
         }
     }
@@ -218,14 +211,15 @@ impl Runner<'_, '_, '_> {
         let mut broken = None;
         let recorder = &mut *self.recorder;
         let mut emit = |mut what: CellEvent| {
-            if let CellEvent::Note(note) = &mut what
-                && note.kind == NoteKind::IdleTimeout
-            {
-                note.variant = Some(cell.variant.name.clone());
-            }
-            // Most notes hold for every cell: record each once.
-            let repeats = matches!(&what, CellEvent::Note(note)
-                if note.kind != NoteKind::IdleTimeout && recorder.state.notes().any(|known| known == note));
+            let repeats = match &mut what {
+                CellEvent::Note(note) if note.kind == NoteKind::IdleTimeout => {
+                    note.variant = Some(cell.variant.name.clone());
+                    false
+                }
+                // Most notes hold for every cell: record each once.
+                CellEvent::Note(note) => recorder.state.notes().any(|known| known == note),
+                _ => false,
+            };
             if broken.is_none() && !repeats {
                 broken = recorder.tell(Event::Cell { cell: id.clone(), what }).err();
             }

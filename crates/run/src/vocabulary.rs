@@ -5,7 +5,7 @@ use crate::{preflight::guests, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
 use fsarena_core::{factor, metric::METRICS};
-use fsarena_fs::{available::survey, filesystems::FILESYSTEMS};
+use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
 
@@ -28,41 +28,32 @@ pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
 pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
     let available = match &over.backing {
         Some(Backing::Guest(guest)) => in_guests(guest, over),
-        _ => here(kernel)?,
+        _ => {
+            let usable = survey(kernel)?.into_iter().filter(|found| found.usable());
+            usable.map(|found| found.def.id).collect()
+        }
     };
+    let metrics = METRICS.iter().map(|metric| metric.id.to_string());
+    let sets = |def: &FsDef| def.options.iter().map(|set| set.id.to_string()).collect();
+    let filesystems = FILESYSTEMS.iter().map(|def| (def.id.to_string(), sets(def)));
     Ok(Vocabulary {
-        filesystems: FILESYSTEMS
-            .iter()
-            .map(|def| (def.id.to_string(), def.options.iter().map(|set| set.id.to_string()).collect()))
-            .chain([(factor::RAW.to_string(), vec!["default".to_string()])])
-            .collect(),
-        available,
+        filesystems: filesystems.chain([(factor::RAW.into(), vec!["default".into()])]).collect(),
+        available: available.into_iter().map(String::from).collect(),
         factors: crate::axes::factors(),
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
-        metrics: METRICS
-            .iter()
-            .map(|metric| metric.id)
-            .chain(readings().map(|reading| reading.id))
-            .map(String::from)
-            .collect(),
+        metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
         outline: work::outline,
     })
 }
 
-fn here(kernel: &Kernel) -> Result<Vec<String>, fsarena_sys::Error> {
-    let found = survey(kernel)?.into_iter().filter(|found| found.usable());
-    Ok(found.map(|found| found.def.id.to_string()).collect())
-}
-
 /// The filesystems of the guests' kernels. Where these cannot be found all are named: the preflight then says why.
-fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<String> {
+fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
     let asked = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
     let levels = asked.map_or(vec![String::new()], |(_, levels)| levels.clone());
-    let ids = match guests::kernels(guest, levels.iter().map(String::as_str)) {
+    match guests::kernels(guest, levels.iter().map(String::as_str)) {
         Ok(kernels) => guests::available(&kernels),
         Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
-    };
-    ids.into_iter().map(String::from).collect()
+    }
 }
 
 #[cfg(test)]

@@ -35,10 +35,9 @@ impl Work {
     pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work> {
         let mut all = Work::default();
         for asked in &plan.workloads {
-            let ways = ways(asked, variants);
             // The variant that needs most decides; those that find their inputs in one directory share them.
             let (mut needs, mut inputs) = (Room::default(), BTreeMap::new());
-            for (at, way) in ways.iter().enumerate() {
+            for (at, way) in ways(asked, variants).iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
                 let Survey { room, demands, remarks } = workload.survey(&job)?;
                 all.demands = all.demands.and(demands);
@@ -62,14 +61,12 @@ impl Work {
 
 /// What the variants make of a workload, each way once.
 fn ways(asked: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
-    let mut ways: Vec<WorkloadPlan> = Vec::new();
-    for variant in variants {
-        let way = work_of(variant, asked);
+    variants.iter().map(|variant| work_of(variant, asked)).fold(vec![], |mut ways, way| {
         if !ways.contains(&way) {
             ways.push(way);
         }
-    }
-    ways
+        ways
+    })
 }
 
 /// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
@@ -122,21 +119,17 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
             false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
         };
     }
-    let mut metrics: Vec<&str> = plan.stop.best_metric.as_deref().into_iter().collect();
-    for metric in own.flatten() {
-        if !metrics.contains(metric) {
-            metrics.push(*metric);
-        }
-    }
-    metrics
+    let mut seen = BTreeSet::new();
+    let all = plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied());
+    all.filter(|metric| seen.insert(*metric)).collect()
 }
 
 /// The tasks of a plan's cells in their order, with those that every filesystem goes through.
 pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let formatted = plan.device.backing != Backing::Dir;
-    let around = |tasks: &[(&str, &str)]| -> Vec<TaskInfo> {
-        tasks.iter().filter(|_| formatted).map(|(id, title)| lifecycle(id, title)).collect()
-    };
+    // In a guest mkfs is not a task.
+    let made = formatted && !matches!(plan.device.backing, Backing::Guest(_));
+    let task = |there: bool, id, title| there.then(|| lifecycle(id, title));
     let variants = matrix::expand(plan);
     let of_variant =
         |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
@@ -149,9 +142,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         }
         tasks
     });
-    // In a guest mkfs is not a task.
-    let guest = matches!(plan.device.backing, Backing::Guest(_));
-    let before = [("mkfs", "Make the filesystem"), ("mount", "Mount")];
-    let before = around(if guest { &before[1..] } else { &before });
-    before.into_iter().chain(tasks).chain(around(&[("unmount", "Unmount")])).collect()
+    let mkfs = task(made, "mkfs", "Make the filesystem").into_iter();
+    let mount = task(formatted, "mount", "Mount");
+    mkfs.chain(mount).chain(tasks).chain(task(formatted, "unmount", "Unmount")).collect()
 }

@@ -20,6 +20,35 @@ pub struct Axis {
     pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
 }
 
+impl Axis {
+    /// An axis of the devices below a filesystem: the name of its factor, examples of levels, help for people, and what
+    /// checks that a level is one. Every machine has its levels, and nothing is set up for a cell.
+    pub const fn of_devices(
+        id: &'static str,
+        example: &'static str,
+        help: &'static str,
+        level: fn(&str) -> Result<(), String>,
+    ) -> Axis {
+        let def = FactorDef { id, default: "", example, help, check: level };
+        Axis { def, of_directories: false, check: |_| Ok(()), set_up: |_| Ok(()) }
+    }
+
+    /// The same, which makes sense also where the variants are directories as they are.
+    pub const fn and_directories(self) -> Axis {
+        Axis { of_directories: true, ..self }
+    }
+
+    /// The same, with what says why a level cannot be had.
+    pub const fn checked(self, check: fn(&Asked) -> Result<()>) -> Axis {
+        Axis { check, ..self }
+    }
+
+    /// The same, with what brings a level about.
+    pub const fn set_up(self, set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>) -> Axis {
+        Axis { set_up, ..self }
+    }
+}
+
 /// The variant to set up.
 pub struct Asked<'a> {
     /// The machine.
@@ -128,9 +157,4 @@ pub fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fata
 /// A level that was found wrong although it had been checked: the store was changed by hand.
 pub fn unfit(what: &str) -> impl FnOnce(String) -> fsarena_sys::Error {
     move |why| fsarena_sys::Error::Unfit { what: what.into(), why }
-}
-
-/// Nothing to do for a cell.
-pub fn nothing(_: &mut Stage) -> Result<(), fsarena_sys::Error> {
-    Ok(())
 }

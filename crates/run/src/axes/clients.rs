@@ -1,22 +1,18 @@
 //! The number of clients, which is a setting of the workload: the cell has it already.
 
-use super::axis::{Asked, Axis, nothing, wrong};
+use super::axis::{Asked, Axis, wrong};
 use crate::executor::Result;
-use fsarena_core::factor::{self, FactorDef, clients};
+use fsarena_core::factor::{self, clients};
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::CLIENTS,
-        default: "",
-        example: "1, 5, 20",
-        help: "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
-        check: |level| clients::parse(level).map(drop),
-    },
-    of_directories: true,
-    check,
-    set_up: nothing,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::CLIENTS,
+    "1, 5, 20",
+    "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
+    |level| clients::parse(level).map(drop),
+)
+.and_directories()
+.checked(check);
 
 fn check(asked: &Asked) -> Result<()> {
     if asked.variant.level(factor::CLIENTS).is_empty() {

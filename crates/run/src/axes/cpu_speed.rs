@@ -4,23 +4,20 @@ use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use super::cpus;
 use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::{self, FactorDef};
+use fsarena_core::factor;
 use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::Kernel};
 use std::path::{Path, PathBuf};
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::CPU_SPEED,
-        default: "",
-        example: "50%, powersave, 1200MHz",
-        help: "speed of the CPUs: a share (`50%`: of the highest frequency where the machine sets it, else of CPU time by a cgroup quota), a governor, or a highest frequency; empty leaves it",
-        check: |level| parse(level).map(drop),
-    },
-    of_directories: true,
-    check,
-    set_up,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::CPU_SPEED,
+    "50%, powersave, 1200MHz",
+    "speed of the CPUs: a share (`50%`: of the highest frequency where the machine sets it, else of CPU time by a cgroup quota), a governor, or a highest frequency; empty leaves it",
+    |level| parse(level).map(drop),
+)
+.and_directories()
+.checked(check)
+.set_up(set_up);
 
 /// The period of a quota, in microseconds: short, so that the load is slowed down and not stopped and started.
 const PERIOD: u64 = 10_000;

@@ -2,22 +2,19 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use crate::executor::Result;
-use fsarena_core::factor::{self, FactorDef};
+use fsarena_core::factor;
 use fsarena_sys::Error;
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::CPUS,
-        default: "",
-        example: "0, 0-3, 0-1+4",
-        help: "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
-        check: |level| parse(level).map(drop),
-    },
-    of_directories: true,
-    check,
-    set_up,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::CPUS,
+    "0, 0-3, 0-1+4",
+    "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
+    |level| parse(level).map(drop),
+)
+.and_directories()
+.checked(check)
+.set_up(set_up);
 
 fn check(asked: &Asked) -> Result<()> {
     let parsed = parse(asked.variant.level(factor::CPUS)).map_err(|why| wrong(asked, factor::CPUS, why))?;

@@ -1,24 +1,19 @@
 //! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
-use super::axis::{Asked, Axis, lacking, nothing};
+use super::axis::{Asked, Axis, lacking};
 use crate::executor::Result;
-use fsarena_core::factor::{self, FactorDef, device, device::BackingDevice};
+use fsarena_core::factor::{self, device, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::DEVICE,
-        default: "",
-        example: "loop, ram, zram",
-        help: "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
-        check: |level| device::parse(level).map(drop),
-    },
-    of_directories: false,
-    check,
-    set_up: nothing,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::DEVICE,
+    "loop, ram, zram",
+    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
+    |level| device::parse(level).map(drop),
+)
+.checked(check);
 
 fn check(asked: &Asked) -> Result<()> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();

@@ -1,22 +1,17 @@
 //! Idling after the idle wait, before each task: shows whether the idle wait is long enough.
 
-use super::axis::{Axis, nothing};
-use fsarena_core::factor::{self, FactorDef};
+use super::axis::Axis;
+use fsarena_core::factor;
 use std::time::Duration;
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::FURTHER_IDLE,
-        default: "",
-        example: "60s, 500ms",
-        help: "time to idle after the idle wait, before each task: 60s; empty begins at once",
-        check: |level| time(level).map(drop),
-    },
-    of_directories: true,
-    check: |_| Ok(()),
-    set_up: nothing,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::FURTHER_IDLE,
+    "60s, 500ms",
+    "time to idle after the idle wait, before each task: 60s; empty begins at once",
+    |level| time(level).map(drop),
+)
+.and_directories();
 
 /// The time of a level.
 ///

@@ -7,23 +7,19 @@
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::{self, FactorDef, bytes};
+use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::Kernel};
 use std::path::Path;
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::LIMIT,
-        default: "",
-        example: "20MB/s, 200iops, 2ms, 20MB/s+2ms",
-        help: "emulated slower device, by the kernel's I/O throttling: bytes a second each way (`20MB/s`), requests a second each way (`200iops`), or the least time from one request to the next (`2ms`); joined by `+`",
-        check: |level| parse(level).map(drop),
-    },
-    of_directories: false,
-    check,
-    set_up,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::LIMIT,
+    "20MB/s, 200iops, 2ms, 20MB/s+2ms",
+    "emulated slower device, by the kernel's I/O throttling: bytes a second each way (`20MB/s`), requests a second each way (`200iops`), or the least time from one request to the next (`2ms`); joined by `+`",
+    |level| parse(level).map(drop),
+)
+.checked(check)
+.set_up(set_up);
 
 fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")

@@ -3,22 +3,19 @@
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::Result;
 use bytesize::ByteSize;
-use fsarena_core::factor::{self, FactorDef, bytes};
+use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, cgroup::Controller, kernel::Kernel};
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::MEMORY,
-        default: "",
-        example: "64MiB, 1GiB",
-        help: "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
-        check: |level| parse(level).map(drop),
-    },
-    of_directories: true,
-    check,
-    set_up,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::MEMORY,
+    "64MiB, 1GiB",
+    "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
+    |level| parse(level).map(drop),
+)
+.and_directories()
+.checked(check)
+.set_up(set_up);
 
 fn controller(kernel: &Kernel) -> Option<Controller> {
     Controller::find(kernel, "memory", "memory")

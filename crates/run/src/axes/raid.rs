@@ -1,24 +1,19 @@
 //! Several devices under one filesystem, made once a run.
 
-use super::axis::{Asked, Axis, lacking, nothing, wrong};
+use super::axis::{Asked, Axis, lacking, wrong};
 use crate::executor::Result;
 use crate::layout::filesystem_of;
-use fsarena_core::factor::{self, FactorDef, raid};
+use fsarena_core::factor::{self, raid};
 use fsarena_core::plan::Backing;
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::RAID,
-        default: "",
-        example: "raid0, raid1, raid0:3",
-        help: "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
-        check: |level| raid::parse(level).map(drop),
-    },
-    of_directories: false,
-    check,
-    set_up: nothing,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::RAID,
+    "raid0, raid1, raid0:3",
+    "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
+    |level| raid::parse(level).map(drop),
+)
+.checked(check);
 
 fn check(asked: &Asked) -> Result<()> {
     let fs = asked.variant.level(factor::FS);

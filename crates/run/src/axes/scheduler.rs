@@ -2,7 +2,7 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, wrong};
 use crate::executor::Result;
-use fsarena_core::factor::{self, FactorDef, device::BackingDevice};
+use fsarena_core::factor::{self, device::BackingDevice};
 use fsarena_core::names::unknown;
 use fsarena_core::plan::Backing;
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
@@ -11,18 +11,14 @@ use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
 const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// The axis.
-pub const AXIS: Axis = Axis {
-    def: FactorDef {
-        id: factor::SCHEDULER,
-        default: "",
-        example: "none, mq-deadline, kyber, bfq",
-        help: "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
-        check: name,
-    },
-    of_directories: false,
-    check,
-    set_up,
-};
+pub const AXIS: Axis = Axis::of_devices(
+    factor::SCHEDULER,
+    "none, mq-deadline, kyber, bfq",
+    "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
+    name,
+)
+.checked(check)
+.set_up(set_up);
 
 fn check(asked: &Asked) -> Result<()> {
     let level = asked.variant.level(factor::SCHEDULER);

@@ -1,14 +1,17 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
 use crate::executor::{Emit, Failed, Result};
-use crate::{child::ASKED, protocol::Line};
+use crate::{
+    child::{ASKED, group_of},
+    protocol::Line,
+};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_guest::{config::GOING_ON, console::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::undo::{Journal, Undo};
-use fsarena_sys::{cancel, kernel::Kernel, process, said::shown};
+use fsarena_sys::undo::Journal;
+use fsarena_sys::{cancel, said::shown};
 use std::time::{Duration, Instant};
 use std::{cell::Cell, process::ExitStatus};
 
@@ -106,10 +109,8 @@ pub fn attend<T>(
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<Result<(T, LastWords), Outcome>> {
     let mut guest = launch.start()?;
-    let pgid = guest.pid();
     // Should its keeper die with us, `recover` ends what is left of the group.
-    let start_time = process::start_time(&Kernel::host(), pgid).unwrap_or(0);
-    let group = journal.note(Undo::KillGroup { pgid, start_time })?;
+    let group = journal.note(group_of(guest.pid()))?;
     let heard = listen(&mut guest, plan, due, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;
@@ -153,20 +154,21 @@ fn listen<T>(
                 }
             }
             Heard::Silence => {
-                let limit = if heard.is_none() { patience.min(BOOT) } else { patience };
+                let (limit, since) = match heard {
+                    None => (patience.min(BOOT), "since it was started"),
+                    Some(_) => (patience, "in its work"),
+                };
                 let silent = heard.unwrap_or(begun).elapsed();
                 if silent > limit {
-                    let since = if heard.is_none() { "since it was started" } else { "in its work" };
+                    let seconds = silent.as_secs_f64();
                     let why = format!(
-                        "the guest has said nothing for {:.0} s {since} and was ended (--guest-timeout)",
-                        silent.as_secs_f64()
+                        "the guest has said nothing for {seconds:.0} s {since} and was ended (--guest-timeout)"
                     );
                     return Err(Failed::new(Cause::Work, why).into());
                 }
             }
             Heard::End => {
-                let why = "the guest ended before its work did";
-                return Err(Failed::new(Cause::Died, why).into());
+                return Err(Failed::new(Cause::Died, "the guest ended before its work did").into());
             }
         }
     }

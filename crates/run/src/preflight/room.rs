@@ -29,15 +29,16 @@ pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
 pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
     let written = WrittenLog::open(&state_dir());
     let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
-    if size < needed {
-        return Err(Fatal::Missing(format!(
-            "{} has {} and these filesystems need {} for this work; take a smaller --scale",
-            path.display(),
-            ByteSize(size),
-            ByteSize(needed)
-        )));
+    large_enough(path, size, "these filesystems need", needed).map(|()| size)
+}
+
+fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
+    if size >= needed {
+        return Ok(());
     }
-    Ok(size)
+    let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
+    let message = format!("{path} has {size} and {who} {needed} for this work; take a smaller --scale");
+    Err(Fatal::Missing(message))
 }
 
 /// The device that the user named to be the source disk, which passes the guard.
@@ -67,15 +68,7 @@ pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<()> {
         let message = format!("{} is both --erase and --other; name another device", other.path.display());
         return Err(Fatal::Plan(message));
     }
-    match device.size_bytes() {
-        size if size >= needed => Ok(()),
-        size => Err(Fatal::Missing(format!(
-            "{} has {} and the source disk needs {} for this work; take a smaller --scale",
-            other.path.display(),
-            ByteSize(size),
-            ByteSize(needed)
-        ))),
-    }
+    large_enough(&other.path, device.size_bytes(), "the source disk needs", needed)
 }
 
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
