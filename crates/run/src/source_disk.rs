@@ -49,9 +49,8 @@ impl SourceDisk {
         };
         let (def, options) = filesystem(&plan.device)?;
         logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
-        let mounted = logged(tell, |log| {
-            mount::mount(journal, log, device.path(), target, def.id, &options.mount)
-        })??;
+        let mounted =
+            logged(tell, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
         let other = SourceDisk { mounted, device };
         work::inputs(plan, other.root())?;
         Ok(other)
