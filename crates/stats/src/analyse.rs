@@ -62,13 +62,8 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
     let grid = grid::grid(record, &rows, &grid::left_out(record)).trusted(record, metric);
-    let with_data: Vec<_> = record
-        .tasks
-        .iter()
-        .zip(&grid.values)
-        .enumerate()
-        .filter(|(_, (_, values))| has_data(values))
-        .collect();
+    let all = record.tasks.iter().zip(&grid.values).enumerate();
+    let with_data: Vec<_> = all.filter(|(_, (_, values))| has_data(values)).collect();
     let tasks = parallel(with_data.len(), |at| {
         let (index, (task, values)) = with_data[at as usize];
         let comparison = compare_with(values, &grid.references, info.direction);

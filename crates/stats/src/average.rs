@@ -15,6 +15,16 @@ pub(crate) fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) ->
     values.map(|value| (value.borrow() - mean).powi(2)).sum()
 }
 
+/// The natural logarithm; NaN of a value that has none.
+pub(crate) fn log(value: f64) -> f64 {
+    if value > 0.0 { value.ln() } else { f64::NAN }
+}
+
+/// The logarithms of `values[variant][round]`.
+pub(crate) fn logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    values.iter().map(|rounds| rounds.iter().map(|value| log(*value)).collect()).collect()
+}
+
 /// The median of the values that are there: the mean of the two middle ones where their number is even.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut values: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();

@@ -28,9 +28,8 @@ pub fn of(record: &RunRecord, analysis: &Analysis, factor: &str) -> Vec<Best> {
     let Some(overall) = &analysis.overall else { return vec![] };
     let comparison = &overall.geometric.comparison;
     let mut groups: Vec<(Variant, Vec<usize>)> = Vec::new();
-    for (at, variant) in
-        record.variants.iter().enumerate().filter(|(at, _)| comparison.variants[*at].median.is_some())
-    {
+    let variants = record.variants.iter().enumerate();
+    for (at, variant) in variants.filter(|(at, _)| comparison.variants[*at].median.is_some()) {
         let rest = without(variant, factor);
         match groups.iter_mut().find(|(known, _)| known.levels == rest.levels) {
             Some((_, members)) => members.push(at),

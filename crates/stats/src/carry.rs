@@ -1,6 +1,6 @@
 //! Carry-over: whether it matters which variant ran before.
 
-use crate::{analyse::composites, average::mean, grid, orders, table::FIRST_LOOK};
+use crate::{analyse::composites, average::logs, average::mean, grid, orders, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.
@@ -44,10 +44,7 @@ fn test(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<CarryOv
 
 /// Logarithms without the means of their round and variant; NaN where a value is missing.
 fn residuals(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let mut logs: Vec<Vec<f64>> = values
-        .iter()
-        .map(|rounds| rounds.iter().map(|x| if *x > 0.0 { x.ln() } else { f64::NAN }).collect())
-        .collect();
+    let mut logs = logs(values);
     let known = |x: &f64| x.is_finite();
     for column in 0..logs.first().map_or(0, Vec::len) {
         let mean = mean(logs.iter().map(|rounds| rounds[column]).filter(known));

@@ -73,16 +73,12 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
         std::iter::once(0).chain(splits.iter().map(|split| split.at)).chain([values.len()]).collect();
     let change = |(place, split): (usize, &Split)| {
         let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
-        let (low, high) = (middle(before), middle(after));
+        let [low, high] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
         let seen_with = first_seen(values, split.at);
         let standing = confirm(before, &values[seen_with..], high > low);
         Change { at: split.at, before: low, after: high, p: split.p, seen_with, standing }
     };
     splits.iter().enumerate().map(change).collect()
-}
-
-fn middle(values: &[f64]) -> f64 {
-    median(values).unwrap_or(f64::NAN)
 }
 
 /// The shortest beginning of the series in which a change is found there, or as near as makes no difference.

@@ -48,31 +48,25 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
 pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
     let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
-    let ranked: Vec<usize> = counts
-        .iter()
-        .enumerate()
-        .map(|(at, count)| if references.contains(&at) { 0 } else { *count })
-        .collect();
+    let ranks = |(at, count): (usize, &usize)| if references.contains(&at) { 0 } else { *count };
+    let ranked: Vec<usize> = counts.iter().enumerate().map(ranks).collect();
     let order = ranking(&pairs, &ranked, direction);
     let variants = 0..values.len();
     let separated: Vec<Vec<bool>> =
         variants.clone().map(|i| variants.clone().map(|j| pairs.separated(i, j)).collect()).collect();
     let letters = letters::assign(&separated, &order);
     let best = order.first().copied();
-    let variants = letters
-        .into_iter()
-        .enumerate()
-        .map(|(variant, letters)| {
-            let best = best.filter(|best| *best != variant);
-            VariantResult {
-                rounds: counts[variant],
-                median: median(&values[variant]),
-                ratio: best.and_then(|best| pairs.ratio(best, variant)),
-                excluded: best.map_or(0, |best| pairs.get(best, variant).excluded),
-                letters,
-            }
-        })
-        .collect();
+    let result = |(variant, letters): (usize, String)| {
+        let best = best.filter(|best| *best != variant);
+        VariantResult {
+            rounds: counts[variant],
+            median: median(&values[variant]),
+            ratio: best.and_then(|best| pairs.ratio(best, variant)),
+            excluded: best.map_or(0, |best| pairs.get(best, variant).excluded),
+            letters,
+        }
+    };
+    let variants = letters.into_iter().enumerate().map(result).collect();
     Comparison { variants, order, separated, direction }
 }
 
@@ -89,17 +83,10 @@ impl Comparison {
 
     /// The same without any word on which variant is better: medians alone.
     pub fn unranked(self) -> Comparison {
-        let median_alone = |variant: VariantResult| VariantResult {
-            rounds: variant.rounds,
-            median: variant.median,
-            ..Default::default()
-        };
-        Comparison {
-            variants: self.variants.into_iter().map(median_alone).collect(),
-            order: vec![],
-            separated: vec![],
-            direction: self.direction,
-        }
+        let alone =
+            |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
+        let variants = self.variants.into_iter().map(alone).collect();
+        Comparison { variants, order: vec![], separated: vec![], direction: self.direction }
     }
 
     /// Whether no pair of variants has enough rounds for an exact interval.
@@ -116,9 +103,8 @@ impl Comparison {
     /// The variants without a significant difference from the best, in order. Variants with too few rounds are not among
     /// them: see [`Comparison::thin`].
     pub fn tied(&self) -> Vec<usize> {
-        self.judged()
-            .filter(|variant| !self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated()))
-            .collect()
+        let apart = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated());
+        self.judged().filter(|variant| !apart(variant)).collect()
     }
 
     /// The variant that differs significantly from every other with enough rounds; at least one other must have them.
@@ -203,10 +189,8 @@ fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usiz
         let mean = leads.iter().sum::<f64>() / leads.len().max(1) as f64;
         (counts[variant] >= enough, wins, mean)
     };
-    let mut keyed: Vec<_> = (0..counts.len())
-        .filter(|variant| counts[*variant] > 0)
-        .map(|variant| (key(variant), variant))
-        .collect();
+    let with_data = (0..counts.len()).filter(|variant| counts[*variant] > 0);
+    let mut keyed: Vec<_> = with_data.map(|variant| (key(variant), variant)).collect();
     keyed.sort_by(|((a_enough, a_wins, a_mean), _), ((b_enough, b_wins, b_mean), _)| {
         (b_enough, b_wins).cmp(&(a_enough, a_wins)).then(b_mean.total_cmp(a_mean))
     });

@@ -1,8 +1,12 @@
 //! Many tasks as one number a round.
 
+use crate::average::log;
 use crate::comparison::{Comparison, compare_with};
 use crate::regret::{self, Regrets};
 use fsarena_core::sample::Direction;
+
+/// `tasks[task][variant][round]`.
+pub type Tasks<'a> = [&'a Vec<Vec<f64>>];
 
 /// A composite of all its tasks, compared like a single one.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,55 +19,41 @@ pub struct Composite {
     pub regrets: Regrets,
 }
 
-/// The sum over tasks, for each variant and round: `tasks[task][variant][round]`. The author's composite. `split` runs share
+/// The sum over tasks, for each variant and round. The author's composite. `split` runs share
 /// the error of the regrets.
-pub fn total(
-    tasks: &[&Vec<Vec<f64>>],
-    references: &[usize],
-    direction: Direction,
-    split: usize,
-) -> Composite {
+pub fn total(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
     composite(tasks, references, (direction, split), sums(tasks))
 }
 
 /// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the
 /// same, however long it takes. A task of zero or less has no logarithm, so its round is left out.
-pub fn geometric(
-    tasks: &[&Vec<Vec<f64>>],
-    references: &[usize],
-    direction: Direction,
-    split: usize,
-) -> Composite {
+pub fn geometric(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
     composite(tasks, references, (direction, split), means(tasks))
 }
 
 /// The geometric mean over tasks, `means[variant][round]`; NaN where the round lacks a task or has one of zero or less.
-pub fn means(tasks: &[&Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+pub fn means(tasks: &Tasks) -> Vec<Vec<f64>> {
     let weight = 1.0 / tasks.len() as f64;
-    let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
     fold(tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
 }
 
 /// The sum over tasks, `sums[variant][round]`; NaN where the round lacks a task.
-pub fn sums(tasks: &[&Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+pub fn sums(tasks: &Tasks) -> Vec<Vec<f64>> {
     fold(tasks, |values| values.sum())
 }
 
 /// One number for each variant and round. NaN spreads through sums, so a round that lacks a task has none.
-fn fold(tasks: &[&Vec<Vec<f64>>], of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec<Vec<f64>> {
-    let Some(first) = tasks.first() else {
-        return vec![];
-    };
+fn fold(tasks: &Tasks, of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec<Vec<f64>> {
+    let Some(first) = tasks.first() else { return vec![] };
     let value = |variant: usize, round: usize| of(&mut tasks.iter().map(|task| task[variant][round]));
-    first
-        .iter()
-        .enumerate()
-        .map(|(variant, rounds)| (0..rounds.len()).map(|round| value(variant, round)).collect())
-        .collect()
+    let variant = |(variant, rounds): (usize, &Vec<f64>)| {
+        (0..rounds.len()).map(|round| value(variant, round)).collect()
+    };
+    first.iter().enumerate().map(variant).collect()
 }
 
 fn composite(
-    tasks: &[&Vec<Vec<f64>>],
+    tasks: &Tasks,
     references: &[usize],
     (direction, split): (Direction, usize),
     values: Vec<Vec<f64>>,

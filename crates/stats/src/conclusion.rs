@@ -54,12 +54,8 @@ pub struct Comparisons {
 /// Checks every conclusion of a study's author.
 pub fn check(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Checked> {
     let answers = then(conclusions, sets).into_iter().zip(here(conclusions, sets, record));
-    let checked = |(conclusion, (then, here)): (&Conclusion, (Answer, Answer))| Checked {
-        conclusion: conclusion.clone(),
-        then,
-        here,
-    };
-    conclusions.list.iter().zip(answers).map(checked).collect()
+    let checked = answers.zip(&conclusions.list);
+    checked.map(|((then, here), of)| Checked { conclusion: of.clone(), then, here }).collect()
 }
 
 /// The verdict of the author's own figures on each conclusion. Fits, averages of others and figures that do not follow
@@ -82,14 +78,12 @@ fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Ve
     };
     // All claims at once: what they share is derived once.
     let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
-    let mut published: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
-    published.extend(conclusions.filesystems.iter().map(String::as_str));
-    let published: Vec<&str> = published.into_iter().map(|name| here_called(record, name)).collect();
+    let published = sets.iter().flat_map(|set| set.variants());
+    let published = published.chain(conclusions.filesystems.iter().map(String::as_str));
+    let published: Vec<&str> = published.map(|name| here_called(record, name)).collect();
     // A variant that plays a role is compared with all others, and so is every variant where no rivals are known.
-    let judged = match published.is_empty() || !conclusions.roles.is_empty() {
-        true => judge_all(record, &all),
-        false => judge_among(record, &all, &published),
-    };
+    let everyone = published.is_empty() || !conclusions.roles.is_empty();
+    let judged = if everyone { judge_all(record, &all) } else { judge_among(record, &all, &published) };
     let mut judged = judged.into_iter();
     let answer = |conclusion: &Conclusion| {
         let rivals = conclusions.rivals(&conclusion.set, sets);
@@ -129,10 +123,9 @@ fn answer_here(
         parts.push(part);
         without.extend(named.into_iter().filter(|variant| !ran(variant)).map(String::from));
         verdicts.extend(judged.verdict);
-        missing = missing.or(match among_then(&judged.claim, sets) {
-            true => Some("it compares published figures with each other".into()),
-            false => judged.missing,
-        });
+        let among = among_then(&judged.claim, sets);
+        let among = among.then(|| "it compares published figures with each other".to_string());
+        missing = missing.or(among).or(judged.missing);
     }
     let missing = missing.filter(|_| verdicts.is_empty());
     Answer { verdicts, missing, ..combine(conclusion.least, &parts, without) }
@@ -160,10 +153,9 @@ fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
     let play = |variant: &mut String| {
         let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
         let part = roles.iter().position(|role| role == name);
-        *variant = match part.filter(|_| roles.len() == record.variants.len()) {
-            Some(part) => record.variants[part].name.clone(),
-            None => here_called(record, variant).to_string(),
-        };
+        let played = part.filter(|_| roles.len() == record.variants.len());
+        *variant =
+            played.map_or(here_called(record, variant), |part| &record.variants[part].name).to_string();
     };
     match &mut claim.relation {
         Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {

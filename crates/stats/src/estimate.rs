@@ -21,6 +21,11 @@ impl From<Ratio> for Estimate {
 }
 
 impl Estimate {
+    /// An interval that is symmetric on a logarithmic scale.
+    pub(crate) fn times(value: f64, reach: f64) -> Estimate {
+        Estimate { value, low: value / reach, high: value * reach }
+    }
+
     /// Whether the interval lies on one side of a value.
     pub fn excludes(&self, value: f64) -> bool {
         self.low > value || self.high < value

@@ -17,9 +17,7 @@ const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 /// be finite.
 pub fn e_value(d: &[f64], theta: f64) -> f64 {
     let mut evidence = Evidence::against(theta);
-    for value in d {
-        evidence.push(*value);
-    }
+    d.iter().for_each(|value| evidence.push(*value));
     evidence.value()
 }
 
@@ -99,20 +97,14 @@ fn end(values: &[f64], beyond: f64, rejects: &impl Fn(f64) -> bool) -> Option<f6
         return Some(beyond);
     }
     let step = (values.len() / (2 * SCAN)).max(1);
-    let mut inside = *values.iter().step_by(step).find(|value| {
-        let rejected = rejects(**value);
-        if rejected {
-            outside = **value;
-        }
-        !rejected
-    })?;
+    let kept = values.iter().step_by(step).position(|value| !rejects(*value))?;
+    let mut inside = values[kept * step];
+    if kept > 0 {
+        outside = values[(kept - 1) * step];
+    }
     for _ in 0..HALVINGS {
         let middle = inside / 2.0 + outside / 2.0;
-        if rejects(middle) {
-            outside = middle;
-        } else {
-            inside = middle;
-        }
+        *(if rejects(middle) { &mut outside } else { &mut inside }) = middle;
     }
     // The side that is certainly not too narrow.
     Some(outside)

@@ -67,10 +67,9 @@ impl Grid {
 pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid {
     let rounds = rounds(record, leave_out);
     let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
-    let mut values = vec![empty; record.tasks.len()];
-    let mut means = Means::default();
-    each_placed(record, rows, &rounds, |place, value| {
-        means.add(&mut values[place.task][place.variant][place.column], place, value);
+    let empty = vec![empty; record.tasks.len()];
+    let values = spread(record, rows, &rounds, empty, |values, (task, variant, column)| {
+        &mut values[task][variant][column]
     });
     Grid { rounds, values, set_aside: BTreeMap::new(), references: references(record) }
 }
@@ -85,60 +84,49 @@ pub fn references(record: &RunRecord) -> Vec<usize> {
 /// so that it takes far less time. For sums over tasks.
 pub fn by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<Vec<f64>> {
     let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
-    let mut values = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
-    let mut means = Means::default();
-    each_placed(record, rows, &rounds, |place, value| {
-        means.add(&mut values[place.variant][place.column * tasks + place.task], place, value);
-    });
-    values
+    let empty = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
+    spread(record, rows, &rounds, empty, |values, (task, variant, column)| {
+        &mut values[variant][column * tasks + task]
+    })
 }
 
-/// Where a value belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    task: usize,
-    variant: usize,
-    column: usize,
-}
+/// A task, a variant and a column.
+type Place = (usize, usize, usize);
 
-/// Calls `each` with the values that are there and their places among these rounds.
-fn each_placed(record: &RunRecord, rows: &[f64], rounds: &[u32], mut each: impl FnMut(Place, f64)) {
+/// Puts the values that are there in their places among these rounds. Several values of one place become their mean, one
+/// after the other.
+fn spread<V>(
+    record: &RunRecord,
+    rows: &[f64],
+    rounds: &[u32],
+    mut values: V,
+    slot: impl Fn(&mut V, Place) -> &mut f64,
+) -> V {
     // There are far more rows than cells.
     let of_cell: Vec<(usize, Option<usize>)> =
         record.cells.iter().map(|cell| (cell.variant, rounds.binary_search(&cell.round).ok())).collect();
+    // How many there are of places that have more than one.
+    let mut counts: BTreeMap<Place, f64> = BTreeMap::new();
     let placed = record.samples.cell.iter().zip(&record.samples.task).zip(rows);
     for ((cell, task), value) in placed.filter(|(_, value)| !value.is_nan()) {
         let (variant, Some(column)) = of_cell[*cell as usize] else { continue };
-        each(Place { task: *task as usize, variant, column }, *value);
-    }
-}
-
-/// Turns several values of one place into their mean, one after the other.
-#[derive(Default)]
-struct Means {
-    /// How many there are of places that have more than one.
-    counts: BTreeMap<Place, f64>,
-}
-
-impl Means {
-    fn add(&mut self, slot: &mut f64, place: Place, value: f64) {
+        let place = (*task as usize, variant, column);
+        let slot = slot(&mut values, place);
         if slot.is_nan() {
-            *slot = value;
+            *slot = *value;
         } else {
-            let count = self.counts.entry(place).or_insert(1.0);
+            let count = counts.entry(place).or_insert(1.0);
             *count += 1.0;
             *slot += (value - *slot) / *count;
         }
     }
+    values
 }
 
 /// The rounds that a run has begun, ascending, but for those to leave out.
 pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
-    let mut rounds: Vec<u32> = record.cells.iter().map(|cell| cell.round).collect();
-    rounds.sort_unstable();
-    rounds.dedup();
-    rounds.retain(|round| !leave_out.contains(round));
-    rounds
+    let begun: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
+    begun.difference(leave_out).copied().collect()
 }
 
 /// Whether any variant of a task has a value in any round.
@@ -158,11 +146,6 @@ pub fn warmup(record: &RunRecord) -> BTreeSet<u32> {
 
 /// The rounds to compare that were dropped as a whole.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
-    record
-        .notes
-        .iter()
-        .filter(|(_, note)| note.kind == NoteKind::Dropped)
-        .filter_map(|(round, _)| *round)
-        .filter(|round| *round >= record.plan.stop.warmup)
-        .collect()
+    let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
+    dropped.filter_map(|(round, _)| *round).filter(|round| *round >= record.plan.stop.warmup).collect()
 }

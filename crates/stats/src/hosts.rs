@@ -65,12 +65,11 @@ fn centred_ranks(d: &[f64]) -> Vec<f64> {
     order.sort_by(|a, b| d[*a].total_cmp(&d[*b]));
     let middle = (order.len() as f64 + 1.0) / 2.0;
     let mut ranks = vec![0.0; d.len()];
-    let mut from = 0;
-    while from < order.len() {
-        let tied = order[from..].iter().take_while(|at| d[**at] == d[order[from]]).count();
-        let rank = from as f64 + (tied as f64 + 1.0) / 2.0 - middle;
-        order[from..from + tied].iter().for_each(|at| ranks[*at] = rank);
-        from += tied;
+    let mut below = 0;
+    for tied in order.chunk_by(|a, b| d[*a] == d[*b]) {
+        let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0 - middle;
+        tied.iter().for_each(|at| ranks[*at] = rank);
+        below += tied.len();
     }
     ranks
 }

@@ -85,11 +85,10 @@ pub fn judge(record: &RunRecord, claim: &Claim) -> Judged {
 /// The claims that are decided also as a family: of those that e-BH selects at 5%, at most the share 0.05 is
 /// expected to be decided wrongly, however many claims there are.
 pub fn family(judged: &[Judged]) -> Vec<usize> {
-    let evidence = |judged: &Judged| match judged.outcome() {
-        Outcome::Held | Outcome::Refuted => judged.verdict.map_or(0.0, |verdict| verdict.e_value),
-        // Hypotheses that are not rejected still count among the m of the family.
-        Outcome::Inconclusive | Outcome::Equivalent => 0.0,
-    };
+    // Hypotheses that are not rejected still count among the m of the family.
+    let rejects = |judged: &Judged| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
+    let evidence =
+        |judged: &Judged| judged.verdict.filter(|_| rejects(judged)).map_or(0.0, |verdict| verdict.e_value);
     let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
     selected.sort_unstable();
     selected
@@ -139,55 +138,61 @@ impl<'a> Judge<'a> {
     }
 
     fn judge(&mut self, claim: &Claim) -> Judged {
-        let result = match &claim.relation {
-            Relation::Pair(pair) => self.pair(claim, pair),
-            Relation::Extreme(extreme) => self.extreme(claim, extreme),
-        };
-        result.unwrap_or_else(|missing| Judged {
+        let mut judged = Judged {
             claim: claim.clone(),
             verdict: None,
-            missing: Some(missing),
+            missing: None,
             rival: None,
             d: vec![],
             excluded: 0,
-            needs: claim.variants().iter().filter_map(|name| self.variant(name).ok()).collect(),
+            needs: vec![],
             with_drops: None,
-        })
+        };
+        let result = match &claim.relation {
+            Relation::Pair(pair) => self.pair(&mut judged, pair),
+            Relation::Extreme(extreme) => self.extreme(&mut judged, extreme),
+        };
+        if let Err(missing) = result {
+            judged.missing = Some(missing);
+            judged.needs = claim.variants().iter().filter_map(|name| self.variant(name).ok()).collect();
+        }
+        judged
     }
 
-    fn pair(&mut self, claim: &Claim, pair: &Pair) -> Result<Judged, Missing> {
+    fn pair(&mut self, judged: &mut Judged, pair: &Pair) -> Result<(), Missing> {
         let left = self.variant(&pair.left)?;
-        let subject = self.quantities.get(&claim.subject)?;
+        let subject = self.quantities.get(&judged.claim.subject)?;
         let (right, values) = match &pair.right {
             Right::Variant(name) => {
                 let right = self.variant(name)?;
                 (Some(right), subject.values[right].clone())
             }
             Right::Quantity(other) => {
-                let beside = self.quantities.get(&other.beside(&claim.subject));
+                let beside = self.quantities.get(&other.beside(&judged.claim.subject));
                 let series = beside.or_else(|_| self.quantities.get(other))?;
                 (None, series.values.into_iter().nth(left).unwrap_or_default())
             }
         };
         let Pairs { d, excluded } = log_ratios(&values, &subject.values[left]);
-        let verdict = verdict::judge(pair, &d, Some(self.record.plan.stop.margin()))
-            .ok_or_else(|| format!("no round has both sides of it{}", useless(excluded)))?;
-        let needs = if verdict.outcome == Outcome::Inconclusive { [Some(left), right] } else { [None, None] };
-        Ok(Judged {
-            claim: claim.clone(),
-            verdict: Some(verdict),
-            missing: None,
-            rival: right.map(|right| self.record.variants[right].name.clone()),
-            d,
-            excluded,
-            needs: needs.into_iter().flatten().collect(),
-            with_drops: None,
-        })
+        let verdict =
+            verdict::judge(pair, &d, Some(self.record.plan.stop.margin())).ok_or_else(|| match excluded {
+                0 => "no round has both sides of it".to_string(),
+                _ => format!(
+                    "no round has both sides of it: {excluded} have a value of zero, which has no ratio"
+                ),
+            })?;
+        if verdict.outcome == Outcome::Inconclusive {
+            judged.needs = [left].into_iter().chain(right).collect();
+        }
+        judged.verdict = Some(verdict);
+        judged.rival = right.map(|right| self.record.variants[right].name.clone());
+        (judged.d, judged.excluded) = (d, excluded);
+        Ok(())
     }
 
-    fn extreme(&mut self, claim: &Claim, extreme: &Extreme) -> Result<Judged, Missing> {
+    fn extreme(&mut self, judged: &mut Judged, extreme: &Extreme) -> Result<(), Missing> {
         let variant = self.variant(&extreme.variant)?;
-        let subject = self.quantities.get(&claim.subject)?;
+        let subject = self.quantities.get(&judged.claim.subject)?;
         let rivals: Vec<(usize, Pairs)> = (0..self.record.variants.len())
             .filter(|rival| *rival != variant && self.competes(*rival))
             .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[variant])))
@@ -200,23 +205,17 @@ impl<'a> Judge<'a> {
         let verdict =
             verdict::judge_extreme(extreme, &races, direction, Some(self.record.plan.stop.margin()))
                 .ok_or("no round has another variant beside it")?;
-        let mut needs = vec![];
         if verdict.outcome == Outcome::Inconclusive {
             let ahead_is_below = (direction == Direction::Lower) == (extreme.end == End::Best);
             let racing = rivals.iter().filter(|(_, pairs)| !ahead(&pairs.d, ahead_is_below));
-            needs = racing.map(|(rival, _)| *rival).chain([variant]).collect();
+            judged.needs = racing.map(|(rival, _)| *rival).chain([variant]).collect();
         }
-        let decisive = verdict.rival.map(|at| &rivals[at]);
-        Ok(Judged {
-            claim: claim.clone(),
-            verdict: Some(verdict),
-            missing: None,
-            rival: decisive.map(|(rival, _)| self.record.variants[*rival].name.clone()),
-            d: decisive.map_or(vec![], |(_, pairs)| pairs.d.clone()),
-            excluded: decisive.map_or(0, |(_, pairs)| pairs.excluded),
-            needs,
-            with_drops: None,
-        })
+        judged.verdict = Some(verdict);
+        if let Some((rival, pairs)) = verdict.rival.map(|at| &rivals[at]) {
+            judged.rival = Some(self.record.variants[*rival].name.clone());
+            (judged.d, judged.excluded) = (pairs.d.clone(), pairs.excluded);
+        }
+        Ok(())
     }
 
     fn variant(&self, name: &str) -> Result<usize, Missing> {
@@ -239,14 +238,6 @@ fn ahead(d: &[f64], ahead_is_below: bool) -> bool {
         let (low, high) = centre.wide;
         !centre.provisional && if ahead_is_below { high < 0.0 } else { low > 0.0 }
     })
-}
-
-fn useless(excluded: usize) -> String {
-    if excluded == 0 {
-        String::new()
-    } else {
-        format!(": {excluded} have a value of zero, which has no ratio")
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 mod why;
 
-use crate::average::{mean, median, squares};
+use crate::average::{logs, mean, median, squares};
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
 use crate::{analyse::Analysis, grid::has_data, table::FIRST_LOOK};
@@ -63,8 +63,7 @@ pub fn modes(record: &RunRecord, analysis: &Analysis) -> Vec<Modes> {
     let grid = &analysis.grid;
     let mut cuts: Vec<Cut> = vec![];
     for (task, values) in grid.values.iter().enumerate().filter(|(_, values)| has_data(values)) {
-        let logs: Vec<Vec<f64>> =
-            values.iter().map(|rounds| rounds.iter().map(|x| log(*x)).collect()).collect();
+        let logs = logs(values);
         cuts.extend((0..logs.len()).filter_map(|variant| {
             let (explained, columns) = cut(&residuals(&logs, variant))?;
             Some(Cut { task, variant, explained, columns })
@@ -85,10 +84,6 @@ pub fn modes(record: &RunRecord, analysis: &Analysis) -> Vec<Modes> {
         Modes { task: cut.task, variant: cut.variant, clusters: cut.columns.map(of), why }
     };
     proven.map(|(_, cut)| told(cut)).collect()
-}
-
-fn log(value: f64) -> f64 {
-    if value > 0.0 { value.ln() } else { f64::NAN }
 }
 
 /// A variant's logarithms without what its round did to the others: the median of how far they lie from

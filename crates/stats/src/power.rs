@@ -1,6 +1,7 @@
 //! The smallest detectable difference within a budget, computed before the run.
 
 use crate::table::{self, LOOKS};
+use crate::{average::median, rank::pairs};
 use fsarena_core::number::{percent, three};
 use std::fmt;
 
@@ -18,10 +19,8 @@ pub fn spread(d: &[f64]) -> Option<f64> {
     if d.len() < 3 || d.iter().any(|d| !d.is_finite()) {
         return None;
     }
-    let mut gaps: Vec<f64> =
-        (0..d.len()).flat_map(|i| (i + 1..d.len()).map(move |j| (d[i] - d[j]).abs())).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
-    Some(1.0483 * crate::comparison::median(&gaps)?)
+    let gaps: Vec<f64> = pairs(d.len()).map(|(i, j)| (d[i] - d[j]).abs()).collect();
+    Some(1.0483 * median(&gaps)?)
 }
 
 /// The effect that `rounds` rounds can resolve where d has this spread, as a fraction: found in four of five

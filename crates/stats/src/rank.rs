@@ -31,7 +31,8 @@ pub fn swapped(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+/// Every i < j < n.
+pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }
 

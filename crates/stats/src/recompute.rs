@@ -46,7 +46,15 @@ pub fn recompute(published: &Published) -> Recomputed {
             let low = (above.value - above_half).max(0.0) / (below.value + below_half);
             let high = (above.value + above_half) / (below.value - below_half).max(0.0);
             if figure.value + printed_half < low || figure.value - printed_half > high {
-                all.misfits.push(misfit(made, figure, (above, below), (low, high)));
+                all.misfits.push(Misfit {
+                    sample: figure.sample.clone(),
+                    variant: figure.variant.clone(),
+                    made: made.clone(),
+                    printed: figure.value,
+                    above: above.value,
+                    below: below.value,
+                    follows: (low, high),
+                });
             }
         }
     }
@@ -66,18 +74,6 @@ pub fn evidence(published: &Published) -> Published {
     let mut kept = published.clone();
     kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
     kept
-}
-
-fn misfit(made: &Derived, figure: &Figure, sources: (&Figure, &Figure), follows: (f64, f64)) -> Misfit {
-    Misfit {
-        sample: figure.sample.clone(),
-        variant: figure.variant.clone(),
-        made: made.clone(),
-        printed: figure.value,
-        above: sources.0.value,
-        below: sources.1.value,
-        follows,
-    }
 }
 
 /// Half a step of the last digit that a column is printed with.

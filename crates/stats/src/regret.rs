@@ -69,14 +69,11 @@ impl Regrets {
 
     /// The same among some of the variants: what choosing one of them can cost against the others of them.
     pub fn among(&self, variants: &[usize]) -> Regrets {
-        let mut bounds = self.bounds.clone();
-        for (i, rivals) in bounds.iter_mut().enumerate() {
-            for (j, bound) in rivals.iter_mut().enumerate() {
-                if !variants.contains(&i) || !variants.contains(&j) {
-                    *bound = f64::NAN;
-                }
-            }
-        }
+        let bound = |i: usize, j: usize| {
+            if variants.contains(&i) && variants.contains(&j) { self.bounds[i][j] } else { f64::NAN }
+        };
+        let all = 0..self.bounds.len();
+        let bounds = all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect();
         Regrets { bounds, ..*self }
     }
 

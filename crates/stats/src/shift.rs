@@ -46,14 +46,11 @@ fn critical(m: usize, n: usize) -> Option<usize> {
         return (c >= 0.0).then_some(c as usize);
     }
     let mut sum = 0.0;
-    mann_whitney(m, n)
-        .iter()
-        .take_while(|p| {
-            sum += **p;
-            sum <= 0.025
-        })
-        .count()
-        .checked_sub(1)
+    let unlikely = |p: &&f64| {
+        sum += **p;
+        sum <= 0.025
+    };
+    mann_whitney(m, n).iter().take_while(unlikely).count().checked_sub(1)
 }
 
 /// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):

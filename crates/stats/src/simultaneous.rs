@@ -1,13 +1,8 @@
 //! All pairs of variants at once: intervals that all hold together with 95%.
 
+use crate::rank::pairs;
 use crate::simulate::{MANY, stream};
 use rand::seq::SliceRandom;
-
-/// The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
-/// long. The test is exact with either number.
-fn permutations(rounds: usize) -> usize {
-    if rounds <= MANY { 1_999 } else { 999 }
-}
 
 /// Simultaneous intervals of every pair.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +34,9 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
     let mut rng = stream(seed, 0);
-    let permutations = permutations(rounds);
+    // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
+    // long. The test is exact with either number.
+    let permutations = if rounds <= MANY { 1_999 } else { 999 };
     let mut largest: Vec<f64> = (0..permutations)
         .map(|_| {
             residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
@@ -60,10 +57,9 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
 /// `logs[round][variant]` of the rounds in which every variant has a positive value.
 fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let rounds = values.iter().map(Vec::len).min().unwrap_or(0);
-    (0..rounds)
-        .map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>())
-        .filter(|logs| logs.iter().all(|log| log.is_finite()))
-        .collect()
+    let logs =
+        (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
+    logs.filter(|logs| logs.iter().all(|log| log.is_finite())).collect()
 }
 
 /// The mean of log j − log i over rounds, and its standard error.
@@ -78,8 +74,7 @@ fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
 /// lose nothing.
 fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     let n = (residuals.len() / variants) as f64;
-    let pairs: Vec<(usize, usize)> =
-        (0..variants).flat_map(|i| (i + 1..variants).map(move |j| (i, j))).collect();
+    let pairs: Vec<(usize, usize)> = pairs(variants).collect();
     let mut sums = vec![(0.0, 0.0); pairs.len()];
     for round in residuals.chunks_exact(variants) {
         for ((i, j), sum) in pairs.iter().zip(&mut sums) {

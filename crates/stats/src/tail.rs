@@ -63,8 +63,7 @@ impl Short {
     /// What it had and what it takes; follows the names of the variant and the task.
     pub fn words(&self, tail: &Tail) -> String {
         let (had, requires) = (self.had.round(), tail.requires());
-        let percentile = tail.words();
-        let mut text = format!("had {had} requests a round, and a {percentile} requires {requires}");
+        let mut text = format!("had {had} requests a round, and a {} requires {requires}", tail.words());
         if let Some(seconds) = self.seconds.filter(|_| self.had > 0.0) {
             // A tenth more, as loads vary.
             let enough = (1.1 * seconds * requires / self.had).ceil();

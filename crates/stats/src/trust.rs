@@ -7,7 +7,7 @@ use crate::tail::{self, Tail};
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{cell::Variant, matrix::work_of, setting::Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Grid {
     /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
@@ -83,11 +83,9 @@ pub fn doubts(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), Doub
 /// Whether every workload of the plan that ran this task has the setting on for the variant.
 fn asked(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
     let rows = record.samples.task.iter().zip(&record.samples.cell).filter(|(of, _)| **of as usize == task);
-    let mut names: Vec<&str> = rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut plans =
-        record.plan.workloads.iter().filter(|plan| names.contains(&plan.name.as_str())).peekable();
+    let names: BTreeSet<&str> =
+        rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
+    let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
     plans.peek().is_some()
         && plans.all(|plan| match work_of(variant, plan).settings.0.get(setting) {
             Some(Value::Bool(on)) => *on,

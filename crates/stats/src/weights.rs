@@ -5,12 +5,6 @@ use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use rand::RngExt;
 
-/// The number of resamples of rounds. The error of a share is up to 0.016; up to 0.031 above [`MANY`] rounds, where each
-/// resample takes long and nearly every share is 0 or 1.
-fn resamples(rounds: usize) -> usize {
-    if rounds <= MANY { 4_000 } else { 1_000 }
-}
-
 /// The weighted composite of each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[task][round]`. NaN where a
 /// task with weight is missing. It is a log ratio like any other d.
 pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
@@ -92,7 +86,9 @@ pub fn probability_best(
         complete.iter().flat_map(|round| scores.iter().map(move |variant| variant[*round])).collect();
     let mut rng = stream(seed, 0);
     let mut wins = vec![0.0; variants];
-    let resamples = resamples(complete.len());
+    // The number of resamples of rounds. The error of a share is up to 0.016; up to 0.031 above [`MANY`] rounds, where each
+    // resample takes long and nearly every share is 0 or 1.
+    let resamples = if complete.len() <= MANY { 4_000 } else { 1_000 };
     for _ in 0..resamples {
         let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {

@@ -12,19 +12,19 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use std::{collections::HashMap, path::Path};
 
 /// A cell that has begun and not ended.
-pub(crate) struct OpenCell {
-    pub(crate) state: CellState,
+pub struct OpenCell {
+    pub state: CellState,
     begun: Instant,
 }
 
 impl OpenCell {
-    pub(crate) fn new(cell: Cell) -> OpenCell {
+    pub fn new(cell: Cell) -> OpenCell {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         OpenCell { state: CellState::new(at, cell), begun: Instant::now() }
     }
 
     /// Writes the cell with all that belongs to it, instead of an earlier try at it.
-    pub(crate) fn write(
+    pub fn write(
         self,
         db: &Connection,
         outcome: &Outcome,
@@ -35,20 +35,13 @@ impl OpenCell {
         spent.insert(0, ("total".into(), self.begun.elapsed().as_nanos() as u64));
         let hash = cell.id().0;
         db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
+        let (outcome, spent, variant) = (json(outcome), json(&spent), intern_variant(db, &cell.variant)?);
+        let name = &cell.workload.name;
+        let values = (&hash, cell.round, cell.position, variant, name, outcome, host, begun_at, spent);
         db.execute(
             "INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
              VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                hash,
-                cell.round,
-                cell.position,
-                intern_variant(db, &cell.variant)?,
-                cell.workload.name,
-                json(outcome),
-                host,
-                begun_at,
-                json(&spent),
-            ],
+            values,
         )?;
         let row = db.last_insert_rowid();
         for sample in &samples {
@@ -63,11 +56,11 @@ impl OpenCell {
 
 fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) -> rusqlite::Result<()> {
     let task = intern_task(db, &sample.task)?;
-    db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute(params![
+    db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute((
         cell,
         task,
-        sample.started_at
-    ])?;
+        sample.started_at,
+    ))?;
     let id = db.last_insert_rowid();
     let mut insert = db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
     for (name, value) in &sample.readings.0 {
@@ -90,24 +83,27 @@ fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Res
     let signed = |number: u64| number.min(i64::MAX as u64) as i64;
     for (number, point) in points.iter().enumerate() {
         let latency = |of: fn(&Latency) -> u64| point.latency.as_ref().map(|latency| signed(of(latency)));
-        insert.execute(params![
+        let (p50, p99, p999) = (latency(|of| of.p50_ns), latency(|of| of.p99_ns), latency(|of| of.p999_ns));
+        let Point { start_s, length_s, warm_up, .. } = point;
+        let (operations, bytes) = (signed(point.operations), signed(point.bytes));
+        insert.execute((
             sample,
             number as i64,
-            point.start_s,
-            point.length_s,
-            point.warm_up,
-            signed(point.operations),
-            signed(point.bytes),
-            latency(|latency| latency.p50_ns),
-            latency(|latency| latency.p99_ns),
-            latency(|latency| latency.p999_ns),
-        ])?;
+            start_s,
+            length_s,
+            warm_up,
+            operations,
+            bytes,
+            p50,
+            p99,
+            p999,
+        ))?;
     }
     Ok(())
 }
 
 /// Writes a note, unless a resumed run says it again.
-pub(crate) fn write_note(
+pub fn write_note(
     db: &Connection,
     round: Option<u32>,
     cell: Option<i64>,
@@ -123,7 +119,7 @@ pub(crate) fn write_note(
 }
 
 /// The id of a variant, which is written where it is new.
-pub(crate) fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i64> {
+pub fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i64> {
     db.execute(
         "INSERT OR IGNORE INTO variant(name, levels) VALUES(?1, ?2)",
         params![variant.name, json(&variant.levels)],
@@ -148,14 +144,14 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
 }
 
 /// The readings that a run knows, by name.
-pub(crate) struct Metrics(HashMap<String, i64>);
+pub struct Metrics(HashMap<String, i64>);
 
 impl Metrics {
     /// Writes the definitions that are new.
     ///
     /// # Errors
     /// Where the run has a reading of that name with another unit: its values would be mixed up.
-    pub(crate) fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
+    pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
         let mut ids = HashMap::new();
         for def in defs {
             let (id, unit, direction) = define(db, &def.into()).map_err(Error::write(path))?;
@@ -173,7 +169,7 @@ impl Metrics {
     }
 
     /// Takes over a reading that a command printed. Its name has its unit; its first direction stays.
-    pub(crate) fn add(&mut self, db: &Connection, info: &MetricInfo) -> rusqlite::Result<()> {
+    pub fn add(&mut self, db: &Connection, info: &MetricInfo) -> rusqlite::Result<()> {
         if !self.0.contains_key(&info.id) {
             self.0.insert(info.id.clone(), define(db, info)?.0);
         }
@@ -181,7 +177,7 @@ impl Metrics {
     }
 
     /// Refuses a sample with an undefined reading: its values would be lost in silence.
-    pub(crate) fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
+    pub fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
         match sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) {
             None => Ok(()),
             Some(name) => Err(Error::unfit(
@@ -204,11 +200,11 @@ fn define(db: &Connection, def: &MetricInfo) -> rusqlite::Result<(i64, String, S
 }
 
 /// Plain data as JSON.
-pub(crate) fn json(value: &impl Serialize) -> String {
+pub fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data with text keys always becomes JSON")
 }
 
 /// The bare word that serde gives a unit, a direction, a kind of note.
-pub(crate) fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     json(value).trim_matches('"').to_string()
 }

@@ -137,10 +137,10 @@ impl RunDir {
         match fits.len() {
             0 => Err(no_such_run(runs_root, name, &all)),
             1 => Ok(fits.remove(0).clone()),
-            _ => Err(Error::Ambiguous {
-                name: name.into(),
-                known: fits.into_iter().take(SHOWN).map(RunDir::id).collect(),
-            }),
+            _ => {
+                let known = fits.into_iter().take(SHOWN).map(RunDir::id).collect();
+                Err(Error::Ambiguous { name: name.into(), known })
+            }
         }
     }
 

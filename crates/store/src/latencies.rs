@@ -5,13 +5,13 @@ use crate::rows::{Ids, Source};
 use fsarena_core::{latency::Latencies, record::PooledLatencies};
 
 /// Adds up the latencies of each task and variant, without warm-up rounds and those that the run dropped.
-pub(crate) fn pooled(
+pub fn pooled(
     source: &Source,
     warmup: u32,
-    (tasks, places): (&Ids, &[u32]),
+    tasks: (&Ids, &[u32]),
     variants: &Ids,
 ) -> Result<PooledLatencies> {
-    let mut pooled = PooledLatencies::new();
+    let ((tasks, places), mut pooled) = (tasks, PooledLatencies::new());
     // Runs of before have none.
     if !source.has(c"latencies")? {
         return Ok(pooled);

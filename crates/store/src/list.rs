@@ -3,6 +3,7 @@
 use crate::{Error, Result, RunDir, read::status, rows::Source, schema};
 use fsarena_core::record::RunStatus;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The entry of one run in a listing.
@@ -76,15 +77,10 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
 
 /// What a column of a table says, each text once.
 fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
-    let mut texts = vec![];
-    let sql = format!("SELECT substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
-    source.each(table, &sql, |row| {
-        let text = row.text(0)?;
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-        Ok(())
-    })?;
+    let sql = format!("SELECT id, substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
+    let (mut texts, _) = source.table(table, &sql, |row| row.text(1))?;
+    let mut seen = HashSet::new();
+    texts.retain(|text| seen.insert(text.clone()));
     Ok(texts)
 }
 

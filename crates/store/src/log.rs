@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The open log. Its lock keeps other writers away from the run.
-pub(crate) struct CommandLog {
+pub struct CommandLog {
     file: File,
     path: PathBuf,
 }
@@ -21,7 +21,7 @@ impl CommandLog {
     ///
     /// # Errors
     /// [`Error::Busy`] where another process holds it.
-    pub(crate) fn open(path: &Path) -> Result<CommandLog> {
+    pub fn open(path: &Path) -> Result<CommandLog> {
         let open = input::open_with(path, File::options().read(true).append(true).create(true));
         let mut file = open.map_err(Error::io("opening", path))?;
         lock(&file, path)?;
@@ -30,14 +30,14 @@ impl CommandLog {
     }
 
     /// Appends one command.
-    pub(crate) fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+    pub fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         let at = format!("{:.3}", Timestamp::now());
         let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
         self.append_lines(&json_line(&line))
     }
 
     /// Appends finished lines, in one write: a crash leaves whole lines.
-    pub(crate) fn append_lines(&mut self, lines: &str) -> Result<()> {
+    pub fn append_lines(&mut self, lines: &str) -> Result<()> {
         self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
     }
 }
@@ -62,7 +62,7 @@ const A_MOMENT: Duration = Duration::from_millis(5);
 const LONGEST: u64 = 4 << 20;
 
 /// Calls `each` with every command of a log, as [`crate::commands`] does.
-pub(crate) fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+pub fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
     let file = match input::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -83,17 +83,17 @@ pub(crate) fn read(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
 }
 
 /// Whether some process writes the run that this log belongs to.
-pub(crate) fn is_locked(path: &Path) -> bool {
+pub fn is_locked(path: &Path) -> bool {
     input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Plain data as a line of JSON.
-pub(crate) fn json_line(value: &impl Serialize) -> String {
+pub fn json_line(value: &impl Serialize) -> String {
     json(value) + "\n"
 }
 
 /// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
-pub(crate) fn end_torn_line(file: &mut File) -> std::io::Result<()> {
+pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(());
     }

@@ -5,7 +5,8 @@
 
 mod take;
 
-use crate::{Error, Result, RunDir, log::CommandLog, rows::Source, schema};
+use crate::rows::{Cursor, Source};
+use crate::{Error, Result, RunDir, log::CommandLog, schema};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{host::BUILD, number::plural};
 use rusqlite::{Connection, params};
@@ -45,10 +46,8 @@ pub fn merge(runs_root: &Path, parts: &[RunDir]) -> Result<Merged> {
         match &first {
             None => first = Some((part, identity)),
             Some((other, known)) => known.same(&identity).map_err(|what| {
-                Error::damaged(
-                    part.path(),
-                    format!("cannot be merged with {}: {what}", other.path().display()),
-                )
+                let what = format!("cannot be merged with {}: {what}", other.path().display());
+                Error::damaged(part.path(), what)
             })?,
         }
     }
@@ -71,22 +70,13 @@ fn identity(part: &RunDir) -> Result<Identity> {
     let path = part.database();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
-    let mut version = None;
-    source.each("run", "SELECT version FROM run", |row| {
-        version = Some(row.text(0)?);
-        Ok(())
-    })?;
-    let mut builds = BTreeSet::new();
-    source.each("host", "SELECT facts FROM host", |row| {
-        let facts: BTreeMap<String, String> = row.json(0)?;
-        builds.insert(facts.get(BUILD).cloned());
-        Ok(())
-    })?;
-    match (version, builds.pop_first(), builds.len()) {
-        (Some(version), Some(Some(build)), 0) => Ok(Identity { plan: shared(plan), version, build }),
-        (_, Some(Some(_)), _) => {
-            Err(Error::damaged(part.path(), "several builds of fsarena measured this run"))
-        }
+    let version = source.one("run", "SELECT version FROM run", |row| row.text(0))?;
+    let facts = |row: &Cursor| row.json::<BTreeMap<String, String>>(1);
+    let (hosts, _) = source.table("host", "SELECT id, facts FROM host", facts)?;
+    let mut builds: BTreeSet<_> = hosts.iter().map(|facts| facts.get(BUILD).cloned()).collect();
+    match (builds.pop_first(), builds.len()) {
+        (Some(Some(build)), 0) => Ok(Identity { plan: shared(plan), version, build }),
+        (Some(Some(_)), _) => Err(Error::damaged(part.path(), "several builds of fsarena measured this run")),
         _ => Err(Error::damaged(part.path(), "not a shard: make shards with fsarena run --shard I/N")),
     }
 }
@@ -191,13 +181,10 @@ impl Merge {
             0 => format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host")),
             lacking => {
                 let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{of}")).collect();
-                let more = if shards.len() > 8 { ", …" } else { "" };
-                let there = plan.stop.all_rounds() as usize - lacking;
-                let names = names.join(", ");
-                format!(
-                    "{there} of {} rounds are merged; shards {names}{more} lack rounds",
-                    plan.stop.all_rounds()
-                )
+                let (names, more) = (names.join(", "), if shards.len() > 8 { ", …" } else { "" });
+                let all = plan.stop.all_rounds();
+                let there = all as usize - lacking;
+                format!("{there} of {all} rounds are merged; shards {names}{more} lack rounds")
             }
         };
         self.db

@@ -7,10 +7,10 @@ use rusqlite::Connection;
 use std::ffi::CStr;
 
 /// The version of these tables.
-pub(crate) const VERSION: i64 = 1;
+pub const VERSION: i64 = 1;
 
 /// The tables that every run of that version has.
-pub(crate) const NAMES: [&CStr; 9] =
+pub const NAMES: [&CStr; 9] =
     [c"run", c"host", c"arm", c"step", c"metric", c"block", c"cell", c"sample", c"value"];
 
 /// Today's kind of a note.
@@ -19,7 +19,7 @@ const NOTE_KIND: &str = "CASE kind WHEN 'arm_failed' THEN 'variant_failed' WHEN 
 const SPENT: &str = r#"replace(spent, '["settle",', '["idle",')"#;
 
 /// Shows the tables to this connection as today's.
-pub(crate) fn as_today(db: &Connection) -> rusqlite::Result<()> {
+pub fn as_today(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(&format!(
         "CREATE TEMP VIEW variant AS SELECT * FROM main.arm;
          CREATE TEMP VIEW task AS SELECT * FROM main.step;
@@ -33,7 +33,7 @@ pub(crate) fn as_today(db: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Makes the tables today's.
-pub(crate) fn migrate(db: &Connection, version: i64) -> rusqlite::Result<()> {
+pub fn migrate(db: &Connection, version: i64) -> rusqlite::Result<()> {
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          ALTER TABLE arm RENAME TO variant;

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::HashMap};
 
 /// Tasks of one name next to each other, where the first of them was, by their parameters: `clients=5` before
 /// `clients=10`. A run has them in the random order in which its first cell took them.
-pub(crate) fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
+pub fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
     let mut places: HashMap<String, usize> = HashMap::new();
     for (place, task) in tasks.iter().enumerate() {
         places.entry(id(task).name.clone()).or_insert(place);

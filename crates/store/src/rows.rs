@@ -1,38 +1,39 @@
 //! Typed access to rows of a file that may be damaged.
 
 use crate::{Error, Result};
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, MAIN_DB, Row, StatementStatus};
+use rusqlite::{Connection, MAIN_DB, Row, StatementStatus, types::ValueRef};
 use serde::de::DeserializeOwned;
 use std::{ffi::CStr, ops::ControlFlow, path::Path};
 
+/// The name of a table, for errors.
+type Table = &'static str;
+/// Whether to go on with the next row.
+type Flow = Result<ControlFlow<()>>;
+/// What was made of each row of a table, and the ids of the rows.
+type Rows<T> = Result<(Vec<T>, Ids)>;
+
 /// A database opened for reading, with the name that errors give.
-pub(crate) struct Source<'a> {
-    pub(crate) db: &'a Connection,
-    pub(crate) path: &'a Path,
+pub struct Source<'a> {
+    pub db: &'a Connection,
+    pub path: &'a Path,
 }
 
 /// One row of a table.
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     row: &'a Row<'a>,
-    table: &'static str,
+    table: Table,
     path: &'a Path,
 }
 
 impl Source<'_> {
     /// Whether the file has the table. Views do not count (SQLite's `table_exists` ignores them): a view could return
     /// endless rows.
-    pub(crate) fn has(&self, table: &CStr) -> Result<bool> {
+    pub fn has(&self, table: &CStr) -> Result<bool> {
         self.db.table_exists(Some(MAIN_DB), table).map_err(Error::read(self.path))
     }
 
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
-    fn visit(
-        &self,
-        table: &'static str,
-        sql: &str,
-        mut visit: impl FnMut(&Cursor) -> Result<ControlFlow<()>>,
-    ) -> Result<bool> {
+    fn visit(&self, table: Table, sql: &str, mut visit: impl FnMut(&Cursor) -> Flow) -> Result<bool> {
         let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;
         let mut rows = statement.query([]).map_err(Error::read(self.path))?;
         while let Some(row) = rows.next().map_err(Error::read(self.path))? {
@@ -48,12 +49,7 @@ impl Source<'_> {
     ///
     /// # Errors
     /// Where the table lacks the key, as SQLite sorts only then; and the errors of `visit`.
-    pub(crate) fn in_order(
-        &self,
-        table: &'static str,
-        sql: &str,
-        visit: impl FnMut(&Cursor) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
+    pub fn in_order(&self, table: Table, sql: &str, visit: impl FnMut(&Cursor) -> Flow) -> Result<()> {
         match self.visit(table, sql, visit)? {
             true => Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}"))),
             false => Ok(()),
@@ -61,22 +57,12 @@ impl Source<'_> {
     }
 
     /// Calls `each` with every row.
-    pub(crate) fn each(
-        &self,
-        table: &'static str,
-        sql: &str,
-        mut each: impl FnMut(&Cursor) -> Result<()>,
-    ) -> Result<()> {
+    pub fn each(&self, table: Table, sql: &str, mut each: impl FnMut(&Cursor) -> Result<()>) -> Result<()> {
         self.visit(table, sql, |row| each(row).map(ControlFlow::Continue)).map(drop)
     }
 
     /// Reads a table: what `of` makes of each row, and the ids, which the first column holds in ascending order.
-    pub(crate) fn table<T>(
-        &self,
-        table: &'static str,
-        sql: &str,
-        of: impl Fn(&Cursor) -> Result<T>,
-    ) -> Result<(Vec<T>, Ids)> {
+    pub fn table<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
         let (mut all, mut ids) = (vec![], Ids::default());
         self.each(table, sql, |row| {
             ids.push(row.int(0)?);
@@ -87,12 +73,7 @@ impl Source<'_> {
     }
 
     /// The last row of a table that cannot be empty.
-    pub(crate) fn one<T>(
-        &self,
-        table: &'static str,
-        sql: &str,
-        of: impl Fn(&Cursor) -> Result<T>,
-    ) -> Result<T> {
+    pub fn one<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Result<T> {
         let mut found = None;
         self.each(table, sql, |row| {
             found = Some(of(row)?);
@@ -104,7 +85,7 @@ impl Source<'_> {
 
 impl Cursor<'_> {
     /// An error about this table.
-    pub(crate) fn damaged(&self, what: &str) -> Error {
+    pub fn damaged(&self, what: &str) -> Error {
         Error::damaged(self.path, format!("damaged: {what} in table {}", self.table))
     }
 
@@ -113,7 +94,7 @@ impl Cursor<'_> {
     }
 
     /// A whole number.
-    pub(crate) fn int(&self, column: usize) -> Result<i64> {
+    pub fn int(&self, column: usize) -> Result<i64> {
         match self.value(column)? {
             ValueRef::Integer(value) => Ok(value),
             _ => Err(self.damaged("something that is not a whole number")),
@@ -121,12 +102,12 @@ impl Cursor<'_> {
     }
 
     /// A whole number that fits another type.
-    pub(crate) fn number<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
+    pub fn number<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
         T::try_from(self.int(column)?).map_err(|_| self.damaged("a number out of range"))
     }
 
     /// A whole number or none.
-    pub(crate) fn optional_number<T: TryFrom<i64>>(&self, column: usize) -> Result<Option<T>> {
+    pub fn optional_number<T: TryFrom<i64>>(&self, column: usize) -> Result<Option<T>> {
         match self.value(column)? {
             ValueRef::Null => Ok(None),
             _ => self.number(column).map(Some),
@@ -134,7 +115,7 @@ impl Cursor<'_> {
     }
 
     /// A number.
-    pub(crate) fn real(&self, column: usize) -> Result<f64> {
+    pub fn real(&self, column: usize) -> Result<f64> {
         match self.value(column)? {
             ValueRef::Real(value) => Ok(value),
             ValueRef::Integer(value) => Ok(value as f64),
@@ -143,7 +124,7 @@ impl Cursor<'_> {
     }
 
     /// Text or none.
-    pub(crate) fn optional_text(&self, column: usize) -> Result<Option<String>> {
+    pub fn optional_text(&self, column: usize) -> Result<Option<String>> {
         match self.value(column)? {
             ValueRef::Null => Ok(None),
             ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
@@ -155,17 +136,17 @@ impl Cursor<'_> {
     }
 
     /// Text.
-    pub(crate) fn text(&self, column: usize) -> Result<String> {
+    pub fn text(&self, column: usize) -> Result<String> {
         self.optional_text(column)?.ok_or_else(|| self.damaged("missing text"))
     }
 
     /// A value kept as JSON.
-    pub(crate) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
+    pub fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
         serde_json::from_str(&self.text(column)?).map_err(|error| self.damaged(&format!("JSON ({error})")))
     }
 
     /// A value kept as the bare word that serde gives it.
-    pub(crate) fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
+    pub fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
         let word = self.text(column)?;
         let value = serde_json::Value::String(word.clone());
         serde_json::from_value(value).map_err(|_| self.damaged(&format!("the unknown word '{word}'")))
@@ -174,21 +155,21 @@ impl Cursor<'_> {
 
 /// The row ids of a table in ascending order; their places are the indices that a record uses.
 #[derive(Default)]
-pub(crate) struct Ids(pub(crate) Vec<i64>);
+pub struct Ids(pub Vec<i64>);
 
 impl Ids {
     /// Adds the next id.
-    pub(crate) fn push(&mut self, id: i64) {
+    pub fn push(&mut self, id: i64) {
         self.0.push(id);
     }
 
     /// The place of the id that a row refers to.
-    pub(crate) fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
+    pub fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
         self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
     }
 
     /// The same; `guess` where it is most often, which saves the search.
-    pub(crate) fn near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
+    pub fn near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
         if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
     }
 }

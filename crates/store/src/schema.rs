@@ -5,7 +5,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub(crate) const VERSION: i64 = 2;
+pub const VERSION: i64 = 2;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
 /// a whole run is read in one sequential scan.
@@ -73,10 +73,10 @@ fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection
 }
 
 /// Makes the tables in a new, empty file.
-pub(crate) fn create(path: &Path) -> Result<Connection> {
+pub fn create(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::default()).map_err(Error::write(path))?;
-    db.execute_batch(&format!("BEGIN; {TABLES} {SERIES} PRAGMA user_version = {VERSION}; COMMIT;"))
-        .map_err(Error::write(path))?;
+    let tables = format!("BEGIN; {TABLES} {SERIES} PRAGMA user_version = {VERSION}; COMMIT;");
+    db.execute_batch(&tables).map_err(Error::write(path))?;
     Ok(db)
 }
 
@@ -85,17 +85,21 @@ pub(crate) fn create(path: &Path) -> Result<Connection> {
 /// WAL, because a reader must be able to look at a run while it goes on. `synchronous = FULL`, because a
 /// filesystem benchmark may well crash the kernel, and with `NORMAL` a crash takes back every cell since
 /// the last checkpoint. The price is one fsync a cell.
-pub(crate) fn open_to_write(path: &Path) -> Result<Connection> {
+pub fn open_to_write(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::read(path))?;
+    prepared(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+}
+
+/// Makes the tables of a run today's, and sets how it is written.
+fn prepared(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
     let version = check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
-        db.busy_timeout(Duration::from_secs(10))?;
         if version == older::VERSION {
             older::migrate(&db, VERSION)?;
         }
         // The answer is the mode that was had: where WAL is impossible the old one is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+        db.execute_batch(settings)?;
         db.execute_batch(SERIES)
     };
     set().map_err(Error::write(path))?;
@@ -107,7 +111,7 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 
 /// Opens a run for reading only, also while it is written, and from a medium that cannot be written. All that is read
 /// from then on is of one moment, and the file's locks are taken once.
-pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
+pub fn open_to_read(path: &Path) -> Result<Connection> {
     let db = open(path, READ).map_err(Error::read(path))?;
     match begin(&db, path) {
         Err(Error::Damaged { .. }) if needs_immutable(&db) => {}
@@ -138,12 +142,8 @@ fn begin(db: &Connection, path: &Path) -> Result<()> {
 /// Whether SQLite failed to create its `-wal` and `-shm` files.
 fn needs_immutable(db: &Connection) -> bool {
     let asked = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-    asked.is_err_and(|error| {
-        matches!(
-            error.sqlite_error_code(),
-            Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
-        )
-    })
+    let code = asked.err().and_then(|error| error.sqlite_error_code());
+    matches!(code, Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly))
 }
 
 /// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
@@ -153,28 +153,20 @@ fn open_immutable(path: &Path) -> Result<Connection> {
 
 /// Opens a run to take others into it. `synchronous = NORMAL` may lose the last parts in a crash, which the next merge
 /// takes again. Keys are not checked one by one: the merge counts what it takes.
-pub(crate) fn open_to_merge(path: &Path) -> Result<Connection> {
+pub fn open_to_merge(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);
-    let db =
-        open(path.canonicalize().map_err(Error::io("opening", path))?, flags).map_err(Error::read(path))?;
-    check(&db, path)?;
-    let set = || -> rusqlite::Result<()> {
-        db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        // Pages go from the log to the file in steps of 256 MiB, because each step waits for the disk.
-        db.execute_batch(
-            "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
-             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536",
-        )?;
-        db.execute_batch(SERIES)?;
-        // Each part asks for these few among the notes of all cells.
-        db.execute_batch("CREATE INDEX IF NOT EXISTS note_of_run ON note(round, kind) WHERE cell IS NULL")
-    };
-    set().map_err(Error::write(path))?;
-    Ok(db)
+    let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
+    let db = open(absolute, flags).map_err(Error::read(path))?;
+    // Pages go from the log to the file in steps of 256 MiB, because each step waits for the disk. Each part asks for the
+    // few notes of no cell among the notes of all cells.
+    let settings = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
+        PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536;
+        CREATE INDEX IF NOT EXISTS note_of_run ON note(round, kind) WHERE cell IS NULL";
+    prepared(db, path, settings)
 }
 
 /// A file as SQLite's address, with a parameter.
-pub(crate) fn uri(path: &Path, parameter: &str) -> Result<String> {
+pub fn uri(path: &Path, parameter: &str) -> Result<String> {
     use std::os::unix::ffi::OsStrExt;
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
     let mut uri = String::from("file:");
@@ -197,12 +189,9 @@ fn check(db: &Connection, path: &Path) -> Result<i64> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        for name in if version == older::VERSION { older::NAMES } else { NAMES } {
-            if !db.table_exists(Some(MAIN_DB), name)? {
-                return Ok((version, false));
-            }
-        }
-        Ok((version, true))
+        let names = if version == older::VERSION { older::NAMES } else { NAMES };
+        let there = names.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
+        Ok((version, there.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|there| *there)))
     };
     let (version, complete) = ask().map_err(Error::read(path))?;
     if version > VERSION {

@@ -5,13 +5,13 @@ use crate::rows::{Cursor, Ids, Source};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 
 /// The most points to hold in memory at once: 80 MB.
-pub(crate) const MOST_POINTS: u64 = 1_000_000;
+pub const MOST_POINTS: u64 = 1_000_000;
 
 /// An upper limit for the length of any task, in seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
 /// Reads every point, or, where there are more than `most`, those of every n-th round.
-pub(crate) fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
+pub fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
     // Runs of before have none.
     if !source.has(c"series")? {

@@ -9,10 +9,10 @@ use std::sync::Mutex;
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
 /// The samples that are read at a time. Where there are more, two readers take turns.
-pub(crate) const PART: usize = 20_000;
+pub const PART: usize = 20_000;
 
 /// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none. Reads `size` samples at a time.
-pub(crate) fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
+pub fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.0.len(), readings.0.len());
     if rows.saturating_mul(columns) > MOST_VALUES {
         let what = format!("damaged: {rows} samples of {columns} readings are an absurd number");

@@ -3,7 +3,7 @@
 use crate::cell::{Metrics, OpenCell, json, write_note};
 use crate::{Error, Result, RunDir, events::EventLog, log::CommandLog, output, schema};
 use fsarena_core::cell::{Cell, CellId};
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
 use fsarena_core::{host::Host, sample::ReadingDef};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
@@ -85,7 +85,9 @@ impl Writer {
             }
             // Both follow from the samples.
             Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
-            Event::Note(note) => self.note(note),
+            Event::Note(note) => {
+                write_note(&self.db, self.round, None, note).map_err(Error::write(&self.path))
+            }
             Event::Command(command) => self.command(None, command),
             Event::RunFinished { why, complete } => {
                 self.execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
@@ -100,9 +102,7 @@ impl Writer {
         if let CellEvent::Reading(info) = what {
             return self.metrics.add(&self.db, info).map_err(Error::write(&self.path));
         }
-        let Some(cell) = self.open.get_mut(id) else {
-            return Err(not_begun(&self.path, id));
-        };
+        let cell = self.open.get_mut(id).ok_or_else(|| not_begun(&self.path, id))?;
         if let CellEvent::Sample(sample) = what {
             self.metrics.check(&self.path, sample)?;
         }
@@ -113,9 +113,7 @@ impl Writer {
     /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its variant and is
     /// forgotten; a failed one keeps the tasks that it finished.
     fn finish(&mut self, id: &CellId, outcome: &Outcome) -> Result<()> {
-        let Some(cell) = self.open.remove(id) else {
-            return Err(not_begun(&self.path, id));
-        };
+        let cell = self.open.remove(id).ok_or_else(|| not_begun(&self.path, id))?;
         if *outcome == Outcome::Interrupted {
             return Ok(());
         }
@@ -123,17 +121,14 @@ impl Writer {
         let write = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
             cell.write(&transaction, outcome, host, metrics)?;
+            let ended = format!("{:.3}", Timestamp::now());
             transaction
-                .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![now(), commands])?;
+                .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
             transaction.commit()
         };
         write().map_err(Error::write(&self.path))?;
         self.uncounted = 0;
         Ok(())
-    }
-
-    fn note(&self, note: &Note) -> Result<()> {
-        write_note(&self.db, self.round, None, note).map_err(Error::write(&self.path))
     }
 
     fn command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
@@ -163,10 +158,6 @@ impl Drop for Writer {
 
 fn not_begun(path: &std::path::Path, id: &CellId) -> Error {
     Error::unfit(path, format!("something happened in cell {id}, which did not begin"))
-}
-
-fn now() -> String {
-    format!("{:.3}", Timestamp::now())
 }
 
 fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {

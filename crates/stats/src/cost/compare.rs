@@ -1,7 +1,6 @@
 //! Two services on one resource.
 
-use super::fieller::{self, Quotient};
-use super::{Estimate, Windows, line::Line, load::Overlap, per_request::PerRequest, t_quantile, welch};
+use super::{Estimate, Windows, line::Line, per_request::PerRequest, t_quantile, welch};
 
 /// Fewer windows than this decide nothing.
 pub const FEWEST: usize = 8;
@@ -72,16 +71,81 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
     let (var_a, var_b) = (a.log_variance(), b.log_variance());
     let t = t_quantile(welch((var_a, a.freedom()), (var_b, b.freedom())))?;
     let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
-    Some(Estimate { value, low: value / reach, high: value * reach })
+    Some(Estimate::times(value, reach))
 }
 
 fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
     let (at_a, at_b) = (a.at(load), b.at(load));
     let t = t_quantile(welch((at_a.1, a.freedom), (at_b.1, b.freedom)))?;
-    match fieller::quotient(at_a, at_b, t)? {
+    match quotient(at_a, at_b, t)? {
         Quotient::Bounded(estimate) => Some(estimate),
         Quotient::Unbounded(_) => None,
     }
+}
+
+/// Loads that lie within this share of their middle count as one load.
+const SAME: f64 = 0.1;
+/// What ranges must share at least.
+pub const LEAST: f64 = 0.5;
+
+/// The loads that two services both had, and how much of their ranges that is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Overlap {
+    /// The part of the wider range that lies in both, from 0 to 1; 1 where all loads are practically one.
+    pub share: f64,
+    /// The middle of what both had: the load at which they can be compared.
+    pub middle: f64,
+}
+
+impl Overlap {
+    /// Of the loads of two services. None where one has none.
+    pub fn of(a: &[f64], b: &[f64]) -> Option<Overlap> {
+        let end = |loads: &[f64], of: fn(f64, f64) -> f64| loads.iter().copied().reduce(of);
+        let range = |loads: &[f64]| Some((end(loads, f64::min)?, end(loads, f64::max)?));
+        let ((low_a, high_a), (low_b, high_b)) = (range(a)?, range(b)?);
+        let (low, high) = (low_a.max(low_b), high_a.min(high_b));
+        let (least, most) = (low_a.min(low_b), high_a.max(high_b));
+        let middle = (low + high) / 2.0;
+        let wider = (high_a - low_a).max(high_b - low_b);
+        let share = match () {
+            () if most - least <= SAME * (most + least) / 2.0 => 1.0,
+            () if wider > 0.0 => ((high - low) / wider).max(0.0),
+            () => 0.0,
+        };
+        Some(Overlap { share, middle })
+    }
+
+    /// Whether there is enough of it to compare.
+    pub fn enough(&self) -> bool {
+        self.share >= LEAST
+    }
+}
+
+/// A ratio of two independent estimates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quotient {
+    /// An interval.
+    Bounded(Estimate),
+    /// The denominator may be 0, so the ratio is unbounded; the point estimate.
+    Unbounded(f64),
+}
+
+/// b/a and its interval (Fieller 1954), for independent a and b with their variances, and a quantile of
+/// Student's t. None where a is 0.
+pub fn quotient(a: (f64, f64), b: (f64, f64), t: f64) -> Option<Quotient> {
+    let ((a, var_a), (b, var_b)) = (a, b);
+    if a == 0.0 || !a.is_finite() || !b.is_finite() {
+        return None;
+    }
+    let ratio = b / a;
+    let g = t * t * var_a / (a * a);
+    if g >= 1.0 {
+        return Some(Quotient::Unbounded(ratio));
+    }
+    let reach = t / a.abs() * (var_b * (1.0 - g) + ratio * ratio * var_a).sqrt();
+    let estimate =
+        Estimate { value: ratio, low: (ratio - reach) / (1.0 - g), high: (ratio + reach) / (1.0 - g) };
+    Some(Quotient::Bounded(estimate))
 }
 
 #[cfg(test)]
@@ -124,5 +188,48 @@ mod tests {
         let found =
             compare(Windows { load: &LOAD[..5], spent: few }, Windows { load: &LOAD, spent: &double });
         assert!(matches!(found, Answer::Ratio { provisional: true, .. }) && !found.separated(), "{found:?}");
+    }
+
+    #[test]
+    fn ranges_share_what_both_had() {
+        let half = Overlap::of(&[10.0, 30.0], &[20.0, 40.0]).unwrap();
+        assert_eq!((half.share, half.middle, half.enough()), (0.5, 25.0, true));
+        let less = Overlap::of(&[10.0, 30.0], &[21.0, 40.0]).unwrap();
+        assert!(!less.enough());
+        assert_eq!(Overlap::of(&[10.0, 20.0], &[30.0, 40.0]).unwrap().share, 0.0);
+        // A narrow range within a wide one: the wide one was mostly elsewhere.
+        assert!(!Overlap::of(&[10.0, 12.0], &[10.0, 100.0]).unwrap().enough());
+        assert_eq!(Overlap::of(&[], &[1.0]), None);
+    }
+
+    #[test]
+    fn equal_loads_overlap_though_they_have_no_range() {
+        assert!(Overlap::of(&[100.0, 100.0], &[100.0, 100.0]).unwrap().enough());
+        assert!(Overlap::of(&[99.0, 100.0], &[101.0, 102.0]).unwrap().enough());
+        assert!(!Overlap::of(&[100.0], &[200.0]).unwrap().enough());
+    }
+
+    #[test]
+    fn ends_are_where_the_difference_is_just_told_from_nothing() {
+        // The definition: at both ends θ, (b − θ·a)² = t²·(σ_b² + θ²·σ_a²).
+        let (a, b, t) = ((10.0, 1.0), (15.0, 2.0), 2.262157162798205);
+        let Some(Quotient::Bounded(found)) = quotient(a, b, t) else { panic!() };
+        assert_eq!(found.value, 1.5);
+        for end in [found.low, found.high] {
+            let left = (b.0 - end * a.0).powi(2);
+            assert!((left - t * t * (b.1 + end * end * a.1)).abs() < 1e-9, "{end}");
+        }
+        assert!(found.low < 1.5 && found.high > 1.5);
+        // scipy.optimize.brentq on that equation, below and above 1.5.
+        assert!((found.low - LOW).abs() < 1e-9 && (found.high - HIGH).abs() < 1e-9, "{found:?}");
+    }
+
+    const LOW: f64 = 1.0953466627006154;
+    const HIGH: f64 = 2.0664538972681976;
+
+    #[test]
+    fn a_divisor_that_may_be_nothing_bounds_nothing() {
+        assert_eq!(quotient((1.0, 1.0), (2.0, 0.1), 2.0), Some(Quotient::Unbounded(2.0)));
+        assert_eq!(quotient((0.0, 1.0), (2.0, 0.1), 2.0), None);
     }
 }

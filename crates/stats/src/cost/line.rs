@@ -1,6 +1,7 @@
 //! Spending as a line of load: whether there is a fixed overhead.
 
-use super::{Estimate, Windows, serial, t_quantile};
+use super::{Estimate, Windows, effective, t_quantile};
+use crate::average::{mean, squares};
 
 /// C = α + β·Q by least squares, with errors that do not take the scatter to be alike at all loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,8 +23,7 @@ impl Line {
         let n = windows.load.len().min(windows.spent.len());
         let count = n as f64;
         let (q, c) = (windows.load, windows.spent);
-        let (mean_q, mean_c) = (q.iter().sum::<f64>() / count, c.iter().sum::<f64>() / count);
-        let spread: f64 = q.iter().map(|q| (q - mean_q).powi(2)).sum();
+        let (mean_q, mean_c, spread) = (mean(q), mean(c), squares(q.iter()));
         if n < 4 || spread <= 0.0 {
             return None;
         }
@@ -44,7 +44,7 @@ impl Line {
             of_slope += (slope_weight * scaled).powi(2);
             of_both += overhead_weight * slope_weight * scaled.powi(2);
         }
-        let effective = serial::effective(&off);
+        let effective = effective(&off);
         let fewer = count / effective;
         Some(Line {
             overhead,
@@ -56,8 +56,7 @@ impl Line {
 
     /// α with its 95% interval by Student's t. What excludes 0 is a fixed overhead.
     pub fn overhead(&self) -> Option<Estimate> {
-        let reach = t_quantile(self.freedom)? * self.covariance.0.sqrt();
-        Some(Estimate { value: self.overhead, low: self.overhead - reach, high: self.overhead + reach })
+        self.interval(0.0)
     }
 
     /// Consumption at a load, and its variance.

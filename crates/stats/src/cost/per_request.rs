@@ -1,6 +1,6 @@
 //! The ratio estimator: all that was spent over all that was served.
 
-use super::{Estimate, Windows, serial, t_quantile};
+use super::{Estimate, Windows, effective, t_quantile};
 
 /// What one request costs, if cost is proportional to load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ impl PerRequest {
         let off: Vec<f64> = windows.spent.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
         let count = n as f64;
         let independent = count / (count - 1.0) * off.iter().map(|e| e * e).sum::<f64>() / (served * served);
-        let effective = serial::effective(&off);
+        let effective = effective(&off);
         Some(PerRequest { value, variance: independent * count / effective, windows: n, effective })
     }
 
@@ -46,8 +46,7 @@ impl PerRequest {
     /// R with its 95% interval, symmetric in ln R: a cost is never negative. None where nothing was spent.
     pub fn estimate(&self) -> Option<Estimate> {
         let reach = (t_quantile(self.freedom())? * self.log_variance().sqrt()).exp();
-        let estimate = Estimate { value: self.value, low: self.value / reach, high: self.value * reach };
-        (self.value > 0.0).then_some(estimate)
+        (self.value > 0.0).then_some(Estimate::times(self.value, reach))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{composite, trust::reason};
 use fsarena_core::metric::{self, reading};
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{claim::Quantity, names::unknown};
+use fsarena_core::{cell::TaskInfo, claim::Quantity, names::unknown};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Metrics that tell how a figure was measured: claims about them hold for any figure.
@@ -43,34 +43,27 @@ impl<'a> Quantities<'a> {
                 return Err(no_task(&metric.id));
             }
             if whole == TOTAL && !metric::adds_up(&metric.id, metric.unit) {
-                return Err(format!(
-                    "{} cannot be summed over tasks; claim the geometric mean: geomean.{}",
-                    metric.id, metric.id
-                ));
+                let id = &metric.id;
+                let what =
+                    format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}");
+                return Err(what);
             }
             let values = if whole == TOTAL { composite::sums(&tasks) } else { composite::means(&tasks) };
             return Ok(Series { metric, values });
         }
-        let fitting: Vec<(usize, String)> = record
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(at, task)| quantity.fits(&task.id) && has_data(&grid.values[*at]))
-            .map(|(at, task)| (at, task.id.to_string()))
-            .collect();
-        if let [(at, id)] = &fitting[..]
-            && grid.set_aside.contains_key(at)
-            && !WITNESSES.contains(&metric.id.as_str())
-        {
-            let why = reason(record, &metric.id, *at).unwrap_or_else(|| id.clone());
-            return Err(format!("no verdict rests on this figure: {why}"));
-        }
+        let fits = |(at, task): &(usize, &TaskInfo)| quantity.fits(&task.id) && has_data(&grid.values[*at]);
+        let fitting: Vec<(usize, &TaskInfo)> = record.tasks.iter().enumerate().filter(fits).collect();
+        let rests = |at: &usize| !grid.set_aside.contains_key(at) || WITNESSES.contains(&metric.id.as_str());
         match &fitting[..] {
-            [(at, _)] => Ok(Series { metric, values: grid.values[*at].clone() }),
+            [(at, _)] if rests(at) => Ok(Series { metric, values: grid.values[*at].clone() }),
+            [(at, task)] => {
+                let why = reason(record, &metric.id, *at).unwrap_or_else(|| task.id.to_string());
+                Err(format!("no verdict rests on this figure: {why}"))
+            }
             [] if quantity.task.is_none() => Err(no_task(&metric.id)),
             [] => Err(self.no_value(quantity)),
             several => {
-                let names: Vec<&str> = several.iter().map(|(_, name)| name.as_str()).collect();
+                let names: Vec<String> = several.iter().map(|(_, task)| task.id.to_string()).collect();
                 Err(format!("several tasks have {}; name one of {}", metric.id, names.join(", ")))
             }
         }

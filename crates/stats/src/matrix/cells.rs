@@ -61,22 +61,18 @@ pub struct Mode {
     pub kind: Option<(Order, Direction)>,
 }
 
+/// How names of modes begin, and how they end.
+const ORDERS: [(&str, Order); 2] = [("seq", Order::Sequential), ("rnd", Order::Random)];
+const DIRECTIONS: [(&str, Direction); 4] =
+    [("rd", Direction::Read), ("wr", Direction::Write), ("rewr", Direction::Write), ("rw", Direction::Mixed)];
+
 impl Mode {
     /// The mode of this name.
     pub fn named(name: &str) -> Mode {
-        let order = |prefix| match prefix {
-            "seq" => Some(Order::Sequential),
-            "rnd" => Some(Order::Random),
-            _ => None,
-        };
-        let direction = |rest| match rest {
-            "rd" => Some(Direction::Read),
-            "wr" | "rewr" => Some(Direction::Write),
-            "rw" => Some(Direction::Mixed),
-            _ => None,
-        };
-        let kind =
-            name.split_at_checked(3).and_then(|(prefix, rest)| Some((order(prefix)?, direction(rest)?)));
+        let kind = ORDERS.iter().find_map(|(prefix, order)| {
+            let way = name.strip_prefix(prefix)?;
+            DIRECTIONS.iter().find(|(name, _)| *name == way).map(|(_, direction)| (*order, *direction))
+        });
         Mode { name: name.to_string(), kind }
     }
 
@@ -118,30 +114,10 @@ pub struct Matrix {
     client_bound: BTreeSet<At>,
 }
 
-/// Why rows do not make a matrix.
+/// Why rows do not make a matrix: a cell that is given twice, or a block size or a thread count of zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Error {
-    /// A cell is given twice.
-    #[error("{variant} {mode} with {block_size}-byte blocks and {threads} threads is given twice")]
-    Twice {
-        /// The variant.
-        variant: String,
-        /// The mode.
-        mode: String,
-        /// The block size in bytes.
-        block_size: u64,
-        /// The threads.
-        threads: u32,
-    },
-    /// A block size or a thread count of zero.
-    #[error("{variant} {mode}: a cell needs a block size and threads above zero")]
-    Zero {
-        /// The variant.
-        variant: String,
-        /// The mode.
-        mode: String,
-    },
-}
+#[error("{0}")]
+pub struct Error(String);
 
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
@@ -156,13 +132,17 @@ impl Matrix {
     /// # Errors
     /// A cell that is given twice; a block size or thread count of zero.
     pub fn new(rows: &[Row]) -> Result<Matrix, Error> {
-        let mut matrix = Matrix::default();
+        let sizes: BTreeSet<u64> = rows.iter().map(|row| row.block_size).collect();
+        let threads: BTreeSet<u32> = rows.iter().map(|row| row.threads).collect();
+        let (sizes, threads) = (sizes.into_iter().collect(), threads.into_iter().collect());
+        let mut matrix = Matrix { sizes, threads, ..Matrix::default() };
         for row in rows {
             if row.block_size == 0 || row.threads == 0 {
-                return Err(Error::Zero { variant: row.variant.clone(), mode: row.mode.clone() });
+                let (variant, mode) = (&row.variant, &row.mode);
+                return Err(Error(format!(
+                    "{variant} {mode}: a cell needs a block size and threads above zero"
+                )));
             }
-            matrix.sizes.push(row.block_size);
-            matrix.threads.push(row.threads);
             if matrix.variants.iter().all(|variant| variant.name != row.variant) {
                 matrix.variants.push(Variant { name: row.variant.clone(), raw: row.raw });
             }
@@ -170,10 +150,6 @@ impl Matrix {
                 matrix.modes.push(Mode::named(&row.mode));
             }
         }
-        matrix.sizes.sort_unstable();
-        matrix.sizes.dedup();
-        matrix.threads.sort_unstable();
-        matrix.threads.dedup();
         for row in rows {
             let at = matrix
                 .find(&row.variant, &row.mode, row.block_size, row.threads)
@@ -187,12 +163,10 @@ impl Matrix {
                 matrix.client_bound.insert(at);
             }
             if matrix.cells.insert(at, values).is_some() {
-                return Err(Error::Twice {
-                    variant: row.variant.clone(),
-                    mode: row.mode.clone(),
-                    block_size: row.block_size,
-                    threads: row.threads,
-                });
+                let Row { variant, mode, block_size, threads, .. } = row;
+                return Err(Error(format!(
+                    "{variant} {mode} with {block_size}-byte blocks and {threads} threads is given twice"
+                )));
             }
         }
         Ok(matrix)

@@ -21,11 +21,8 @@ pub fn rerun(findings: &[Finding]) -> BTreeSet<At> {
 /// again, and e-BH over all findings tried selects it; it is refuted where an interval does not. It keeps
 /// its standing where the fresh rounds are under eight, lack a cell, or are too few for e-BH.
 pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
-    let tried: Vec<(usize, bool, f64)> = findings
-        .iter()
-        .enumerate()
-        .filter_map(|(i, finding)| again(finding, matrix, fresh).map(|(beyond, e)| (i, beyond, e)))
-        .collect();
+    let again = |(i, finding)| again(finding, matrix, fresh).map(|(beyond, e)| (i, beyond, e));
+    let tried: Vec<(usize, bool, f64)> = findings.iter().enumerate().filter_map(again).collect();
     let e: Vec<f64> = tried.iter().map(|(.., e)| *e).collect();
     let chosen = e_bh(&e, ALPHA);
     for (k, (i, beyond, _)) in tried.into_iter().enumerate() {

@@ -53,10 +53,8 @@ impl Contrast {
     pub fn differences(&self, matrix: &Matrix) -> Vec<f64> {
         let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
         let term = |round: usize| move |(at, weight): &(At, f64)| weight * matrix.values(*at)[round].ln();
-        (0..rounds)
-            .map(|round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset)
-            .filter(|value| value.is_finite())
-            .collect()
+        let value = |round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset;
+        (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
 
     /// Whether a cell that might break the rule only because its generator was in the way is on the side that

@@ -96,11 +96,6 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Counts a comparison that was made and kept the rule.
-    pub fn abstain(&mut self) {
-        self.e.push(0.0);
-    }
-
     /// Whether all tests are beyond their limits. The least of their e-values is an e-value for "not all of them are", and
     /// counts once for each comparison. Of two flags of one rule on one cell the larger stays.
     fn note(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>, counts: bool) -> bool {

@@ -35,9 +35,12 @@ pub struct Associated {
     pub unit: Unit,
 }
 
+/// Whether the round of each column is in the higher cluster.
+type High = BTreeMap<usize, bool>;
+
 /// Explains the clusters, given as columns, of a task and variant.
 pub fn why(record: &RunRecord, grid: &Grid, of: (usize, usize), columns: &[Vec<usize>; 2]) -> Why {
-    let mut high: BTreeMap<usize, bool> = BTreeMap::new();
+    let mut high: High = BTreeMap::new();
     for (higher, columns) in [false, true].into_iter().zip(columns) {
         high.extend(columns.iter().map(|column| (*column, higher)));
     }
@@ -46,12 +49,7 @@ pub fn why(record: &RunRecord, grid: &Grid, of: (usize, usize), columns: &[Vec<u
 }
 
 /// Whether place and predecessor matter, each at half of the 5%.
-fn by_order(
-    orders: &[Vec<usize>],
-    variant: usize,
-    high: &BTreeMap<usize, bool>,
-    seed: u64,
-) -> (Option<bool>, Option<usize>) {
+fn by_order(orders: &[Vec<usize>], variant: usize, high: &High, seed: u64) -> (Option<bool>, Option<usize>) {
     let lag = |orders: &[Vec<usize>]| lag(orders, variant, high);
     let follows = |orders: &[Vec<usize>]| followers(orders, variant, high).0;
     let matters = |of: &dyn Fn(&[Vec<usize>]) -> f64| orders::share(orders, seed, DRAWS, of) <= ALPHA / 2.0;
@@ -62,7 +60,7 @@ fn by_order(
 }
 
 /// How many places later the variant ran in rounds of the higher cluster, in the mean.
-fn lag(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>) -> f64 {
+fn lag(orders: &[Vec<usize>], variant: usize, high: &High) -> f64 {
     let mut places = [vec![], vec![]];
     for (column, order) in orders.iter().enumerate() {
         if let (Some(high), Some(place)) = (high.get(&column), order.iter().position(|one| *one == variant)) {
@@ -74,14 +72,14 @@ fn lag(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>) -> f
 }
 
 /// How unevenly the higher cluster follows the variants, and the one that it follows most.
-fn followers(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>) -> (f64, Option<usize>) {
+fn followers(orders: &[Vec<usize>], variant: usize, high: &High) -> (f64, Option<usize>) {
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (column, (order, before)) in orders.iter().zip(orders::before(orders)).enumerate() {
         let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
         for (_, before) in places {
             if let (Some(high), Some(before)) = (high.get(&column), before) {
                 let (highs, all) = counts.entry(before).or_default();
-                (*highs, *all) = (*highs + f64::from(u8::from(*high)), *all + 1.0);
+                (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
             }
         }
     }
@@ -91,13 +89,8 @@ fn followers(orders: &[Vec<usize>], variant: usize, high: &BTreeMap<usize, bool>
 
 /// The count or amount that tells the clusters apart best, if better than in 95% of permutations among neighbouring rounds
 /// (the largest of all readings in each, as Westfall and Young 1993 have it).
-fn associated(
-    record: &RunRecord,
-    grid: &Grid,
-    (task, variant): (usize, usize),
-    high: &BTreeMap<usize, bool>,
-) -> Option<Associated> {
-    let samples = &record.samples;
+fn associated(record: &RunRecord, grid: &Grid, of: (usize, usize), high: &High) -> Option<Associated> {
+    let (samples, (task, variant)) = (&record.samples, of);
     let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for row in (0..samples.len()).filter(|row| samples.task[*row] as usize == task) {
         let cell = &record.cells[samples.cell[row] as usize];
@@ -111,10 +104,8 @@ fn associated(
         let of_round = |round: u32| rows.get(&round).map_or(f64::NAN, mean);
         let values: Vec<f64> = high.keys().map(|column| of_round(grid.rounds[*column])).collect();
         let known = values.iter().all(|value| value.is_finite());
-        if known
-            && matches!(info.unit, Unit::Bytes | Unit::Count)
-            && values.iter().any(|value| *value != values[0])
-        {
+        let varies = values.iter().any(|value| *value != values[0]);
+        if known && varies && matches!(info.unit, Unit::Bytes | Unit::Count) {
             readings.push((info.id.clone(), info.unit, values));
         }
     }
@@ -154,13 +145,7 @@ fn apart(values: &[f64], labels: &[bool]) -> f64 {
     for high in of(true) {
         for low in of(false) {
             pairs += 1.0;
-            wins += if high > low {
-                1.0
-            } else if high == low {
-                0.5
-            } else {
-                0.0
-            };
+            wins += (f64::from(high > low) + f64::from(high >= low)) / 2.0;
         }
     }
     if pairs > 0.0 { (2.0 * wins / pairs - 1.0f64).abs() } else { 0.0 }

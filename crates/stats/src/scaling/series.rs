@@ -1,7 +1,8 @@
 //! Throughput by the number of clients, round by round.
 
+use crate::average::mean;
 use fsarena_core::exit::{ExitCode, Exits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The throughput of one thing at several numbers of clients.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,15 +23,8 @@ pub type Row = (f64, u32, f64);
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A number of clients or a throughput has no logarithm.
-    #[error("{name}: {what} {value} is not above 0 and below 1e300, and scaling is about ratios")]
-    NotPositive {
-        /// The series.
-        name: String,
-        /// `throughput` or `number of clients`.
-        what: &'static str,
-        /// The value.
-        value: f64,
-    },
+    #[error("{0}: {1} {2} is not above 0 and below 1e300, and scaling is about ratios")]
+    NotPositive(String, &'static str, f64),
     /// Fewer than two numbers of clients.
     #[error("{name} was measured at one number of clients only: nothing is known of how it scales")]
     OneNumber {
@@ -56,7 +50,7 @@ impl Series {
             for (what, value) in [("number of clients", *n), ("throughput", *x)] {
                 // Sums of such numbers are numbers.
                 if !(value > 0.0 && value < 1e300) {
-                    return Err(Error::NotPositive { name: name.into(), what, value });
+                    return Err(Error::NotPositive(name.into(), what, value));
                 }
             }
         }
@@ -66,9 +60,8 @@ impl Series {
         if numbers.len() < 2 {
             return Err(Error::OneNumber { name: name.into() });
         }
-        let mut rounds: Vec<u32> = rows.iter().map(|row| row.1).collect();
-        rounds.sort_unstable();
-        rounds.dedup();
+        let rounds: BTreeSet<u32> = rows.iter().map(|row| row.1).collect();
+        let rounds: Vec<u32> = rounds.into_iter().collect();
         let mut sums: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
         for (n, round, x) in rows {
             let at = (numbers.partition_point(|m| m < n), rounds.partition_point(|b| b < round));
@@ -95,10 +88,7 @@ impl Series {
 
     /// The mean of ln X at each number of clients, over the rounds that have it.
     pub fn means(&self) -> Vec<f64> {
-        let mean = |x: &Vec<f64>| {
-            let known: Vec<f64> = x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()).collect();
-            known.iter().sum::<f64>() / known.len() as f64
-        };
+        let mean = |x: &Vec<f64>| mean(x.iter().filter(|x| !x.is_nan()).map(|x| x.ln()));
         self.x.iter().map(mean).collect()
     }
 

@@ -41,8 +41,7 @@ impl Effects {
 
     fn truth(self, variant: usize) -> f64 {
         let percent = match (self, variant) {
-            (Effects::Spread, _) => variant,
-            (Effects::Two, 0 | 1) => variant,
+            (Effects::Spread, _) | (Effects::Two, 0 | 1) => variant,
             (Effects::Two, _) => 15,
             (Effects::Equal, _) => 0,
         };
@@ -50,24 +49,13 @@ impl Effects {
     }
 }
 
-/// A simulated run.
-pub struct Search {
-    /// The time of all its cells, in cells of the cheapest variant.
-    pub time: f64,
-    /// The time if variants had not left.
-    pub of_all: f64,
-    /// Whether at some look the best left, or a variant's regret was below the truth.
-    pub wrong: bool,
-}
-
-/// Runs to its end, at the last look at the latest.
-pub fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> Search {
+/// Runs to its end, at the last look at the latest. Also the time if variants had not left.
+pub fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Search, f64) {
     let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
     let all = measured(&truth, noise, rng);
     // With all variants in all rounds: the same rule, and only the time is asked.
     let of_all = run(&all, &truth, false, 1).time;
-    let found = run(&all, &truth, true, 1);
-    Search { time: found.time, of_all, wrong: found.wrong }
+    (run(&all, &truth, true, 1), of_all)
 }
 
 /// Four filesystems 0, 1, 3 and 8% apart, then the survivors with options that gain 2%, nothing, or cost 1% or 5%: whether
@@ -93,28 +81,29 @@ fn measured(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
     truth.iter().map(&mut series).collect()
 }
 
-/// A run that ended.
-struct Ended {
-    time: f64,
-    wrong: bool,
+/// A simulated run.
+pub struct Search {
+    /// The time of all its cells, in cells of the cheapest variant.
+    pub time: f64,
+    /// Whether at some look the best left, or a variant's regret was below the truth.
+    pub wrong: bool,
     /// The variants that can still be the best.
     possible: Vec<usize>,
 }
 
-fn run(all: &[Vec<f64>], truth: &[f64], leave: bool, split: usize) -> Ended {
+fn run(all: &[Vec<f64>], truth: &[f64], leave: bool, split: usize) -> Search {
     let least = truth.iter().copied().fold(f64::INFINITY, f64::min);
     let mut seen = vec![vec![]; all.len()];
     let (mut begun, mut left) = (0, vec![false; all.len()]);
-    let mut ended = Ended { time: 0.0, wrong: false, possible: (0..all.len()).collect() };
+    let mut ended = Search { time: 0.0, wrong: false, possible: (0..all.len()).collect() };
     for look in LOOKS {
         for variant in 0..all.len() {
             let rounds = &all[variant][begun..look.n];
-            match left[variant] {
-                true => seen[variant].extend(rounds.iter().map(|_| f64::NAN)),
-                false => {
-                    seen[variant].extend(rounds);
-                    ended.time += rounds.len() as f64 * truth[variant].exp();
-                }
+            if left[variant] {
+                seen[variant].resize(look.n, f64::NAN);
+            } else {
+                seen[variant].extend(rounds);
+                ended.time += rounds.len() as f64 * truth[variant].exp();
             }
         }
         begun = look.n;

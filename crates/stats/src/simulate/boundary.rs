@@ -34,12 +34,11 @@ pub fn signed_rank(n: usize) -> Vec<f64> {
         }
         p = next;
     }
-    let mut total = 0.0;
-    for p in &mut p {
-        total += *p;
-        *p = total;
-    }
-    p
+    let sum = |total: &mut f64, p| {
+        *total += p;
+        Some(*total)
+    };
+    p.into_iter().scan(0.0, sum).collect()
 }
 
 /// Simulates paths under the null hypothesis.
@@ -92,12 +91,7 @@ fn count_below(bits: &[u64; WORDS], rank: usize) -> u32 {
 pub fn critical(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let mut value = |at: usize| {
-        let c = match at {
-            0 => exact(alpha),
-            _ => {
-                simulated(&alive, at, (spent(alpha, LOOKS[at].n) * paths.len() as f64) as usize, paths.len())
-            }
-        };
+        let c = if at == 0 { exact(alpha) } else { simulated(&alive, at, alpha, paths.len()) };
         if let Some(c) = c {
             alive.retain(|path| path[at] as usize > c);
         }
@@ -112,9 +106,10 @@ fn exact(alpha: f64) -> Option<usize> {
     signed_rank(n).iter().take_while(|p| 2.0 * **p <= spent(alpha, n)).count().checked_sub(1)
 }
 
-/// The largest c with which at most `may_cross` of `all` paths have crossed, `alive` being those that had not
+/// The largest c with which no more of `all` paths have crossed than the look may spend, `alive` being those that had not
 /// before.
-fn simulated(alive: &[&Path], at: usize, may_cross: usize, all: usize) -> Option<usize> {
+fn simulated(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize> {
+    let may_cross = (spent(alpha, LOOKS[at].n) * all as f64) as usize;
     let left = may_cross.saturating_sub(all - alive.len());
     let mut here: Vec<u32> = alive.iter().map(|path| path[at]).collect();
     if left >= here.len() {
@@ -127,12 +122,11 @@ fn simulated(alive: &[&Path], at: usize, may_cross: usize, all: usize) -> Option
 /// The share of paths that have crossed by each look with these critical values.
 pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
     let mut alive: Vec<&Path> = paths.iter().collect();
-    (0..critical.len())
-        .map(|at| {
-            alive.retain(|path| path[at] as usize > critical[at]);
-            (paths.len() - alive.len()) as f64 / paths.len() as f64
-        })
-        .collect()
+    let share = |(at, c): (usize, &usize)| {
+        alive.retain(|path| path[at] as usize > *c);
+        (paths.len() - alive.len()) as f64 / paths.len() as f64
+    };
+    critical.iter().enumerate().map(share).collect()
 }
 
 #[cfg(test)]

@@ -67,18 +67,13 @@ const ALPHA: f64 = 0.05;
 pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeeded> {
     let mut all = Vec::new();
     for drifts in [false, true] {
-        for effect in effects {
-            let rounds = sequential(drifts, *effect, runs, seed);
-            all.push(RoundsNeeded { tool: None, drifts, effect: *effect, rounds });
-        }
+        let needs =
+            |tool| move |(effect, rounds): (&f64, _)| RoundsNeeded { tool, drifts, effect: *effect, rounds };
+        let own = effects.iter().map(|effect| (effect, sequential(drifts, *effect, runs, seed)));
+        all.extend(own.map(needs(None)));
         for tool in Tool::ALL {
             let found = tool_needs(tool, drifts, effects, runs, seed);
-            all.extend(effects.iter().zip(found).map(|(effect, rounds)| RoundsNeeded {
-                tool: Some(tool),
-                drifts,
-                effect: *effect,
-                rounds,
-            }));
+            all.extend(effects.iter().zip(found).map(needs(Some(tool))));
         }
     }
     all

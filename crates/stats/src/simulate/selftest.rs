@@ -52,12 +52,8 @@ impl Rule {
     pub fn all() -> Vec<Rule> {
         let regret = |unequal| [2, 5, 8].map(|variants| Rule::Regret { variants, unequal });
         let pairs = [Rule::Sequential, Rule::EValue, Rule::Equivalence, Rule::Coverage];
-        pairs
-            .into_iter()
-            .chain([false, true].into_iter().flat_map(regret))
-            .chain(Effects::ALL.map(Rule::Best))
-            .chain([Rule::Advice])
-            .collect()
+        let regrets = [false, true].into_iter().flat_map(regret);
+        pairs.into_iter().chain(regrets).chain(Effects::ALL.map(Rule::Best)).chain([Rule::Advice]).collect()
     }
 
     /// What people read.
@@ -218,14 +214,15 @@ pub fn selftest(runs: usize, seed: u64) -> Report {
     Report { negative: check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed), checks }
 }
 
-fn best(effects: Effects, noise: Noise, runs: Vec<Search>) -> Check {
-    let median = |time: &dyn Fn(&Search) -> f64| median(&runs.iter().map(time).collect::<Vec<f64>>());
-    let share = median(&|run| run.time).zip(median(&|run| run.of_all)).map(|(time, all)| time / all);
+fn best(effects: Effects, noise: Noise, runs: Vec<(Search, f64)>) -> Check {
+    let median = |time: &dyn Fn(&(Search, f64)) -> f64| median(&runs.iter().map(time).collect::<Vec<f64>>());
+    let share =
+        median(&|(run, _)| run.time).zip(median(&|(_, of_all)| *of_all)).map(|(time, all)| time / all);
     Check {
         noise,
         rule: Rule::Best(effects),
         order: Order::Random,
-        wrong: runs.iter().filter(|run| run.wrong).count(),
+        wrong: runs.iter().filter(|(run, _)| run.wrong).count(),
         runs: runs.len(),
         // The aims are for noise of a known size, 3%.
         time: share.filter(|_| noise == Noise::Normal).map(|share| (share, effects.time_limit())),

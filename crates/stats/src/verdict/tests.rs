@@ -1,7 +1,6 @@
 use super::*;
 use fsarena_core::claim::{Claim, Extreme, Relation};
-use fsarena_core::exit::ExitCode;
-use fsarena_core::sample::Direction;
+use fsarena_core::{exit::ExitCode, sample::Direction};
 
 fn pair(text: &str) -> Pair {
     match text.parse::<Claim>().unwrap().relation {

@@ -35,7 +35,7 @@ pub fn apply(screen: &mut Screen) {
             if *residual < -RESIDUAL * NORMAL * mad {
                 screen.attempt(Rule::Interaction, at, None, tests);
             } else {
-                screen.abstain();
+                screen.e.push(0.0); // a comparison that was made and kept the rule
             }
         }
     }
