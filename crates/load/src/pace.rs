@@ -1,10 +1,12 @@
 //! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
 
 use crate::{task, workload::Job};
+use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_core::{cell::TaskInfo, scale::Scale};
-use fsarena_engine::act::Acting;
-use fsarena_engine::{Arrivals, Bound, Rate};
+use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
+use rand::{SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha12Rng;
 
 /// The gaps of an open loop.
 pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")
@@ -47,6 +49,12 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
         }
     }
     kept
+}
+
+/// The tasks of a cell in an order by the seed of the round and a number of the workload's own.
+pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, own: u64) -> Vec<T> {
+    tasks.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, own)));
+    tasks
 }
 
 /// Clients at a rate: what one task of such a load is.

@@ -103,6 +103,17 @@ impl Action {
         Action::with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
     }
 
+    /// Runs one command, and takes the readings of the sample from what it prints; `tool` names it and the versions whose
+    /// output fsarena reads.
+    pub fn read(
+        argv: Argv,
+        tool: [&'static str; 2],
+        parse: impl FnOnce(&str) -> Option<Readings> + Send + 'static,
+    ) -> Action {
+        let read = move |printed: &str| parse(printed).ok_or_else(|| no_figures(tool, printed));
+        Action::Read(argv, Box::new(read))
+    }
+
     /// Work done in this process with a copy of what it needs.
     pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<Found>>(
         needed: &T,
@@ -148,6 +159,11 @@ impl Action {
             }
         }
     }
+}
+
+/// The error of a tool whose output has none of the figures that it should have.
+pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> Error {
+    Error::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
 }
 
 fn of_peak(peak_bytes: u64) -> Found {

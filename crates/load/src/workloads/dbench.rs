@@ -7,18 +7,16 @@ pub mod settings;
 mod tests;
 
 use super::dbench_tool;
-use crate::files::fresh_dir;
 use crate::task::{self, Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::{files::fresh_dir, pace::shuffled};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::{schedule::mix, setting::WorkloadDef};
+use fsarena_core::setting::WorkloadDef;
 use fsarena_dbench::census::Census;
 use fsarena_dbench::{self as dbench, Options, Program, compact, like, limits, loadfile};
 use fsarena_engine::Content;
-use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha12Rng;
-use settings::{Chosen, Dbench, Source, Tool};
+use settings::{Chosen, Dbench, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,7 +47,7 @@ impl Dbench {
 
     /// Whether cells find the load on the other disk. The real dbench reads the loadfile itself.
     fn is_kept(&self, chosen: &Chosen) -> bool {
-        self.source == Source::Loadfile && chosen.tool == Tool::Native
+        self.source == Source::Loadfile && !chosen.real
     }
 
     fn info(&self, clients: u32) -> TaskInfo {
@@ -80,7 +78,7 @@ impl Workload for Dbench {
         let chosen = Chosen::of(job);
         let program = self.program(job)?;
         let census = Census::of(&program);
-        if chosen.tool == Tool::Native {
+        if !chosen.real {
             limits::check(chosen.options.clients, chosen.options.mode, census.most_open)?;
         }
         let clients = u64::from(chosen.options.clients);
@@ -94,43 +92,38 @@ impl Workload for Dbench {
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        match Chosen::of(job).tool {
-            Tool::Native => vec![],
-            Tool::Dbench => vec!["dbench"],
-        }
+        if Chosen::of(job).real { vec!["dbench"] } else { vec![] }
     }
 
     /// Reads the loadfile once a run, and keeps it for the cells: a guest has no loadfile.
     fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
-        match self.is_kept(&Chosen::of(job)) {
-            true => Ok(compact::write(&self.program(job)?, &kept(place))?),
-            false => Ok(()),
+        if self.is_kept(&Chosen::of(job)) {
+            compact::write(&self.program(job)?, &kept(place))?;
         }
+        Ok(())
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job);
         let root = place.root.join("dbench");
-        let player = match chosen.tool {
-            Tool::Native if self.is_kept(&chosen) => Player::Native(Arc::new(compact::read(&kept(place))?)),
-            Tool::Native => Player::Native(Arc::new(self.program(job)?)),
-            Tool::Dbench => Player::Dbench { loadfile: self.loadfile(job)?, of_5: dbench_tool::is_of_5()? },
+        let player = match chosen.real {
+            false if self.is_kept(&chosen) => Player::Native(Arc::new(compact::read(&kept(place))?)),
+            false => Player::Native(Arc::new(self.program(job)?)),
+            true => Player::Dbench { loadfile: self.loadfile(job)?, of_5: dbench_tool::is_of_5()? },
         };
-        let mut order = chosen.clients.clone();
-        order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
         let task = |clients| {
             let work = player.action(&chosen, clients, &root, self.def.id);
             Task::new(self.info(clients), work)
                 .after([Action::on("empty", &root, |root| Ok(fresh_dir(root)?))])
         };
-        Ok(order.into_iter().map(task).collect())
+        Ok(shuffled(chosen.clients.clone(), job.seed, ORDER).into_iter().map(task).collect())
     }
 }
 
 /// What every report must say.
 fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
     let mut notes = vec![Note::new(NoteKind::Remark, who(source, chosen))];
-    if chosen.tool == Tool::Native {
+    if !chosen.real {
         let what = if chosen.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
         notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
     }
@@ -154,17 +147,17 @@ fn who(source: Source, chosen: &Chosen) -> String {
         dbench::ClientMode::Processes => "processes",
         dbench::ClientMode::Threads => "threads",
     };
-    match (chosen.tool, source) {
-        (Tool::Native, Source::Loadfile) => {
+    match (chosen.real, source) {
+        (false, Source::Loadfile) => {
             format!(
                 "engine=native: fsarena played the loadfile by {clients}, {seconds} s after a warm-up of {warm_up} s"
             )
         }
-        (Tool::Native, Source::Like) => format!(
+        (false, Source::Like) => format!(
             "dbench-like is fsarena's own load with the statistics of dbench's: its figures are no dbench figures; \
              by {clients}, {seconds} s after a warm-up of {warm_up} s"
         ),
-        (Tool::Dbench, _) => format!(
+        (true, _) => format!(
             "engine=dbench: the real dbench ran {} s after a warm-up of a fifth of that, and wrote zeros; its throughput \
              leaves out the last second",
             dbench_tool::whole_seconds(chosen)

@@ -36,12 +36,7 @@ pub fn is_of_5() -> Result<bool, Error> {
 pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
     let argv = argv(chosen, clients, loadfile, of_5, root);
     let seconds = whole_seconds(chosen);
-    let parse = move |printed: &str| {
-        readings(printed, seconds).ok_or_else(|| {
-            Error::Unfit(format!("dbench printed no figures that fsarena knows (4.0 and 5.0):\n{printed}"))
-        })
-    };
-    Action::Read(argv, Box::new(parse))
+    Action::read(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
 }
 
 fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {

@@ -12,13 +12,11 @@ mod tests;
 use super::{fio, sysbench};
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{demands::Demands, error::at};
+use crate::{demands::Demands, error::at, pace::shuffled};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::{metric::reading, sample::Found, schedule::mix, setting::WorkloadDef};
+use fsarena_core::{metric::reading, sample::Found, setting::WorkloadDef};
 use fsarena_engine::{FileSpec, Files, dio_align};
-use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha12Rng;
 use settings::{Cell, Chosen, FileIo, Tool};
 use std::path::PathBuf;
 
@@ -70,8 +68,7 @@ impl Workload for FileIo {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let mut maker = Maker { chosen: Chosen::of(job), ground: Ground::of(place)?, whole: None };
-        let mut order = maker.chosen.cells.clone();
-        order.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(job.seed, ORDER)));
+        let order = shuffled(maker.chosen.cells.clone(), job.seed, ORDER);
         Ok(order.into_iter().map(|cell| maker.task(cell)).collect())
     }
 }

@@ -5,8 +5,8 @@ use crate::task::{Action, Error};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
-use serde::Deserialize;
-use std::{collections::BTreeMap, path::Path};
+use serde_json::Value;
+use std::path::Path;
 
 /// By fio.
 pub const FIO: FileIo = FileIo {
@@ -20,7 +20,7 @@ pub const FIO: FileIo = FileIo {
 /// Runs one cell in a directory whose files are prepared, or on a device.
 pub fn action(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Action {
     let read = |printed: &str| {
-        parse(printed).map(|run| run.readings()).map_err(|why| {
+        parse(printed).map_err(|why| {
             let shown: String = printed.chars().take(1000).collect();
             Error::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
         })
@@ -82,95 +82,50 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
     }
 }
 
-/// The part of fio's JSON that is read.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Run {
-    jobs: Vec<OfJob>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct OfJob {
-    #[serde(default)]
-    error: i64,
-    read: Ways,
-    write: Ways,
-    #[serde(default)]
-    sync: Syncs,
-}
-
-/// One direction.
-#[derive(Debug, Clone, Deserialize)]
-struct Ways {
-    io_bytes: u64,
-    total_ios: u64,
-    /// Milliseconds.
-    runtime: u64,
-    iops: f64,
-    #[serde(default)]
-    clat_ns: Latency,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Syncs {
-    total_ios: u64,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Latency {
-    mean: f64,
-    max: f64,
-    percentile: BTreeMap<String, f64>,
-}
-
-/// Reads fio's JSON, which may have warnings before it.
+/// Reads fio's JSON, which may have warnings before it, as readings of the load engine's names. What fio does not say is
+/// left out.
 ///
 /// # Errors
-/// Names the missing part.
-pub fn parse(text: &str) -> Result<Run, String> {
+/// Where it is not JSON, has no job, or a job failed.
+pub fn parse(text: &str) -> Result<Readings, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;
-    let run: Run = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    match run.jobs.iter().find(|job| job.error != 0) {
-        Some(job) => Err(format!("a job failed with error {}", job.error)),
-        None if run.jobs.is_empty() => Err("no jobs".into()),
-        None => Ok(run),
+    let run: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let jobs = run["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(error) = jobs.iter().filter_map(|job| job["error"].as_i64()).find(|error| *error != 0) {
+        return Err(format!("a job failed with error {error}"));
     }
-}
-
-impl Run {
-    /// As readings of the load engine's names. What fio does not say is left out.
-    fn readings(&self) -> Readings {
-        let mut readings = Readings::default();
-        // Grouped reporting makes one job of all threads.
-        let Some(job) = self.jobs.first() else { return readings };
-        for (way, prefix, rate, bandwidth) in [
-            (&job.read, "read", reading::READ_RATE, reading::READ_BANDWIDTH),
-            (&job.write, "write", reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+    // Grouped reporting makes one job of all threads.
+    let job = jobs.first().ok_or("no jobs")?;
+    let mut readings = Readings::default();
+    for (prefix, rate, bandwidth) in [
+        ("read", reading::READ_RATE, reading::READ_BANDWIDTH),
+        ("write", reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+    ] {
+        let number = |path: &str| job[prefix].pointer(path).and_then(Value::as_f64);
+        let needed = |name: &str| number(name).ok_or_else(|| format!("no {prefix}{name}"));
+        let (operations, milliseconds) = (needed("/total_ios")?, needed("/runtime")?);
+        if operations == 0.0 || milliseconds == 0.0 {
+            continue;
+        }
+        readings.set(rate, needed("/iops")?);
+        readings.set(bandwidth, needed("/io_bytes")? * 1e3 / milliseconds);
+        readings.set(&format!("{prefix}_operations_count"), operations);
+        for (name, path) in [
+            ("mean", "/clat_ns/mean"),
+            ("max", "/clat_ns/max"),
+            ("p50", "/clat_ns/percentile/50.000000"),
+            ("p95", "/clat_ns/percentile/95.000000"),
+            ("p99", "/clat_ns/percentile/99.000000"),
+            ("p999", "/clat_ns/percentile/99.900000"),
         ] {
-            if way.total_ios == 0 || way.runtime == 0 {
-                continue;
-            }
-            readings.set(rate, way.iops);
-            readings.set(bandwidth, way.io_bytes as f64 * 1e3 / way.runtime as f64);
-            readings.set(&format!("{prefix}_operations_count"), way.total_ios as f64);
-            readings.set(&format!("{prefix}_latency_mean_ns"), way.clat_ns.mean);
-            readings.set(&format!("{prefix}_latency_max_ns"), way.clat_ns.max);
-            for (name, percentile) in
-                [("p50", "50.000000"), ("p95", "95.000000"), ("p99", "99.000000"), ("p999", "99.900000")]
-            {
-                if let Some(ns) = way.clat_ns.percentile.get(percentile) {
-                    readings.set(&format!("{prefix}_latency_{name}_ns"), *ns);
-                }
-            }
-            readings.set("load_elapsed_ns", way.runtime as f64 * 1e6);
+            number(path).into_iter().for_each(|ns| readings.set(&format!("{prefix}_latency_{name}_ns"), ns));
         }
-        if job.sync.total_ios > 0 {
-            readings.set("sync_operations_count", job.sync.total_ios as f64);
-        }
-        readings
+        readings.set(reading::LOAD_ELAPSED, milliseconds * 1e6);
     }
+    let syncs = job["sync"]["total_ios"].as_f64().filter(|syncs| *syncs > 0.0);
+    syncs.into_iter().for_each(|syncs| readings.set("sync_operations_count", syncs));
+    Ok(readings)
 }
 
 #[cfg(test)]
@@ -184,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_captured_run_becomes_readings() {
-        let readings = parse(OF_3_33).unwrap().readings();
+        let readings = parse(OF_3_33).unwrap();
         assert_eq!(readings.get("write_iops_per_s"), Some(9846.153846));
         // 2 MiB in 52 ms.
         assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(2097152.0 / 0.052));
@@ -226,14 +181,14 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_panics(text in "\\PC*") {
-            let _ = parse(&text).map(|run| run.readings());
+            let _ = parse(&text);
         }
 
         #[test]
         fn a_damaged_output_never_panics(at in 0usize..7379, with in "[ -~]{0,4}") {
             let mut text = OF_3_33.to_string();
             text.insert_str(at.min(text.len()), &with);
-            let _ = parse(&text).map(|run| run.readings());
+            let _ = parse(&text);
         }
     }
 }

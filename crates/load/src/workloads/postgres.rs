@@ -9,7 +9,7 @@ mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Error, Task};
+use crate::task::{Action, Error, Task, no_figures};
 use crate::web::readings::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_core::event::{Note, NoteKind};
@@ -140,8 +140,7 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found, Erro
     cluster.stop(service)?;
 
     let mut found = Readings::default();
-    let figures = pgbench::parse(&printed)
-        .ok_or_else(|| Error::Unfit(format!("pgbench printed no figures that fsarena knows:\n{printed}")))?;
+    let figures = pgbench::parse(&printed).ok_or_else(|| no_figures(["pgbench", ""], &printed))?;
     if figures.transactions == 0.0 {
         return Err(Error::Unfit("no transaction ended in time: allow more seconds".into()));
     }

@@ -1,7 +1,7 @@
 //! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
 
 use super::fileio::settings::{Cell, Chosen, FileIo, settings};
-use crate::task::{Action, Error};
+use crate::task::Action;
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -23,12 +23,8 @@ pub fn whole_seconds(chosen: &Chosen) -> u64 {
 /// Runs one cell in a directory whose files are prepared.
 pub fn action(chosen: &Chosen, cell: Cell, dir: &Path) -> Action {
     let block = cell.block;
-    let read = move |printed: &str| {
-        parse(printed).map(|found| found.readings(block)).ok_or_else(|| {
-            Error::Unfit(format!("sysbench printed no figures that fsarena knows (1.0 and 1.1):\n{printed}"))
-        })
-    };
-    Action::Read(argv(chosen, cell).cwd(dir), Box::new(read))
+    let read = move |printed: &str| Some(parse(printed)?.readings(block));
+    Action::read(argv(chosen, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
 }
 
 fn argv(chosen: &Chosen, cell: Cell) -> Argv {

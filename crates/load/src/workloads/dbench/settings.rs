@@ -50,19 +50,11 @@ pub const fn of_loadfiles(tool: &'static str) -> [SettingDef; 8] {
 /// Of the load of our own.
 pub const OWN: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
 
-/// What plays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
-    /// fsarena.
-    Native,
-    /// dbench(1).
-    Dbench,
-}
-
 /// The settings of a job, each as what it means.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    pub tool: Tool,
+    /// Whether the real dbench plays.
+    pub real: bool,
     /// Without repetitions, in the order of the plan.
     pub clients: Vec<u32>,
     /// The player's options, with the most clients of any task.
@@ -73,7 +65,6 @@ impl Chosen {
     /// Reads the settings, which are complete and checked.
     pub fn of(job: &Job) -> Chosen {
         let settings = &job.settings;
-        let has_tool = settings.0.contains_key("engine");
         let seconds = job.seconds("seconds", [60.0, 5.0, 0.5]);
         let warm_up = match settings.float("warm_up") {
             below if below < 0.0 => seconds / 5.0,
@@ -89,7 +80,7 @@ impl Chosen {
             content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
             seed: job.seed,
         };
-        let tool = if has_tool && settings.text("engine") == "dbench" { Tool::Dbench } else { Tool::Native };
-        Chosen { tool, clients, options }
+        let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";
+        Chosen { real, clients, options }
     }
 }
