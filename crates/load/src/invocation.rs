@@ -3,15 +3,15 @@
 use crate::printed::{Printed, Rule};
 use crate::task::Error;
 use fsarena_core::event::CommandRecord;
-use fsarena_core::sample::{Found, MetricInfo};
+use fsarena_core::sample::Found;
 use fsarena_sys::{argv, cancel, kernel::Kernel, process, said::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-use std::io::{PipeReader, Read};
+use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Bytes of output after which a command fails.
@@ -60,12 +60,12 @@ impl Invocation {
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
         let begun = Instant::now();
         let (ended, Output { tail, printed, .. }) = self.run(begun)?;
-        let outcome = match ended.as_str() {
-            "exit 0" if self.dir.is_dir() => printed.finish().map(found),
+        let metrics = match ended.as_str() {
+            "exit 0" if self.dir.is_dir() => printed.finish(),
             "exit 0" => Err("it removed its working directory, the filesystem under test".into()),
             ended => Err(ended.to_string()),
         };
-        let kept = if outcome.is_ok() { PASSED } else { FAILED };
+        let kept = if metrics.is_ok() { PASSED } else { FAILED };
         log(CommandRecord {
             argv: self.words.clone(),
             times: 1,
@@ -75,51 +75,54 @@ impl Invocation {
             ms: begun.elapsed().as_millis() as u64,
             output: Some(end(&tail, kept)).filter(|output| !output.is_empty()),
         });
-        outcome.map_err(|ended| {
+        let mut found = Found::default();
+        let metrics = metrics.map_err(|ended| {
             let said = end(&tail, SHOWN).trim().to_string();
             let said = format!("{}{}", shown(&said), hint(&said, &self.dir));
-            argv::Error::Failed { command: self.words.join(" "), ended, said }.into()
-        })
+            argv::Error::Failed { command: self.words.join(" "), ended, said }
+        });
+        for (info, value) in metrics? {
+            found.readings.set(&info.id, value);
+            found.printed.push(info);
+        }
+        Ok(found)
     }
 
     fn run(&self, begun: Instant) -> Result<(String, Output), Error> {
-        let failed =
-            |error: std::io::Error| argv::Error::Start { program: self.words[0].clone(), source: error };
+        let program = || self.words[0].clone();
+        let failed = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
+            (io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: program() },
+            _ => argv::Error::Start { program: program(), source },
+        };
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
-        let (mut reader, child) = self.start()?;
+        let (mut reader, mut child) = self.start().map_err(failed)?;
         let mut output = Output { bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
         let stopped = self.watch(&child, &mut reader, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
-            let _ = rustix::process::kill_process_group(pid_of(&child), Signal::KILL);
+            let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
-        let mut child = child;
         let status = child.wait().map_err(failed)?;
         let left = end_survivors();
         drain(&mut reader, &mut output);
         if let Some(signal) = cancel::requested() {
-            return Err(argv::Error::Interrupted { program: self.words[0].clone(), signal }.into());
+            return Err(argv::Error::Interrupted { program: program(), signal }.into());
         }
-        let left = (!left.is_empty()).then(|| format!("it left processes running: {}", left.join(", ")));
-        let ended = stopped.unwrap_or_else(|| match status.success() {
-            true => left.unwrap_or_else(|| "exit 0".into()),
-            false => ended(status),
+        let ended = stopped.unwrap_or_else(|| match (status.code(), status.signal()) {
+            (Some(0), _) if !left.is_empty() => format!("it left processes running: {}", left.join(", ")),
+            (Some(code), _) => format!("exit {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
         });
         Ok((ended, output))
     }
 
-    fn start(&self) -> Result<(PipeReader, Child), Error> {
-        let start_error = |source: std::io::Error| match (source.kind(), self.dir.is_dir()) {
-            (std::io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: self.words[0].clone() },
-            _ => argv::Error::Start { program: self.words[0].clone(), source },
-        };
-        let (reader, writer) = std::io::pipe().map_err(start_error)?;
+    fn start(&self) -> io::Result<(PipeReader, Child)> {
+        let (reader, writer) = io::pipe()?;
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).current_dir(&self.dir).process_group(0).stdin(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(argv::mark());
-        command.stdout(writer.try_clone().map_err(start_error)?).stderr(writer);
-        let child = command.spawn().map_err(start_error)?;
-        Ok((reader, child))
+        command.stdout(writer.try_clone()?).stderr(writer);
+        Ok((reader, command.spawn()?))
     }
 
     /// Reads the output until the command ends. Why it has to be killed, where that is so.
@@ -129,8 +132,8 @@ impl Invocation {
         reader: &mut PipeReader,
         output: &mut Output,
         begun: Instant,
-    ) -> std::io::Result<Option<String>> {
-        let pidfd = rustix::process::pidfd_open(pid_of(child), PidfdFlags::empty())?;
+    ) -> io::Result<Option<String>> {
+        let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let glance = Timespec { tv_sec: 0, tv_nsec: GLANCE.as_nanos() as i64 };
         let mut open = true;
         loop {
@@ -159,7 +162,7 @@ impl Invocation {
 
 impl Output {
     /// Takes one piece of a stream; false at its end.
-    fn take(&mut self, reader: &mut PipeReader) -> std::io::Result<bool> {
+    fn take(&mut self, reader: &mut PipeReader) -> io::Result<bool> {
         let mut piece = [0; 1 << 16];
         let read = reader.read(&mut piece)?;
         self.bytes += read as u64;
@@ -192,16 +195,6 @@ fn end(output: &[u8], most: usize) -> String {
     format!("{cut}{}", String::from_utf8_lossy(&output[from..]))
 }
 
-/// Metrics as readings with their definitions.
-fn found(metrics: Vec<(MetricInfo, f64)>) -> Found {
-    let mut found = Found::default();
-    for (info, value) in metrics {
-        found.readings.set(&info.id, value);
-        found.printed.push(info);
-    }
-    found
-}
-
 /// Kills the processes that outlived their command and a time of grace, and returns their names.
 fn end_survivors() -> Vec<String> {
     let kernel = Kernel::host();
@@ -232,17 +225,6 @@ fn children(kernel: &Kernel) -> Vec<Pid> {
         fields.next().is_some_and(|state| state != "Z") && fields.next() == Some(&own)
     };
     process::all(kernel).into_iter().filter(is_child).filter_map(Pid::from_raw).collect()
-}
-
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_child(child)
-}
-
-fn ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit {code}"),
-        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-    }
 }
 
 /// What to do about a failure whose cause is the place.

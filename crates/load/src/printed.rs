@@ -51,12 +51,8 @@ fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
         format!("Unknown unit `{unit}`. Available: {}", Unit::ALL.map(Unit::suffix).join(", "))
     })?;
-    let direction = match direction {
-        "lower" => Direction::Lower,
-        "higher" => Direction::Higher,
-        "neutral" => Direction::Neutral,
-        _ => return Err(format!("Unknown direction `{direction}`. Available: lower, higher, neutral")),
-    };
+    let direction: Direction = serde_json::from_value(direction.into())
+        .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;
     let suffix = unit.suffix();
     let id = if name.ends_with(suffix) { name.to_string() } else { format!("{name}_{suffix}") };
     Ok(MetricInfo { id, unit, direction, help: "printed by the command".into() })
@@ -94,15 +90,13 @@ impl Printed {
             return self.line.clear();
         }
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim_end().to_string();
-        let mut found: Vec<Result<(MetricInfo, f64), String>> = vec![];
-        found.extend(line.trim_start().strip_prefix(MARK).map(marked));
-        for Rule { info, regex } in &self.rules {
-            if let Some(value) = regex.captures(&line).and_then(|groups| groups.get(1)) {
-                found.push(number(value.as_str()).map(|value| (info.clone(), value)));
-            }
-        }
-        for one in found {
-            match one {
+        let ruled = self.rules.iter().filter_map(|Rule { info, regex }| {
+            let value = regex.captures(&line)?.get(1)?;
+            Some(number(value.as_str()).map(|value| (info.clone(), value)))
+        });
+        let marked = line.trim_start().strip_prefix(MARK).map(marked);
+        for found in marked.into_iter().chain(ruled).collect::<Vec<_>>() {
+            match found {
                 Ok((info, value)) if self.found.len() < MOST || self.found.contains_key(&info.id) => {
                     // A program that prints a figure as it goes prints the last one last.
                     self.found.insert(info.id.clone(), (info, value));
@@ -137,10 +131,8 @@ fn marked(text: &str) -> Result<(MetricInfo, f64), String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite())
-        .ok_or_else(|| format!("`{text}` is not a number"))
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
 #[cfg(test)]

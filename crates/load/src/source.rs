@@ -1,12 +1,13 @@
 //! Where the tree comes from: generated, or a real directory.
 
 use crate::demands::{Demands, first};
+use crate::error::{Error, at};
 use crate::tarball::{self, Counted};
 use crate::tree::{self, TOP};
-use crate::{payload::Payload, task::Error, workload::Job};
+use crate::{payload::Payload, workload::Job};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::schedule::mix;
-use fsarena_core::setting::{SettingDef, Value};
+use fsarena_core::setting::SettingDef;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
@@ -53,23 +54,12 @@ pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
 
 /// How many files the generated tree of a job has.
 pub fn generated_files(job: &Job) -> u64 {
-    match job.settings.int(TREE_FILES.id) {
-        0 => job.scale.count(20_000, 40),
-        files => files as u64,
-    }
+    job.count(TREE_FILES.id, (20_000, 40))
 }
 
 /// How much of each generated file of a job is text, in per cent.
 pub fn compressible(job: &Job) -> u8 {
     job.settings.int(COMPRESSIBLE.id) as u8
-}
-
-/// How many files in 10,000 have a twin; none where the workload has no such setting.
-fn twins(job: &Job) -> u64 {
-    match job.settings.0.get(TWINS.id) {
-        Some(Value::Int(twins)) => *twins as u64,
-        _ => 0,
-    }
 }
 
 /// What a tree holds.
@@ -96,15 +86,13 @@ impl Contents {
     }
 
     fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
-        match kind {
-            EntryType::Regular => self.files += 1,
-            EntryType::Directory => self.directories += 1,
-            EntryType::Symlink => self.links += 1,
-            _ => {
-                self.left_out += 1;
-                return;
-            }
-        }
+        let count = match kind {
+            EntryType::Regular => &mut self.files,
+            EntryType::Directory => &mut self.directories,
+            EntryType::Symlink => &mut self.links,
+            _ => return self.left_out += 1,
+        };
+        *count += 1;
         self.block_bytes += bytes.next_multiple_of(4096);
         self.archive_bytes += tarball::entry_bytes(name, bytes);
     }
@@ -124,7 +112,8 @@ impl Source {
                 seed: job.seed,
                 files: generated_files(job),
                 compressible: compressible(job),
-                twins: twins(job),
+                // Not every workload has this setting.
+                twins: job.settings.0.get(TWINS.id).map_or(0, |_| job.settings.int(TWINS.id) as u64),
             },
             path if Path::new(path).is_dir() => Source::Directories(vec![path.into()]),
             paths => Source::Directories(paths.split(SEPARATOR).map(PathBuf::from).collect()),
@@ -135,7 +124,7 @@ impl Source {
     pub fn remark(&self) -> Note {
         let text = match self {
             Source::Directories(dirs) => {
-                let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+                let dirs: Vec<_> = dirs.iter().map(|dir| dir.to_string_lossy()).collect();
                 format!("the tree is that of {} as it was at the start of the run", dirs.join(" and "))
             }
             Source::Generated { files, compressible, twins, .. } => {
@@ -157,32 +146,29 @@ impl Source {
     /// # Errors
     /// If a directory of the tree is unreadable.
     pub fn look(&self) -> Result<(Contents, Demands), Error> {
+        let (mut contents, mut demands) = (Contents::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
-                let mut contents = Contents::default();
                 for entry in tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins) {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
                     contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                 }
-                Ok((contents.archived(), Demands::default()))
             }
             Source::Directories(dirs) => {
                 let found = walk(dirs).collect::<Result<Vec<_>, _>>()?;
-                let mut contents = Contents::default();
-                let mut demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
-                for Found { name, kind, metadata, .. } in &found {
-                    let bytes = if *kind == EntryType::Regular { metadata.len() } else { 0 };
-                    contents.add(*kind, name, bytes);
-                    if *kind == EntryType::Symlink {
-                        first(&mut demands.link, name);
+                demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
+                for found in &found {
+                    contents.add(found.kind, &found.name, found.bytes());
+                    if found.kind == EntryType::Symlink {
+                        first(&mut demands.link, &found.name);
                     }
-                    if (metadata.uid(), metadata.gid()) != (0, 0) {
-                        first(&mut demands.owned, name);
+                    if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
+                        first(&mut demands.owned, &found.name);
                     }
                 }
-                Ok((contents.archived(), demands))
             }
         }
+        Ok((contents.archived(), demands))
     }
 
     /// Writes the archive of the tree.
@@ -208,11 +194,18 @@ struct Found {
     metadata: std::fs::Metadata,
 }
 
+impl Found {
+    /// Bytes of its contents in an archive.
+    fn bytes(&self) -> u64 {
+        if self.kind == EntryType::Regular { self.metadata.len() } else { 0 }
+    }
+}
+
 /// Everything in some directories, sorted, so that the same directories give the same archive. One directory becomes
 /// the tree itself, several lie numbered in it.
 fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
-        let metadata = dir.metadata().map_err(Error::io(format!("read the tree at {}", dir.display())))?;
+        let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
         Ok(Found { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
@@ -226,8 +219,8 @@ fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found, Error>> + use<'_
 fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
-            let path = error.path().unwrap_or(dir).display().to_string();
-            Error::io(format!("read the tree at {path}"))(std::io::Error::from(error))
+            let path = error.path().unwrap_or(dir).to_path_buf();
+            at("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
         let metadata = entry.metadata().map_err(unreadable)?;
@@ -251,15 +244,13 @@ fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<(), Error> {
     let mut builder = Builder::new(Counted::new(out));
     for found in walk(dirs) {
         let found = found?;
-        let failed = Error::io(format!("archive {}", found.path.display()));
-        append(&mut builder, &found).map_err(failed)?;
+        append(&mut builder, &found).map_err(at("archive", &found.path))?;
     }
-    tarball::finish(builder).map_err(Error::io("write the archive of the tree".to_string()))
+    tarball::finish(builder).map_err(Error::io("write the archive of the tree"))
 }
 
 fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
-    let meta = &found.metadata;
-    let bytes = if found.kind == EntryType::Regular { meta.len() } else { 0 };
+    let (meta, bytes) = (&found.metadata, found.bytes());
     let mut header = tarball::header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {
         EntryType::Regular => {

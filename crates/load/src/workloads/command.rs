@@ -1,10 +1,9 @@
 //! `command`: any program, on a fresh filesystem in each round.
 
-use crate::task::{Action, Before, Call, Error, Task};
+use crate::task::{self, Action, Before, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{demands::Demands, invocation::Invocation, printed::Rule};
+use crate::{error::at, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
 use fsarena_sys::{argv, program, rights::User};
 use std::path::{Path, PathBuf};
@@ -68,9 +67,8 @@ struct Timed {
 impl Timed {
     fn all(job: &Job) -> Vec<Timed> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
-        let mut all: Vec<Timed> = Vec::new();
-        for table in tables {
-            let Value::Table(values) = table else { continue };
+        tables.iter().fold(vec![], |mut all, table| {
+            let Value::Table(values) = table else { return all };
             let settings = Settings(values.clone());
             let words = match settings.text("cmd") {
                 "" => settings.words("run").into_iter().map(String::from).collect(),
@@ -81,8 +79,8 @@ impl Timed {
                 name => name.to_string(),
             };
             all.push(Timed { name, words, settings });
-        }
-        all
+            all
+        })
     }
 
     fn info(&self) -> TaskInfo {
@@ -93,7 +91,7 @@ impl Timed {
         // The same command can be several tasks.
         let named = !self.settings.text("name").is_empty();
         let title = if named { format!("{}: {command}", self.name) } else { command };
-        TaskInfo { id: TaskId::new(self.name.as_str()), title, number: None, in_composite: true }
+        task::info(&self.name, title, [])
     }
 
     /// A setting of the task, or else of the workload.
@@ -175,13 +173,9 @@ impl Maker<'_> {
         if script.is_empty() || done.exists() {
             return vec![];
         }
-        let note = move || {
-            std::fs::write(&done, "")
-                .map(|()| Found::default())
-                .map_err(Error::io(format!("write {}", done.display())))
-        };
+        let note = |done: &PathBuf| std::fs::write(done, "").map_err(at("write", done));
         let work = self.action_in(&self.place.other, shell(script), vec![]);
-        vec![work, Action::Call(Call::new(["touch", DONE], note))]
+        vec![work, Action::with(&done, ["touch", DONE], note)]
     }
 
     /// A shell command, where one is written.
@@ -206,9 +200,9 @@ impl Workload for Command {
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
         let tasks = Timed::all(job);
         if tasks.is_empty() {
-            let message =
+            let why =
                 "the workload command has no task; write the command after `--`, or add [[workload.task]]";
-            return Err(Error::Plan(message.into()));
+            return Err(Error::Plan(why.into()));
         }
         for (at, task) in tasks.iter().enumerate() {
             if let Some(fault) = task.fault() {
@@ -224,14 +218,13 @@ impl Workload for Command {
         let lacking: Vec<&str> = job.settings.words("needs").into_iter().filter(lacking).collect();
         if !lacking.is_empty() {
             let (names, packages) = (lacking.join(", "), lacking.join(" "));
-            return Err(Error::Missing(format!(
-                "not installed: {names}; on Debian: apt-get install {packages}"
-            )));
+            let why = format!("not installed: {names}; on Debian: apt-get install {packages}");
+            return Err(Error::Missing(why));
         }
         let bytes = job.settings.int("room") as u64;
         let other_bytes = job.settings.int("source_room") as u64;
         let room = Room { bytes, inodes: bytes >> 14, other_bytes };
-        Ok(Survey { room, demands: Demands::default(), remarks: vec![] })
+        Ok(Survey { room, ..Survey::default() })
     }
 
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
@@ -240,7 +233,7 @@ impl Workload for Command {
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<(), Error> {
         let dir = temporary(place);
-        std::fs::create_dir_all(&dir).map_err(Error::io(format!("make {}", dir.display())))
+        std::fs::create_dir_all(&dir).map_err(at("make", &dir))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
@@ -248,12 +241,10 @@ impl Workload for Command {
         let mut first = maker.once();
         first.extend(maker.script(job.settings.text("setup")));
         let tasks = Timed::all(job).into_iter().map(|task| {
-            Ok(Task {
-                info: task.info(),
-                before: if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm },
-                prepare: first.drain(..).chain(maker.script(task.text(job, "prepare"))).collect(),
-                work: vec![maker.action(task.words.clone(), task.rules(job)?)],
-            })
+            let work = maker.action(task.words.clone(), task.rules(job)?);
+            let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };
+            let prepare = first.drain(..).chain(maker.script(task.text(job, "prepare")));
+            Ok(Task { before, ..Task::new(task.info(), work).after(prepare) })
         });
         tasks.collect()
     }

@@ -4,7 +4,6 @@
 //! share, a sync of every file after each N writes, and a final sync by each thread. Each task runs until it is
 //! steady. The seed of the round shuffles the tasks of a cell.
 
-mod native;
 pub mod settings;
 #[cfg(test)]
 mod tests;
@@ -204,7 +203,7 @@ impl Maker {
     }
 
     fn native(&self, cell: Cell) -> Action {
-        let job = native::job(&self.chosen, cell, self.ground.is_device);
+        let job = self.chosen.job(cell, self.ground.is_device);
         self.call(&info(cell).id.to_string(), move |ground, chosen| {
             let outcome = fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?;
             let mut found = outcome.found();
@@ -237,7 +236,7 @@ fn remove(files: &Files) -> Result<(), Error> {
 /// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
 fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<(), Error> {
     if ground.is_device {
-        fsarena_engine::run(&native::filling(chosen), &ground.files(chosen)?, &mut |_| {})?;
+        fsarena_engine::run(&chosen.filling(), &ground.files(chosen)?, &mut |_| {})?;
     } else {
         let Chosen { files: count, file_bytes: bytes, content, seed, .. } = *chosen;
         Files::prepare(&ground.path, &FileSpec { count, bytes, content, seed, verify_block })?;

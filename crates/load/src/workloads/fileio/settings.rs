@@ -2,7 +2,7 @@
 
 use crate::{pace::distinct, workload::Job};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::Content;
+use fsarena_engine::{self as engine, Allow, Bound, Content, Open, Pattern, SyncEvery, Warmup};
 
 /// The workload; by which tool unless a plan says otherwise, its definition tells.
 pub struct FileIo {
@@ -147,6 +147,51 @@ impl Chosen {
     /// Writes between two rounds of syncs, where there are any.
     pub fn sync_after(&self, mode: Mode) -> Option<u64> {
         (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
+    }
+
+    /// The job that does what sysbench would do.
+    pub fn job(&self, cell: Cell, on_device: bool) -> engine::Job {
+        let mode = cell.mode;
+        let any = self.any_layout;
+        engine::Job {
+            open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
+            block_bytes: cell.block,
+            threads: cell.threads,
+            pattern: match mode.sequential {
+                true => Pattern::Sequential { shared_cursor: true },
+                false => Pattern::Uniform,
+            },
+            read_share: if mode.writes { 0.0 } else { 1.0 },
+            sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
+            sync_end: mode.writes && self.fsync_end,
+            bound: match self.events {
+                0 => Bound::Steady { at_most_s: self.seconds },
+                events => Bound::Operations(events),
+            },
+            content: self.content,
+            // A device has no layout of ours: what is on it says nothing of where it lies.
+            verify: self.verify && !mode.writes && !on_device,
+            allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
+            interval_ms: self.interval_ms,
+            seed: self.seed,
+            ..engine::Job::default()
+        }
+    }
+
+    /// The job that writes a bare device before it is read.
+    pub fn filling(&self) -> engine::Job {
+        engine::Job {
+            open: Open { direct: true, ..Open::default() },
+            block_bytes: self.file_bytes.min(1 << 20) as u32,
+            pattern: Pattern::Sequential { shared_cursor: true },
+            read_share: 0.0,
+            sync_end: true,
+            bound: Bound::Bytes(self.total_bytes()),
+            warmup: Warmup::None,
+            content: self.content,
+            seed: self.seed,
+            ..engine::Job::default()
+        }
     }
 }
 
