@@ -34,20 +34,20 @@ pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
 
 fn perform(op: &Op, clones: bool) -> Result<(), Error> {
     match op {
-        Op::Touch { dir, count } => create::touch(dir, *count),
-        Op::MakeDirs { dir, count } => create::directories(dir, *count),
-        Op::Find { dir } => walk::find(dir),
-        Op::Remove { dir } => walk::remove(dir),
-        Op::Copy { from, to } => copy::file(from, to, clones),
-        Op::CopyInto { from, into, count } => {
+        Op::Touch(dir, count) => create::touch(dir, *count),
+        Op::MakeDirs(dir, count) => create::directories(dir, *count),
+        Op::Find(dir) => walk::find(dir),
+        Op::Remove(dir) => walk::remove(dir),
+        Op::Copy(from, to) => copy::file(from, to, clones),
+        Op::CopyInto(from, into, count) => {
             (0..*count).try_for_each(|n| copy::file(from, &into.join(n.to_string()), clones))
         }
-        Op::CopyTree { from, to } => copy::tree(from, to, clones),
-        Op::Untar { archive, into } => untar::unpack(archive, into),
-        Op::Tar { archive, within, name } => archive::pack(archive, within, name),
-        Op::Create { file, mebibytes } => create::zeros(file, *mebibytes),
-        Op::Split { file, piece, into } => split::split(file, *piece as usize, into),
-        Op::Cat { file } => copy::cat(file),
+        Op::CopyTree(from, to) => copy::tree(from, to, clones),
+        Op::Untar(archive, into) => untar::unpack(archive, into),
+        Op::Tar(archive, within, name) => archive::pack(archive, within, name),
+        Op::Create(file, mebibytes) => create::zeros(file, *mebibytes),
+        Op::Split(file, piece, into) => split::split(file, *piece as usize, into),
+        Op::Cat(file) => copy::cat(file),
     }
 }
 
@@ -55,11 +55,10 @@ fn perform(op: &Op, clones: bool) -> Result<(), Error> {
 /// other disk.
 pub fn clear_the_way(op: &Op) -> Option<Action> {
     let (doing, path, call): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
-        Op::Touch { dir, .. }
-        | Op::MakeDirs { dir, .. }
-        | Op::Split { into: dir, .. }
-        | Op::CopyInto { into: dir, .. } => ("mkdir", dir, |dir| std::fs::create_dir(dir)),
-        Op::Copy { to, .. } if to.exists() => ("rm", to, |file| std::fs::remove_file(file)),
+        Op::Touch(dir, _) | Op::MakeDirs(dir, _) | Op::Split(_, _, dir) | Op::CopyInto(_, dir, _) => {
+            ("mkdir", dir, |dir| std::fs::create_dir(dir))
+        }
+        Op::Copy(_, to) if to.exists() => ("rm", to, |file| std::fs::remove_file(file)),
         _ => return None,
     };
     Some(Action::on(doing, path, move |path| call(path).map_err(at(doing, path))))

@@ -53,30 +53,30 @@ impl Driver {
 /// What one of the programs does.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// `touch`, once a file.
-    Touch { dir: PathBuf, count: u64 },
-    /// `mkdir`, once a directory.
-    MakeDirs { dir: PathBuf, count: u64 },
+    /// `touch`, once a file, in a directory.
+    Touch(PathBuf, u64),
+    /// `mkdir`, once a directory, in a directory.
+    MakeDirs(PathBuf, u64),
     /// `find DIR`.
-    Find { dir: PathBuf },
+    Find(PathBuf),
     /// `rm -r DIR`.
-    Remove { dir: PathBuf },
+    Remove(PathBuf),
     /// `cp FROM TO`.
-    Copy { from: PathBuf, to: PathBuf },
-    /// `cp FROM INTO/0`, `cp FROM INTO/1`, …
-    CopyInto { from: PathBuf, into: PathBuf, count: u64 },
+    Copy(PathBuf, PathBuf),
+    /// `cp FROM INTO/0`, `cp FROM INTO/1`, …, this many times.
+    CopyInto(PathBuf, PathBuf, u64),
     /// `cp -r FROM TO`.
-    CopyTree { from: PathBuf, to: PathBuf },
+    CopyTree(PathBuf, PathBuf),
     /// `tar xf ARCHIVE -C INTO`.
-    Untar { archive: PathBuf, into: PathBuf },
+    Untar(PathBuf, PathBuf),
     /// `tar cf ARCHIVE -C WITHIN NAME`.
-    Tar { archive: PathBuf, within: PathBuf, name: &'static str },
+    Tar(PathBuf, PathBuf, &'static str),
     /// `dd if=/dev/zero of=FILE bs=1M count=N`.
-    Create { file: PathBuf, mebibytes: u64 },
-    /// `split -a 5 -b PIECE FILE INTO/x`.
-    Split { file: PathBuf, piece: u64, into: PathBuf },
+    Create(PathBuf, u64),
+    /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and where they go.
+    Split(PathBuf, u64, PathBuf),
     /// `cat FILE > /dev/null`.
-    Cat { file: PathBuf },
+    Cat(PathBuf),
 }
 
 /// How many letters `split` puts behind `x`: 26⁵ pieces, as two letters would not do for 10,486.
@@ -86,15 +86,15 @@ impl Op {
     /// The program that does it.
     pub fn program(&self) -> &'static str {
         match self {
-            Op::Touch { .. } => "touch",
-            Op::MakeDirs { .. } => "mkdir",
-            Op::Find { .. } => "find",
-            Op::Remove { .. } => "rm",
-            Op::Copy { .. } | Op::CopyInto { .. } | Op::CopyTree { .. } => "cp",
-            Op::Untar { .. } | Op::Tar { .. } => "tar",
-            Op::Create { .. } => "dd",
-            Op::Split { .. } => "split",
-            Op::Cat { .. } => "cat",
+            Op::Touch(..) => "touch",
+            Op::MakeDirs(..) => "mkdir",
+            Op::Find(..) => "find",
+            Op::Remove(..) => "rm",
+            Op::Copy(..) | Op::CopyInto(..) | Op::CopyTree(..) => "cp",
+            Op::Untar(..) | Op::Tar(..) => "tar",
+            Op::Create(..) => "dd",
+            Op::Split(..) => "split",
+            Op::Cat(..) => "cat",
         }
     }
 }

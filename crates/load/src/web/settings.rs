@@ -79,8 +79,10 @@ pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
 }
 
 /// One task that serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Load {
+    /// How reports name it.
+    pub info: TaskInfo,
     /// Whether it comes right after a remount.
     pub cold: bool,
     /// Requests a second; 0 for as many as possible.
@@ -90,33 +92,33 @@ pub struct Load {
 }
 
 impl Load {
-    /// Every rate with every number of threads; the first one also comes cold.
-    pub fn all(job: &Job, threads: &[Option<u32>]) -> Vec<Load> {
+    /// Every rate with every number of threads; the first one also comes cold, which people read as `cold`.
+    pub fn all(job: &Job, threads: &[Option<u32>], cold: &str) -> Vec<Load> {
         let rates = job.settings.ints("rates");
-        let of = |threads: &Option<u32>| {
-            let load = |rate: &i64| Load { cold: false, rate: *rate, threads: *threads };
-            rates.iter().map(load).collect::<Vec<_>>()
+        let load = |threads: Option<u32>, rate: i64, is_cold: bool| {
+            let (name, title) = if is_cold { ("cold", cold) } else { ("serve", "Serve") };
+            let mut info = task::info(name, title, [("rate", named(rate))]);
+            info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
+            Load { info, cold: is_cold, rate, threads }
         };
-        let warm: Vec<Load> = threads.iter().flat_map(of).collect();
-        warm.first().map(|first| Load { cold: true, ..*first }).into_iter().chain(warm).collect()
-    }
-
-    /// How reports name it; `cold` is what people read of the cold one.
-    pub fn info(self, cold: &str) -> TaskInfo {
-        let (name, title) = if self.cold { ("cold", cold) } else { ("serve", "Serve") };
-        let mut info = task::info(name, title, [("rate", named(self.rate))]);
-        info.id.params.extend(self.threads.map(|threads| ("threads".into(), threads.to_string())));
-        info
+        let each = threads.iter().flat_map(|threads| rates.iter().map(|rate| (*threads, *rate)));
+        let first = each.clone().take(1).map(|(threads, rate)| load(threads, rate, true));
+        first.chain(each.clone().map(|(threads, rate)| load(threads, rate, false))).collect()
     }
 
     /// The task that does it.
-    pub fn task(self, info: TaskInfo, work: Action) -> Task {
+    pub fn task(self, work: Action) -> Task {
         let before = if self.cold { Before::Remount } else { Before::Warm };
-        Task { before, ..Task::new(info, work) }
+        Task { before, ..Task::new(self.info, work) }
     }
 }
 
 /// The task that comes first.
 pub fn filling() -> TaskInfo {
     task::info("fill", "Fill the cache", [])
+}
+
+/// All tasks.
+pub fn outline(loads: &[Load]) -> Vec<TaskInfo> {
+    std::iter::once(filling()).chain(loads.iter().map(|load| load.info.clone())).collect()
 }

@@ -17,7 +17,7 @@ use fsarena_dbench::census::Census;
 use fsarena_dbench::{self as dbench, Options, Program, compact, like, limits, loadfile};
 use fsarena_engine::Content;
 use settings::{Chosen, Dbench, Source};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What the seed of a round is mixed with for the order of its tasks.
@@ -104,17 +104,27 @@ impl Workload for Dbench {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        let chosen = Chosen::of(job);
-        let root = place.root.join("dbench");
-        let player = match chosen.real {
-            false if self.is_kept(&chosen) => Player::Native(Arc::new(compact::read(&kept(place))?)),
-            false => Player::Native(Arc::new(self.program(job)?)),
-            true => Player::Dbench { loadfile: self.loadfile(job)?, of_5: dbench_tool::is_of_5()? },
+        let (chosen, root) = (&Chosen::of(job), &place.root.join("dbench"));
+        // What plays, ready.
+        let play: Box<dyn Fn(u32) -> Action> = if chosen.real {
+            let (loadfile, of_5) = (self.loadfile(job)?, dbench_tool::is_of_5()?);
+            Box::new(move |clients| dbench_tool::action(chosen, clients, &loadfile, of_5, root))
+        } else {
+            let kept = self.is_kept(chosen).then(|| compact::read(&kept(place))).transpose()?;
+            let program = Arc::new(kept.map_or_else(|| self.program(job), Ok)?);
+            Box::new(move |clients| {
+                let options = Options { clients, ..chosen.options.clone() };
+                let words = [self.def.id, &format!("{clients} clients"), &root.display().to_string()];
+                let needed = (Arc::clone(&program), options, root.clone());
+                Action::with(&needed, words, |(program, options, root)| {
+                    Ok(dbench::play(program, options, root)?.found())
+                })
+            })
         };
         let task = |clients| {
-            let work = player.action(&chosen, clients, &root, self.def.id);
+            let work = play(clients);
             Task::new(self.info(clients), work)
-                .after([Action::on("empty", &root, |root| Ok(fresh_dir(root)?))])
+                .after([Action::on("empty", root, |root| Ok(fresh_dir(root)?))])
         };
         Ok(shuffled(chosen.clients.clone(), job.seed, ORDER).into_iter().map(task).collect())
     }
@@ -162,27 +172,5 @@ fn who(source: Source, chosen: &Chosen) -> String {
              leaves out the last second",
             dbench_tool::whole_seconds(chosen)
         ),
-    }
-}
-
-/// What plays, ready.
-enum Player {
-    Native(Arc<Program>),
-    Dbench { loadfile: PathBuf, of_5: bool },
-}
-
-impl Player {
-    fn action(&self, chosen: &Chosen, clients: u32, root: &Path, id: &str) -> Action {
-        match self {
-            Player::Dbench { loadfile, of_5 } => dbench_tool::action(chosen, clients, loadfile, *of_5, root),
-            Player::Native(program) => {
-                let words = [id.to_string(), format!("{clients} clients"), root.display().to_string()];
-                let options = Options { clients, ..chosen.options.clone() };
-                let needed = (Arc::clone(program), options, root.to_path_buf());
-                Action::with(&needed, words, |(program, options, root)| {
-                    Ok(dbench::play(program, options, root)?.found())
-                })
-            }
-        }
     }
 }

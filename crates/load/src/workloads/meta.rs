@@ -34,26 +34,16 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// What a task does with names.
-#[derive(Clone, Copy, PartialEq)]
-enum Does {
-    /// An operation on names of one's own.
-    Own(Operation),
-    /// An operation on another client's names.
-    Others(Operation),
-    /// A walk through everything.
-    Find,
-}
-
-const TASKS: [(&str, &str, Does); 8] = [
-    ("mkdir", "Make directories", Does::Own(Operation::Mkdir)),
-    ("stat-dir", "Look at another client's directories", Does::Others(Operation::StatDir)),
-    ("rmdir", "Remove directories", Does::Own(Operation::Rmdir)),
-    ("create", "Create files", Does::Own(Operation::Create)),
-    ("stat", "Look at another client's files", Does::Others(Operation::Stat)),
-    ("read", "Read another client's files", Does::Others(Operation::Read)),
-    ("find", "Find all files", Does::Find),
-    ("remove", "Remove files", Does::Own(Operation::Unlink)),
+/// The tasks with what they do to names: those of another client where they look or read. None walks through everything.
+const TASKS: [(&str, &str, Option<Operation>); 8] = [
+    ("mkdir", "Make directories", Some(Operation::Mkdir)),
+    ("stat-dir", "Look at another client's directories", Some(Operation::StatDir)),
+    ("rmdir", "Remove directories", Some(Operation::Rmdir)),
+    ("create", "Create files", Some(Operation::Create)),
+    ("stat", "Look at another client's files", Some(Operation::Stat)),
+    ("read", "Read another client's files", Some(Operation::Read)),
+    ("find", "Find all files", None),
+    ("remove", "Remove files", Some(Operation::Unlink)),
 ];
 
 fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
@@ -138,15 +128,13 @@ impl Workload for Meta {
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>, Error> {
         let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
-        let task = |(name, title, does): (&str, &str, Does)| {
-            let perform = |client: &Arc<meta::Client>, operation: Operation| {
+        let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
+            let perform = |operation: Operation| {
+                let looks = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
+                let client = if looks { &other } else { &own };
                 Action::with(client, [operation.name()], move |client| Ok(client.perform(operation)?.found()))
             };
-            let work = match does {
-                Does::Own(operation) => perform(&own, operation),
-                Does::Others(operation) => perform(&other, operation),
-                Does::Find => Action::on("find", &place.root, find),
-            };
+            let work = operation.map_or_else(|| Action::on("find", &place.root, find), perform);
             Task::new(info(job, name, title), work).after(make.take())
         };
         Ok(TASKS.into_iter().map(task).collect())

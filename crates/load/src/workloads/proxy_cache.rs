@@ -9,7 +9,7 @@ mod index;
 
 use crate::task::{Action, Error, Task};
 use crate::web::account::{self, Account};
-use crate::web::settings::{self, Load, Shape, filling};
+use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload};
 use crate::{pace, web::readings};
 use cache::{Cache, KINDS};
@@ -46,11 +46,9 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn loads(job: &Job) -> impl Iterator<Item = (Load, TaskInfo)> {
-    let threads: Vec<_> =
-        job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32)).collect();
-    let info = |load: Load| (load, load.info("Serve from a cold page cache"));
-    Load::all(job, &threads).into_iter().map(info)
+fn loads(job: &Job) -> Vec<Load> {
+    let threads = job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32));
+    Load::all(job, &threads.collect::<Vec<_>>(), "Serve from a cold page cache")
 }
 
 impl Workload for ProxyCache {
@@ -63,7 +61,7 @@ impl Workload for ProxyCache {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        std::iter::once(filling()).chain(loads(job).map(|(_, info)| info)).collect()
+        outline(&loads(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
@@ -73,12 +71,12 @@ impl Workload for ProxyCache {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let shared: Shared = Arc::default();
-        let serving = loads(job).map(|(load, info)| {
-            let work = serve(job, load, &info, &place.root, shared.clone());
-            load.task(info, work)
-        });
-        let first = Task::new(filling(), fill(job, &place.root, shared.clone()));
-        Ok(std::iter::once(first).chain(serving).collect())
+        let mut tasks = vec![Task::new(filling(), fill(job, &place.root, shared.clone()))];
+        tasks.extend(loads(job).into_iter().map(|load| {
+            let work = serve(job, &load, &place.root, shared.clone());
+            load.task(work)
+        }));
+        Ok(tasks)
     }
 }
 
@@ -111,12 +109,12 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
     })
 }
 
-fn serve(job: &Job, load: Load, info: &TaskInfo, root: &Path, shared: Shared) -> Action {
-    let (settings, seed) = (job.settings.clone(), job.seed);
-    Action::on(&info.id.to_string(), root, move |root| {
+fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
+    let (settings, seed) = (&job.settings, job.seed);
+    let (rate, bound) = (pace::rate(settings, load.rate), Bound::Seconds(settings.float("seconds")));
+    let threads = load.threads.unwrap_or(1);
+    Action::on(&load.info.id.to_string(), root, move |root| {
         let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
-        let (rate, bound) = (pace::rate(&settings, load.rate), Bound::Seconds(settings.float("seconds")));
-        let threads = load.threads.unwrap_or(1);
         let acting = Acting { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
         let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
         let before = count();

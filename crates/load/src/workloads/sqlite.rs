@@ -4,7 +4,7 @@ mod database;
 
 use crate::files::{note, noted};
 use crate::pace::{self, Load, distinct};
-use crate::task::{self, Action, Call, Error, Task};
+use crate::task::{self, Action, Error, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -12,7 +12,7 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::act;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The workload.
 pub struct Sqlite;
@@ -21,8 +21,6 @@ pub struct Sqlite;
 const SECONDS: [f64; 3] = [10.0, 0.5, 0.05];
 /// Rows at scale paper, and the fewest.
 const ROWS: (u64, u64) = (1_000_000, 1000);
-/// The file on the source disk with the number of rows that were inserted.
-const COMMITTED: &str = "committed";
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "sqlite",
@@ -43,46 +41,36 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// A journal mode and a level of syncing: what one database has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mode {
+/// One task: what is timed on the database of a journal mode and a level of syncing.
+#[derive(Debug, Clone)]
+struct Timed {
     journal: String,
     synchronous: String,
+    /// Transactions or reads at a rate. Without them the log is brought into the database, once.
+    load: Option<(Operation, i64)>,
 }
 
-/// What is timed on a database.
-#[derive(Debug, Clone)]
-enum Timed {
-    /// Transactions or reads at a rate.
-    Load(Operation, i64),
-    /// The log is brought into the database, once.
-    Checkpoint,
-}
-
-fn modes(job: &Job) -> Vec<Mode> {
-    let levels = job.settings.words("synchronous");
-    let of = |journal: &str| {
-        let mode = |level: &&str| Mode { journal: journal.into(), synchronous: level.to_string() };
-        levels.iter().map(mode).collect::<Vec<_>>()
-    };
-    distinct(job.settings.words("journal").into_iter().flat_map(of))
-}
-
-impl Mode {
-    /// Its tasks, in order. Those that change the size of nothing come first, so that all variants do the same.
-    fn tasks(&self, job: &Job) -> Vec<Timed> {
+impl Timed {
+    /// Every task, in order. Those that change the size of nothing come first, so that all variants do the same.
+    fn all(job: &Job) -> Vec<Timed> {
         let rates = job.settings.ints(pace::RATES.id);
-        let at_rates = |operation| rates.iter().map(move |rate| Timed::Load(operation, *rate));
-        let loads = [UPDATE, READ, INSERT].into_iter().flat_map(at_rates);
-        loads.chain((self.journal == "wal").then_some(Timed::Checkpoint)).collect()
+        let mut all = vec![];
+        for journal in distinct(job.settings.words("journal")) {
+            for synchronous in distinct(job.settings.words("synchronous")) {
+                let timed = |load| Timed { journal: journal.into(), synchronous: synchronous.into(), load };
+                for operation in [UPDATE, READ, INSERT] {
+                    all.extend(rates.iter().map(|rate| timed(Some((operation, *rate)))));
+                }
+                all.extend((journal == "wal").then(|| timed(None)));
+            }
+        }
+        all
     }
 
-    fn info(&self, timed: &Timed) -> TaskInfo {
-        let mut info = match timed {
-            Timed::Load(Operation { name, title, .. }, rate) => {
-                Load { clients: 1, rate: *rate }.info(name, title)
-            }
-            Timed::Checkpoint => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
+    fn info(&self) -> TaskInfo {
+        let mut info = match self.load {
+            Some((Operation { name, title, .. }, rate)) => Load { clients: 1, rate }.info(name, title),
+            None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // SQLite has one writer at a time.
         info.id.params.remove("clients");
@@ -90,6 +78,38 @@ impl Mode {
         info.id.params.extend(own.map(|(name, value)| (name.to_string(), value.clone())));
         info
     }
+
+    fn database(&self, job: &Job, place: &Place) -> Database {
+        Database::new(&dir(place), shape(job), &self.journal, &self.synchronous)
+    }
+
+    fn make(&self, job: &Job, place: &Place) -> Result<Found, Error> {
+        note(&committed(place), 0)?;
+        self.database(job, place).make().map(Found::from)
+    }
+
+    fn work(&self, job: &Job, place: &Place) -> Result<Found, Error> {
+        let mut database = self.database(job, place);
+        let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
+        database.operation = operation;
+        let kinds = [if operation == READ { "read" } else { "commit" }];
+        let acting = Load { clients: 1, rate }.acting(job, &kinds, pace::bound(job, SECONDS));
+        let outcome = act::run(&acting, &database)?;
+        if operation == INSERT {
+            let committed = committed(place);
+            note(&committed, noted(&committed)? + outcome.operations() * shape(job).batch)?;
+        }
+        Ok(outcome.found())
+    }
+}
+
+fn dir(place: &Place) -> PathBuf {
+    place.root.join("sqlite")
+}
+
+/// The file on the source disk with the number of rows that were inserted.
+fn committed(place: &Place) -> PathBuf {
+    place.other.join("committed")
 }
 
 fn shape(job: &Job) -> Shape {
@@ -102,11 +122,6 @@ fn shape(job: &Job) -> Shape {
     }
 }
 
-fn all(job: &Job) -> Vec<(Mode, Timed)> {
-    let of = |mode: Mode| mode.tasks(job).into_iter().map(move |timed| (mode.clone(), timed));
-    modes(job).into_iter().flat_map(of).collect()
-}
-
 impl Workload for Sqlite {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
@@ -117,7 +132,7 @@ impl Workload for Sqlite {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        all(job).iter().map(|(mode, timed)| mode.info(timed)).collect()
+        Timed::all(job).iter().map(Timed::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
@@ -126,13 +141,25 @@ impl Workload for Sqlite {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        let maker = Maker { job, dir: place.root.join("sqlite"), committed: place.other.join(COMMITTED) };
-        let mut made: Option<Mode> = None;
-        let tasks = all(job).into_iter().map(|(mode, timed)| {
-            let fresh = made.replace(mode.clone()).as_ref() != Some(&mode);
-            maker.task(mode, timed, fresh)
-        });
-        Ok(tasks.collect())
+        let all = Timed::all(job);
+        let task = |(at, timed): (usize, &Timed)| {
+            let needed = (timed.clone(), job.clone(), place.clone());
+            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<Found, Error>| {
+                let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
+                Action::with(&needed, words, move |(timed, job, place)| run(timed, job, place))
+            };
+            let mode = |timed: &Timed| (timed.journal.clone(), timed.synchronous.clone());
+            let is_fresh = at == 0 || mode(timed) != mode(&all[at - 1]);
+            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", Timed::make)));
+            if timed.load.is_none() {
+                let fill =
+                    |timed: &Timed, job: &Job, place: &Place| Ok(timed.database(job, place).fill_log()?);
+                prepare.push(call("fill the log", fill));
+            }
+            let work = call(timed.load.map_or("checkpoint", |(operation, _)| operation.name), Timed::work);
+            Task::new(timed.info(), work).after(prepare)
+        };
+        Ok(all.iter().enumerate().map(task).collect())
     }
 
     /// SQLite's own check of the whole file, and every row.
@@ -140,59 +167,12 @@ impl Workload for Sqlite {
         if task.name == READ.name {
             return vec![];
         }
-        let (dir, committed, shape) = (place.root.join("sqlite"), place.other.join(COMMITTED), shape(job));
-        let words = ["sqlite3".to_string(), dir.display().to_string(), "PRAGMA integrity_check".into()];
-        let check = move || database::verify(&dir, &shape, noted(&committed)?);
-        vec![Action::Call(Call::new(words, check))]
-    }
-}
-
-/// Makes tasks.
-struct Maker<'a> {
-    job: &'a Job,
-    dir: PathBuf,
-    committed: PathBuf,
-}
-
-impl Maker<'_> {
-    fn task(&self, mode: Mode, timed: Timed, fresh: bool) -> Task {
-        let make = |database: Database, _: &Job, committed: &Path| {
-            note(committed, 0)?;
-            database.make().map(Found::from)
-        };
-        let mut prepare = Vec::from_iter(fresh.then(|| self.call("make", &mode, make)));
-        let work = match timed {
-            Timed::Checkpoint => {
-                prepare.push(self.call("fill the log", &mode, |database, _, _| Ok(database.fill_log()?)));
-                self.call("checkpoint", &mode, |database, _, _| Ok(database.checkpoint()?))
-            }
-            Timed::Load(operation, rate) => {
-                self.call(operation.name, &mode, move |mut database, job, committed| {
-                    let load = Load { clients: 1, rate };
-                    database.operation = operation;
-                    let kinds = [if operation == READ { "read" } else { "commit" }];
-                    let outcome = act::run(&load.acting(job, &kinds, pace::bound(job, SECONDS)), &database)?;
-                    if operation == INSERT {
-                        note(committed, noted(committed)? + outcome.operations() * shape(job).batch)?;
-                    }
-                    Ok(outcome.found())
-                })
-            }
-        };
-        Task::new(mode.info(&timed), work).after(prepare)
-    }
-
-    fn call(
-        &self,
-        what: &str,
-        mode: &Mode,
-        run: impl FnOnce(Database, &Job, &Path) -> Result<Found, Error> + Send + 'static,
-    ) -> Action {
-        let words = ["sqlite3".to_string(), self.dir.display().to_string(), what.into()];
-        let needed = (self.dir.clone(), self.job.clone(), self.committed.clone(), mode.clone());
-        Action::with(&needed, words, |(dir, job, committed, mode)| {
-            run(Database::new(dir, shape(job), &mode.journal, &mode.synchronous), job, committed)
-        })
+        let shape = shape(job);
+        let words =
+            ["sqlite3".to_string(), dir(place).display().to_string(), "PRAGMA integrity_check".into()];
+        vec![Action::with(place, words, move |place| {
+            database::verify(&dir(place), &shape, noted(&committed(place))?)
+        })]
     }
 }
 
@@ -208,7 +188,7 @@ fn remarks(job: &Job) -> Vec<Note> {
         shape.batch
     );
     let mut notes = vec![Note::new(NoteKind::Remark, text)];
-    if modes(job).iter().any(|mode| mode.journal == "wal" && mode.synchronous == "normal") {
+    if Timed::all(job).iter().any(|timed| timed.journal == "wal" && timed.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
         notes.push(Note::new(NoteKind::Fairness, text).fix("--set synchronous=full"));

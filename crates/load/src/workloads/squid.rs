@@ -11,7 +11,7 @@ mod process;
 mod settings;
 
 use crate::task::{Action, Error, Task};
-use crate::web::settings::{Load, filling};
+use crate::web::settings::{Load, filling, outline};
 use crate::web::{account::Account, readings};
 use crate::workload::{Job, Place, Survey, Workload};
 use client::{Asking, Tally};
@@ -24,7 +24,7 @@ use process::{Ground, Squid};
 use settings::Chosen;
 use std::net::{Ipv4Addr, TcpListener};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The workload.
@@ -42,14 +42,13 @@ struct Stage {
     chosen: Chosen,
     ground: Ground,
     /// Where the origin listens. The port is part of every object's name, so all tasks have the same.
-    origin: Arc<OnceLock<TcpListener>>,
+    origin: Arc<TcpListener>,
     /// Runs from the cold task to the last.
     running: Arc<Mutex<Option<Squid>>>,
 }
 
-fn loads(job: &Job) -> impl Iterator<Item = (Load, TaskInfo)> {
-    let info = |load: Load| (load, load.info("Serve after a restart, from a cold page cache"));
-    Load::all(job, &[None]).into_iter().map(info)
+fn loads(job: &Job) -> Vec<Load> {
+    Load::all(job, &[None], "Serve after a restart, from a cold page cache")
 }
 
 impl Workload for SquidWorkload {
@@ -62,7 +61,7 @@ impl Workload for SquidWorkload {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        std::iter::once(filling()).chain(loads(job).map(|(_, info)| info)).collect()
+        outline(&loads(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
@@ -76,15 +75,19 @@ impl Workload for SquidWorkload {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
-        let stage =
-            Stage { chosen: Chosen::of(job), ground, origin: Arc::default(), running: Arc::default() };
+        let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(Arc::new(listener))
+        });
+        let origin = origin.map_err(Error::io("start the origin"))?;
+        let stage = Stage { chosen: Chosen::of(job), ground, origin, running: Arc::default() };
         let fill = Action::with(&stage, stage.words(&filling()), Stage::fill);
         let mut tasks = vec![Task::new(filling(), fill)];
-        let mut loads = loads(job).peekable();
-        while let Some((load, info)) = loads.next() {
-            let last = loads.peek().is_none();
-            let work = Action::with(&stage, stage.words(&info), move |stage| stage.serve(load, last));
-            tasks.push(load.task(info, work));
+        let mut loads = loads(job).into_iter().peekable();
+        while let Some(load) = loads.next() {
+            let (rate, last) = (load.rate, loads.peek().is_none());
+            let work = Action::with(&stage, stage.words(&load.info), move |stage| stage.serve(rate, last));
+            tasks.push(load.task(work));
         }
         Ok(tasks)
     }
@@ -114,27 +117,19 @@ impl Stage {
         self.ground.make(&self.chosen)?;
         let squid = Squid::start(&self.ground, &self.chosen)?;
         let (clients, objects) = (self.chosen.clients, self.chosen.cache.to_fill());
-        let found =
-            self.measure(&squid, |asking| Box::pin(async move { asking.fill(clients, objects).await }));
+        let found = self.measure(&squid, async |asking| asking.fill(clients, objects).await);
         let stopped = squid.stop();
-        found.and_then(|found| stopped.map(|()| found))
+        stopped.and(Ok(found?))
     }
 
     /// Asks for a while; the first load starts squid and the last one ends it.
-    fn serve(&self, load: Load, last: bool) -> Result<Found, Error> {
+    fn serve(&self, rate: i64, last: bool) -> Result<Found, Error> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let squid = match running.take() {
-            Some(squid) => squid,
-            None => Squid::start(&self.ground, &self.chosen)?,
-        };
+        let squid = running.take().map_or_else(|| Squid::start(&self.ground, &self.chosen), Ok)?;
         let (seconds, clients, seed) = (self.chosen.seconds, self.chosen.clients, self.chosen.cache.seed);
-        let found = self.measure(&squid, |asking| {
-            Box::pin(async move {
-                match load.rate {
-                    0 => asking.unpaced(clients, seconds, seed).await,
-                    rate => asking.paced(rate as f64, seconds, seed).await,
-                }
-            })
+        let found = self.measure(&squid, async |asking| match rate {
+            0 => asking.unpaced(clients, seconds, seed).await,
+            rate => asking.paced(rate as f64, seconds, seed).await,
         })?;
         // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
         if !last {
@@ -144,27 +139,23 @@ impl Stage {
     }
 
     /// Asks, with an origin beside, and charges everybody.
-    fn measure(
-        &self,
-        squid: &Squid,
-        ask: impl FnOnce(Rc<Asking>) -> std::pin::Pin<Box<dyn Future<Output = ()>>>,
-    ) -> Result<Found, Error> {
+    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<Found, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
-        let listener = self.listener().map_err(Error::io("start the origin"))?;
+        let origin = self.origin.try_clone().map_err(Error::io("start the origin"))?;
         let seed = self.chosen.cache.seed;
         let account = Account::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
             let listener =
-                tokio::net::TcpListener::from_std(listener).map_err(Error::io("start the origin"))?;
+                tokio::net::TcpListener::from_std(origin).map_err(Error::io("start the origin"))?;
             let address = listener.local_addr().map_err(Error::io("start the origin"))?;
             let origin = tokio::task::spawn_local(origin::serve(listener, seed));
             let asking = Asking::new(squid.address, address, seed, self.chosen.cache.demand());
             let begun = Instant::now();
-            ask(asking.clone()).await;
+            ask(&asking).await;
             let took = begun.elapsed();
             origin.abort();
             Ok::<_, Error>((asking.into_tally(), took))
@@ -179,15 +170,6 @@ impl Stage {
         found.set(readings::CLIENT_CPU, client_ns as f64);
         let latencies = fsarena_engine::latencies(&tally.corrected);
         Ok(Found { series: tally.track.points(took), latencies, ..Found::from(found) })
-    }
-
-    fn listener(&self) -> std::io::Result<TcpListener> {
-        if let Some(listener) = self.origin.get() {
-            return listener.try_clone();
-        }
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        self.origin.get_or_init(|| listener).try_clone()
     }
 }
 

@@ -56,7 +56,7 @@ impl Workload for Tree {
         let mut out = BufWriter::new(File::create(&archive).map_err(at("write", &archive))?);
         Source::of(job).archive(&mut out)?;
         out.into_inner().map_err(|error| at("write", &archive)(error.into_error()))?;
-        let unpack = Op::Untar { archive: archive.clone(), into: place.other.clone() };
+        let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(at("remove", &archive))
     }
@@ -68,7 +68,7 @@ impl Workload for Tree {
             return Err(Error::Unfit(why));
         }
         let to = place.root.join(TOP);
-        let work = [Op::CopyTree { from, to: to.clone() }, Op::Remove { dir: to }];
+        let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
         let driver = Driver::of(&job.settings);
         let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
         let task = |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver)) };

@@ -4,7 +4,7 @@ use super::layout::Sizes;
 use super::tasks::{TaskDef, Thing, maker_of};
 use crate::{source::Contents, workload::Room};
 use std::collections::BTreeSet;
-use std::ops::{Add, Sub};
+use std::ops::Add;
 
 /// Bytes of blocks and number of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,13 +17,6 @@ impl Add for Usage {
     type Output = Usage;
     fn add(self, other: Usage) -> Usage {
         Usage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
-    }
-}
-
-impl Sub for Usage {
-    type Output = Usage;
-    fn sub(self, other: Usage) -> Usage {
-        Usage { bytes: self.bytes - other.bytes, inodes: self.inodes - other.inodes }
     }
 }
 
@@ -45,7 +38,8 @@ pub fn needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) ->
         peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
         if task.uses_up {
             there.remove(&task.needs);
-            now = now - of(Made::Thing(task.needs));
+            let gone = of(Made::Thing(task.needs));
+            now = Usage { bytes: now.bytes - gone.bytes, inodes: now.inodes - gone.inodes };
         }
     }
     // The archive, what it was made of, and the copy of it that copy-out makes.
@@ -65,11 +59,8 @@ fn usage(made: Made, sizes: &Sizes, contents: &Contents) -> Usage {
     let big = file(sizes.big_mebibytes << 20);
     match made {
         Made::Thing(Thing::Nothing | Thing::Input) => Usage::default(),
-        Made::Thing(Thing::Files) => directory(sizes.files) + Usage { bytes: 0, inodes: sizes.files },
-        Made::Thing(Thing::Dirs) => {
-            directory(sizes.directories)
-                + Usage { bytes: 4096 * sizes.directories, inodes: sizes.directories }
-        }
+        Made::Thing(Thing::Files) => directory(sizes.files) + times(file(0), sizes.files),
+        Made::Thing(Thing::Dirs) => directory(sizes.directories) + times(file(4096), sizes.directories),
         Made::Thing(Thing::Tarball) | Made::By(10) => archive,
         Made::Thing(Thing::Tree) | Made::By(20) => tree,
         Made::Thing(Thing::Big) | Made::By(14) => big,

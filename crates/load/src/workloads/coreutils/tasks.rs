@@ -61,75 +61,57 @@ const fn using_up(task: TaskDef) -> TaskDef {
 /// All tasks in the order in which they run: by number, but that the tree is copied (020) before it is
 /// removed (011). The author had to unpack it a second time for that, untimed.
 pub const TASKS: &[TaskDef] = &[
-    task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| Op::Touch {
-        dir: at.named("files"),
-        count: sizes.files,
+    task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| {
+        Op::Touch(at.named("files"), sizes.files)
     }),
-    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find { dir: at.named("files") }),
-    using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| Op::Remove {
-        dir: at.named("files"),
+    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find(at.named("files"))),
+    using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| {
+        Op::Remove(at.named("files"))
     })),
-    task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| Op::MakeDirs {
-        dir: at.named("dirs"),
-        count: sizes.directories,
+    task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| {
+        Op::MakeDirs(at.named("dirs"), sizes.directories)
     }),
-    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| Op::Find {
-        dir: at.named("dirs"),
-    }),
-    using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| Op::Remove {
-        dir: at.named("dirs"),
+    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| Op::Find(at.named("dirs"))),
+    using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| {
+        Op::Remove(at.named("dirs"))
     })),
-    task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| Op::Copy {
-        from: at.input(),
-        to: at.named(TARBALL),
+    task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| {
+        Op::Copy(at.input(), at.named(TARBALL))
     }),
-    task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| Op::Copy {
-        from: at.named(TARBALL),
-        to: at.copied_out(),
+    task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| {
+        Op::Copy(at.named(TARBALL), at.copied_out())
     }),
-    task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| Op::Untar {
-        archive: at.named(TARBALL),
-        into: at.root.clone(),
+    task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| {
+        Op::Untar(at.named(TARBALL), at.root.clone())
     }),
-    task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| Op::Tar {
-        archive: at.named("tree-again.tar"),
-        within: at.root.clone(),
-        name: TOP,
+    task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| {
+        Op::Tar(at.named("tree-again.tar"), at.root.clone(), TOP)
     }),
-    task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| Op::CopyTree {
-        from: at.named(TOP),
-        to: at.named("tree-copy"),
+    task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| {
+        Op::CopyTree(at.named(TOP), at.named("tree-copy"))
     }),
-    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| Op::Remove {
-        dir: at.named(TOP),
-    })),
-    task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| Op::CopyInto {
-        from: at.named(TARBALL),
-        into: at.named("copies"),
-        count: sizes.copies,
+    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| Op::Remove(at.named(TOP)))),
+    task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| {
+        Op::CopyInto(at.named(TARBALL), at.named("copies"), sizes.copies)
     }),
-    task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| Op::Create {
-        file: at.named(BIG),
-        mebibytes: sizes.big_mebibytes,
+    task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| {
+        Op::Create(at.named(BIG), sizes.big_mebibytes)
     }),
-    task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| Op::Copy {
-        from: at.named(BIG),
-        to: at.named("big-copy"),
+    task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| {
+        Op::Copy(at.named(BIG), at.named("big-copy"))
     }),
     split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
     split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
     split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
     split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
     split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
-    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat { file: at.named(BIG) }),
+    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.named(BIG))),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
 const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
-    task(number, id, Thing::Small, Nothing, title, |at, _| Op::Split {
-        file: at.named(SMALL),
-        piece: PIECE,
-        into: at.named(&format!("split-{PIECE}")),
+    task(number, id, Thing::Small, Nothing, title, |at, _| {
+        Op::Split(at.named(SMALL), PIECE, at.named(&format!("split-{PIECE}")))
     })
 }
 

@@ -30,7 +30,7 @@ pub struct Cache {
     demand: Demand,
     index: Mutex<Index>,
     /// Whether there is a log, and the file while a task appends to it.
-    log: Option<Mutex<Option<File>>>,
+    log: (bool, Mutex<Option<File>>),
     noise: Vec<u8>,
     /// The number of the next object that the filling stores.
     filled: AtomicU64,
@@ -71,7 +71,7 @@ impl Cache {
             world,
             demand,
             index: Mutex::new(Index::new(limit)),
-            log: log.then(Mutex::default),
+            log: (log, Mutex::default()),
             noise: crate::payload::noise(mix(world, 1), NOISE),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -150,30 +150,24 @@ impl Cache {
     /// # Errors
     /// Where the log cannot be opened, or those of the first request that failed.
     pub fn run(&self, acting: &Acting, fills: bool) -> Result<Outcome, Error> {
-        if let Some(mut log) = self.log() {
+        if self.log.0 {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
-            *log = Some(file.map_err(Error::io("opening", &path))?);
+            *self.log() = Some(file.map_err(Error::io("opening", &path))?);
         }
         let outcome = act::run(acting, &Requests { cache: self, fills });
-        if let Some(mut log) = self.log() {
-            *log = None;
-        }
+        *self.log() = None;
         outcome
     }
 
     /// Appends to the log, where there is one.
     fn note(&self) -> Result<(), Error> {
-        match self.log().as_mut().and_then(|log| log.as_mut()) {
-            Some(file) => {
-                file.write_all(&LOG_RECORD).map_err(Error::io("appending to", self.dir.join("swap.state")))
-            }
-            None => Ok(()),
-        }
+        let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
+        written.map_err(Error::io("appending to", self.dir.join("swap.state")))
     }
 
-    fn log(&self) -> Option<MutexGuard<'_, Option<File>>> {
-        self.log.as_ref().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner))
+    fn log(&self) -> MutexGuard<'_, Option<File>> {
+        self.log.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
