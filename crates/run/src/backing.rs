@@ -1,16 +1,16 @@
 //! The backing devices: those under test, the source disk, and the directories that their images are in.
 
+use crate::context::RunContext;
 use crate::executor::{Fatal, Result, Tell, logged, remove};
 use crate::layout::{Layout, On, Wanted};
+use crate::preflight::{RAM, to_erase};
 use crate::source_disk::{SourceDisk, loop_options};
-use crate::{context::RunContext, preflight::RAM};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::factor::device::BackingDevice as Made;
 use fsarena_core::plan::{Backing, DevicePlan};
 use fsarena_fs::lifecycle::Devices;
-use fsarena_fs::safety::{ScratchDevice, WrittenLog};
-use fsarena_sys::undo::{self, MadeDir};
-use fsarena_sys::{image, loopdev, zram};
+use fsarena_fs::safety::ScratchDevice;
+use fsarena_sys::{image, loopdev, undo::MadeDir, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,10 @@ impl BackingDevices {
     /// # Errors
     /// Where the run was begun without one of them.
     pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
-        let one = |wanted: &Wanted| {
-            let missing =
-                || Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()));
-            self.devices.get(wanted).ok_or_else(missing)
+        let missing = |wanted: &Wanted| {
+            Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()))
         };
+        let one = |wanted| self.devices.get(wanted).ok_or_else(|| missing(wanted));
         let members = layout.members.iter().map(one).collect::<Result<_, _>>()?;
         Ok(Devices { members, journal: layout.journal.as_ref().map(one).transpose()? })
     }
@@ -133,8 +132,7 @@ impl Places<'_> {
             }
             (On::Made(made), _) => made,
             (On::Erased, Backing::Erase { path, signature }) => {
-                let written = WrittenLog::open(&undo::state_dir());
-                return Ok(ScratchDevice::from_erase(kernel, path, signature.as_deref(), &written)?);
+                return Ok(to_erase(kernel, path, signature.as_deref())?);
             }
             (On::Erased, _) => {
                 return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
@@ -156,8 +154,14 @@ impl Places<'_> {
 /// What a reader must know of the device to repeat the run.
 fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, tell: Tell) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
+    let DevicePlan { direct_io, discard, .. } = plan;
+    let made = match wanted.on {
+        On::Erased => None,
+        On::Made(Made::Zram) => Some("zram, compressed memory".into()),
+        On::Made(made) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name())),
+    };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
-    let facts: Vec<String> = [
+    let facts = [
         Some(device.path().display().to_string()),
         fact("size", block.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
         fact("scheduler", block.scheduler()),
@@ -165,17 +169,8 @@ fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, t
         fact("rotational", block.rotational().map(|yes| yes.to_string())),
         fact("write cache", block.write_cache()),
         fact("model", block.model()),
-        match wanted.on {
-            On::Erased => None,
-            On::Made(Made::Zram) => Some("zram, compressed memory".into()),
-            On::Made(made) => {
-                let DevicePlan { direct_io, discard, .. } = plan;
-                Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
-            }
-        },
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+        made,
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
 }

@@ -8,7 +8,7 @@ pub mod trial;
 pub(crate) use able::program;
 pub use guests::Kernels;
 pub use room::RAM;
-pub(crate) use room::named;
+pub(crate) use room::{named, to_erase};
 
 use crate::executor::Result;
 use crate::layout::{self, Wanted, filesystem_of};

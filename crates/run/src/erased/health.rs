@@ -1,7 +1,7 @@
 //! The health of a disk: its firmware, wear and temperature, as far as the kernel and smartctl(8) tell them.
 
 use fsarena_sys::{argv::Argv, device::BlockDevice};
-use serde::Deserialize;
+use serde_json::Value;
 
 /// What is known of a disk at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -17,37 +17,6 @@ pub struct Health {
     too_hot: bool,
 }
 
-/// The part of `smartctl --json --all` that is read here.
-#[derive(Debug, Deserialize, Default)]
-#[serde(default)]
-struct Smart {
-    firmware_version: Option<String>,
-    temperature: Temperature,
-    endurance_used: Endurance,
-    nvme_smart_health_information_log: Nvme,
-}
-
-#[derive(Debug, Deserialize, Default)]
-#[serde(default)]
-struct Temperature {
-    current: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, Default)]
-#[serde(default)]
-struct Endurance {
-    current_percent: Option<u64>,
-}
-
-#[derive(Debug, Deserialize, Default)]
-#[serde(default)]
-struct Nvme {
-    critical_warning: u64,
-    percentage_used: Option<u64>,
-    warning_temp_time: Option<u64>,
-    critical_comp_time: Option<u64>,
-}
-
 /// The bit of NVMe's critical warning that says "above a temperature threshold" (NVM Express Base Specification 2.0, 5.16.1.3).
 const TEMPERATURE_BIT: u64 = 2;
 
@@ -60,15 +29,16 @@ impl Health {
         Health::of(smart.unwrap_or_default(), device.firmware())
     }
 
-    fn of(smart: Smart, firmware: Option<String>) -> Health {
-        let nvme = smart.nvme_smart_health_information_log;
-        let minutes = nvme.warning_temp_time.zip(nvme.critical_comp_time);
+    /// What `smartctl --json --all` says.
+    fn of(smart: Value, firmware: Option<String>) -> Health {
+        let nvme = |name| smart["nvme_smart_health_information_log"][name].as_u64();
+        let minutes = nvme("warning_temp_time").zip(nvme("critical_comp_time"));
         Health {
-            firmware: smart.firmware_version.or(firmware),
-            temperature: smart.temperature.current,
-            worn: smart.endurance_used.current_percent.or(nvme.percentage_used),
+            firmware: smart["firmware_version"].as_str().map(String::from).or(firmware),
+            temperature: smart["temperature"]["current"].as_i64(),
+            worn: smart["endurance_used"]["current_percent"].as_u64().or(nvme("percentage_used")),
             hot_minutes: minutes.map(|(warning, critical)| warning + critical),
-            too_hot: nvme.critical_warning & TEMPERATURE_BIT != 0,
+            too_hot: nvme("critical_warning").unwrap_or_default() & TEMPERATURE_BIT != 0,
         }
     }
 

@@ -8,7 +8,7 @@ use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
-use fsarena_sys::{kernel::Kernel, undo::state_dir};
+use fsarena_sys::{host::available_memory, kernel::Kernel, undo::state_dir};
 use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
@@ -27,9 +27,16 @@ pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
 
 /// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
 pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
-    let written = WrittenLog::open(&state_dir());
-    let size = ScratchDevice::from_erase(kernel, path, signature, &written)?.size_bytes();
+    let size = to_erase(kernel, path, signature)?.size_bytes();
     large_enough(path, size, "these filesystems need", needed).map(|()| size)
+}
+
+/// A device that the user named for erasing, which passes the guard.
+///
+/// # Errors
+/// Where the guard refuses it.
+pub fn to_erase(kernel: &Kernel, path: &Path, signature: Option<&str>) -> Result<ScratchDevice, Error> {
+    ScratchDevice::from_erase(kernel, path, signature, &WrittenLog::open(&state_dir()))
 }
 
 fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
@@ -46,17 +53,12 @@ fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
 /// # Errors
 /// Where the guard refuses it.
 pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice> {
-    let written = WrittenLog::open(&state_dir());
-    let found = ScratchDevice::from_erase(kernel, &other.path, other.signature.as_deref(), &written);
-    Ok(found.map_err(|error| match error {
+    let mut found = to_erase(kernel, &other.path, other.signature.as_deref());
+    if let Err(Error::Refused { fix, .. }) = &mut found {
         // The guard names the flags of the devices under test.
-        Error::Refused { what, why, fix } => {
-            let fix =
-                fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
-            Error::Refused { what, why, fix }
-        }
-        error => error,
-    })?)
+        *fix = fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
+    }
+    Ok(found?)
 }
 
 /// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.
@@ -116,15 +118,13 @@ pub fn images(
             room(dir, needed.saturating_add(zram))?;
         }
     }
-    match fsarena_sys::host::available_memory(kernel).filter(|available| zram > *available) {
-        None => Ok(()),
-        Some(free) => Err(Fatal::Missing(format!(
-            "too little memory for zram devices: {} needed where nothing can be compressed, {} available; take a \
-             smaller --scale",
-            ByteSize(zram),
-            ByteSize(free)
-        ))),
-    }
+    let available = available_memory(kernel).filter(|available| zram > *available).map(ByteSize);
+    let Some(available) = available else { return Ok(()) };
+    let zram = ByteSize(zram);
+    Err(Fatal::Missing(format!(
+        "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
+         a smaller --scale"
+    )))
 }
 
 fn room(dir: &Path, needed: u64) -> Result<()> {
@@ -132,11 +132,10 @@ fn room(dir: &Path, needed: u64) -> Result<()> {
     if free >= needed {
         return Ok(());
     }
+    let (needed, free) = (ByteSize(needed), ByteSize(free));
     Err(Fatal::Missing(format!(
-        "too little room for images in {dir:?}: {} needed, {} free; free some, take a smaller --scale, or put them \
-         elsewhere: --on loop:DIR",
-        ByteSize(needed),
-        ByteSize(free)
+        "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller --scale, or put \
+         them elsewhere: --on loop:DIR"
     )))
 }
 
@@ -171,9 +170,8 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) => {
-            return Err(Fatal::Plan(format!(
-                "{dir:?}: {error}; --on loop:DIR needs a directory that exists"
-            )));
+            let message = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
+            return Err(Fatal::Plan(message));
         }
     };
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)

@@ -69,18 +69,15 @@ impl Trial<'_> {
             // mkfs makes one image, which is spread over the members of an array afterwards.
             layout.members = vec![Wanted { role: Role::Whole, bytes, ..layout.members[0] }];
         }
-        let members =
-            layout.members.iter().map(|wanted| self.device(wanted, log)).collect::<Result<Vec<_>, _>>()?;
-        let journal = layout.journal.as_ref().map(|wanted| self.device(wanted, log)).transpose()?;
+        let mut device = |wanted| self.device(wanted, log);
+        let members = layout.members.iter().map(&mut device).collect::<Result<Vec<_>>>()?;
+        let journal = layout.journal.as_ref().map(device).transpose()?;
         let devices = Devices { members: members.iter().collect(), journal: journal.as_ref() };
-        match self.refusal(&devices, log)? {
-            // The device itself may support more than an image does; misspelt names it does not.
-            Some((_, None)) if erases => {}
-            Some((why, near)) => {
-                let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
-                return Err(Fatal::Plan(format!("variant {}: {why}{near}", self.variant.name)));
-            }
-            None => {}
+        let refusal = self.refusal(&devices, log)?;
+        // The device itself may support more than an image does; misspelt names it does not.
+        if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
+            let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
+            return Err(Fatal::Plan(format!("variant {}: {why}{near}", self.variant.name)));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
@@ -121,8 +118,8 @@ impl Trial<'_> {
 
     /// Finds the option for which the kernel does not mount the filesystem; `said` is the reason that mount(8) gives.
     fn blame(&self, device: &Path, said: String) -> Refusal {
-        let (id, mkfs, mount) =
-            (self.def.id, self.variant.level(factor::MKFS), self.variant.level(factor::MOUNT));
+        let (id, [mkfs, mount]) =
+            (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
         let ask = |option: &str| mount::refusal(device, self.def.id, option);
         let plain = ask("");
         let mut words = mount.split(',').map(str::trim).filter(|_| plain.is_none());
@@ -151,12 +148,8 @@ type Refusal = (String, Option<&'static str>);
 fn reason(error: Error) -> Result<String> {
     match error {
         Error::System(fsarena_sys::Error::Command(argv::Error::Failed { said, .. })) => {
-            let says_why = |line: &&str| {
-                let line = line.to_lowercase();
-                ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"]
-                    .iter()
-                    .any(|word| line.contains(word))
-            };
+            let words = ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"];
+            let says_why = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
             let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
             let line = lines().find(says_why).or(lines().next()).unwrap_or_default();
             Ok(line.trim_end_matches('.').into())
