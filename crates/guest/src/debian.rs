@@ -1,6 +1,6 @@
 //! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
 
-use crate::{Error, Result, intact};
+use crate::{Error, Result, digest};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
@@ -31,27 +31,25 @@ pub fn fetch(version: &str, cache: &Path, here: &[String], log: Log) -> Result<P
     }
     std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
     let room = tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache))?;
-    Argv::new("apt-get").args(["download", "-q"]).arg(&package).cwd(room.path()).expect(log).map_err(
-        |error| {
-            Error::Missing(format!("{error}\nThe package lists may be old: `apt-get update` as root, or name a kernel: --kernel PATH --modules DIR"))
-        },
-    )?;
-    let archive = only_file(room.path())?;
+    let download = Argv::new("apt-get").args(["download", "-q"]).arg(&package).cwd(room.path());
+    download.expect(log).map_err(|error| {
+        Error::Missing(format!(
+            "{error}\nThe package lists may be old: `apt-get update` as root, or name a kernel: --kernel PATH \
+             --modules DIR"
+        ))
+    })?;
+    let mut files = std::fs::read_dir(room.path()).map_err(Error::io("reading", room.path()))?.flatten();
+    let archive =
+        files.next().ok_or_else(|| Error::unfit(room.path(), "apt-get download left no package there"))?;
     let unpacked = room.path().join("unpacked");
-    Argv::new("dpkg").arg("-x").arg(&archive).arg(&unpacked).expect(log)?;
-    intact::note(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
+    Argv::new("dpkg").arg("-x").arg(archive.path()).arg(&unpacked).expect(log)?;
+    digest::note(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
     match std::fs::rename(&unpacked, &place) {
         // Another fsarena was faster.
         Err(_) if place.join("boot").is_dir() => {}
         moved => moved.map_err(Error::io("moving a kernel to", &place))?,
     }
     Ok(place)
-}
-
-fn only_file(dir: &Path) -> Result<PathBuf> {
-    let mut entries = std::fs::read_dir(dir).map_err(Error::io("reading", dir))?.flatten();
-    let first = entries.next().map(|entry| entry.path());
-    first.ok_or_else(|| Error::unfit(dir, "apt-get download left no package there"))
 }
 
 /// The newest kernel package for this machine whose version begins so.
@@ -94,10 +92,15 @@ fn series(releases: &[&str]) -> Vec<String> {
         let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
         flavour_of(release).map_or(version.clone(), |flavour| format!("{version}-{flavour}"))
     };
-    let mut series: Vec<String> = releases.iter().map(|release| of(release)).collect();
-    series.sort_by(|a, b| by_version(a, b));
-    series.dedup();
-    series
+    in_order(releases.iter().map(|release| of(release)))
+}
+
+/// Each release once, the oldest first.
+pub fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
+    let mut releases: Vec<String> = releases.collect();
+    releases.sort_by(|a, b| by_version(a, b));
+    releases.dedup();
+    releases
 }
 
 /// `here are 6.1.0-53-amd64, 6.12.1-amd64; `, nothing of nothing.

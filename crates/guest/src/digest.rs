@@ -1,8 +1,11 @@
-//! Digests of what the cache keeps. An entry has its digest in its name, so both come into being at once.
+//! Digests of what the cache keeps. A file has its digest in its name, so both come into being at once; a kernel package
+//! has the digests of its files beside them.
 
 use sha2::{Digest, Sha256};
+use std::fs::File;
 use std::io::{Read, Result};
 use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
 
 /// Bytes of SHA-256 that are kept: enough against any damage.
 const LENGTH: usize = 16;
@@ -52,6 +55,46 @@ pub(crate) fn named(dir: &Path, head: &str) -> Vec<PathBuf> {
 pub(crate) fn fits(entry: &Path, contents: impl Read) -> bool {
     let digest = entry.extension().and_then(|digest| digest.to_str());
     digest.is_some() && of(contents).ok().as_deref() == digest
+}
+
+/// The list of digests, a line for each file.
+const LIST: &str = "digests";
+/// The parts of a package that guests use.
+const PARTS: [&str; 3] = ["boot", "lib", "usr/lib"];
+
+/// Writes the list.
+///
+/// # Errors
+/// Where a file cannot be read, or the list not written.
+pub(crate) fn note(package: &Path) -> Result<()> {
+    std::fs::write(package.join(LIST), digests(package)?)
+}
+
+/// Whether every file is as it was. A package that an older fsarena unpacked gets its list now.
+pub(crate) fn is_whole(package: &Path) -> bool {
+    match std::fs::read_to_string(package.join(LIST)) {
+        Ok(list) => digests(package).is_ok_and(|now| now == list),
+        // Only root can write to the cache that others share.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let _ = note(package);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn digests(package: &Path) -> Result<String> {
+    let mut list = String::new();
+    for part in PARTS.iter().map(|part| package.join(part)).filter(|part| part.is_dir()) {
+        for entry in WalkDir::new(part).sort_by_file_name() {
+            let entry = entry?;
+            if entry.file_type().is_file() {
+                let name = entry.path().strip_prefix(package).unwrap_or(entry.path());
+                list += &format!("{}  {}\n", of(File::open(entry.path())?)?, name.display());
+            }
+        }
+    }
+    Ok(list)
 }
 
 #[cfg(test)]

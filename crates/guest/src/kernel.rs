@@ -1,8 +1,8 @@
 //! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
 
-use crate::debian::{self, Log, by_version, is_version};
+use crate::debian::{self, Log, by_version, in_order, is_version};
 use crate::elf::{self, Kind};
-use crate::{Error, Result, cache, intact, modules::Modules, vmlinux};
+use crate::{Error, Result, cache, digest, modules::Modules, vmlinux};
 use fsarena_core::plan::Emulator;
 use fsarena_sys::{argv::Argv, input};
 use rustix::fs::Access;
@@ -101,14 +101,6 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     fsarena_sys::program::find(&std::env::var_os("PATH").unwrap_or_default(), name)
 }
 
-/// Each release once, the oldest first.
-fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
-    let mut releases: Vec<String> = releases.collect();
-    releases.sort_by(|a, b| by_version(a, b));
-    releases.dedup();
-    releases
-}
-
 /// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
 /// the newest of Debian where none is.
 ///
@@ -164,7 +156,7 @@ fn packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option
     while let Some(found) = newest(&roots, version) {
         let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
         // The machine's own package manager answers for its own kernels.
-        if package == places.root || intact::is_whole(package) {
+        if package == places.root || digest::is_whole(package) {
             return Ok(found);
         }
         cache::was_damaged(package, "fetches that kernel again");
@@ -211,10 +203,9 @@ fn user_mode(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
              (apt-get install user-mode-linux)"
         )));
     }
+    let missing = || format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu");
     let image = match level {
-        "" => program(UML).ok_or_else(|| {
-            Error::Missing(format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu"))
-        })?,
+        "" => program(UML).ok_or_else(|| Error::Missing(missing()))?,
         level if level.contains('/') => PathBuf::from(level),
         level => program(level).unwrap_or_else(|| PathBuf::from(".").join(level)),
     };

@@ -15,7 +15,6 @@ pub mod emulator;
 mod error;
 pub mod exact;
 pub mod inside;
-mod intact;
 mod keeper;
 pub mod kernel;
 pub mod launch;
