@@ -1,8 +1,8 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Emit, Failed};
-use crate::protocol::{self, Line, Power, Request, Role};
+use crate::executor::{Done, Emit};
+use crate::protocol::{self, Answers, Line, Power, Request, Role};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{confined, recovery};
@@ -37,7 +37,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) ->
             unheard = written;
         }
     };
-    let done = cell(&Kernel::host(), &request, mark, &mut input, &mut emit);
+    let done = cell(&request, mark, &mut input, &mut emit);
     unheard?;
     protocol::write(&mut output, &Line::End(done.map_or_else(Outcome::from, |()| Outcome::Done)))
 }
@@ -48,13 +48,8 @@ fn die_with_parent() -> Result<()> {
 }
 
 /// Mount, every task, unmount.
-fn cell(
-    kernel: &Kernel,
-    request: &Request,
-    mark: fn(Mark),
-    answers: &mut dyn BufRead,
-    emit: Emit,
-) -> std::result::Result<(), Failed> {
+fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: Emit) -> Done {
+    let kernel = &Kernel::host();
     // The probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
     confined::begin(kernel, request)?;

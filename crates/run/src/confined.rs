@@ -1,12 +1,12 @@
 //! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
 
-use crate::protocol::{Line, Request, Rights, Role, write};
+use crate::protocol::{Answers, Line, Request, Rights, Role, write};
 use crate::tasks::{make_root, perform};
-use crate::{bench::Bench, child, executor::Failed};
+use crate::{bench::Bench, child, executor::Done, executor::Failed};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
 use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
-use std::io::{self, BufRead};
+use std::io::{self};
 
 /// Where squid has its shared memory. PostgreSQL has its own in the data directory.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -15,7 +15,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 ///
 /// # Errors
 /// Where the kernel refuses, or the user of a worker cannot reach its files.
-pub fn begin(kernel: &Kernel, request: &Request) -> Result<(), Failed> {
+pub fn begin(kernel: &Kernel, request: &Request) -> Done {
     let refused = |error: io::Error| Failed::missing(format!("confining the workload: {error}"));
     match &request.role {
         Role::Keeper(Rights { namespace: true, .. }) => {
@@ -47,7 +47,7 @@ fn write_only_there(request: &Request) -> io::Result<()> {
 }
 
 /// Every directory above its files has to let a user through.
-fn reach(request: &Request, user: &str) -> Result<(), Failed> {
+fn reach(request: &Request, user: &str) -> Done {
     [&request.root, &request.other].into_iter().try_for_each(|place| {
         place.metadata().map(drop).map_err(|error| {
             let why = format!(
@@ -64,12 +64,7 @@ fn reach(request: &Request, user: &str) -> Result<(), Failed> {
 ///
 /// # Errors
 /// Those of the tasks, and those of the worker.
-pub fn keep(
-    request: &Request,
-    rights: &Rights,
-    bench: &mut Bench,
-    answers: &mut dyn BufRead,
-) -> Result<(), Failed> {
+pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> Done {
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
     if !rights.user.is_root() {
@@ -81,12 +76,7 @@ pub fn keep(
         .unwrap_or_else(|error| Err(Failed::internal(format!("the process that runs the workload: {error}"))))
 }
 
-fn serve(
-    request: &Request,
-    rights: &Rights,
-    bench: &mut Bench,
-    answers: &mut dyn BufRead,
-) -> io::Result<Result<(), Failed>> {
+fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {
     let mut errors = argv::memory_file("stderr")?;
     let mut worker = child::command(errors.try_clone()?).spawn()?;
     let mut hear = || -> io::Result<Option<Outcome>> {

@@ -1,11 +1,13 @@
 //! Which claims are open, and which variants the next round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::event::Standing;
-use fsarena_core::record::{CellRecord, RunRecord};
+use fsarena_core::{event::Standing, record::RunRecord};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
 use std::collections::BTreeSet;
+
+/// Names of variants.
+pub type Names = BTreeSet<String>;
 
 /// How the question of a run stands before a round.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,14 +17,14 @@ pub struct Outlook {
     /// What stays open where the run ends before it: `; one claim is left open`.
     pub open: String,
     /// The variants that the next round runs.
-    pub variants: BTreeSet<String>,
+    pub variants: Names,
     /// Seconds that it will probably take.
     pub seconds: f64,
 }
 
 /// An open claim.
 struct Candidate {
-    variants: BTreeSet<String>,
+    variants: Names,
     /// Rounds that will probably decide it.
     rounds: f64,
 }
@@ -33,22 +35,20 @@ struct Candidate {
 /// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open
 /// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
 /// come first: each further claim is taken as long as all that are taken can still be decided in time.
-pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, rounds: u32, left_s: Option<f64>) -> Outlook {
-    let cost = |variants: &BTreeSet<String>| cost(record, variants);
+pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> Outlook {
+    let cost = |variants: &Names| cost(record, variants);
     let begins = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(record, &record.plan.claims) {
-        let variants: BTreeSet<String> = judged
-            .needs
-            .iter()
-            .map(|variant| record.variants[*variant].name.clone())
-            .filter(|variant| live.contains(variant))
-            .collect();
+        let needed = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
+        let variants: Names = needed.filter(|variant| live.contains(variant)).collect();
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
         match judged.open() {
             true if lost || (judged.missing.is_some() && !begins) => stuck += 1,
-            true => open
-                .push(Candidate { rounds: rounds_to_decide(&judged, record.plan.stop.margin()), variants }),
+            true => {
+                let rounds = rounds_to_decide(&judged, record.plan.stop.margin());
+                open.push(Candidate { rounds, variants });
+            }
             false => {}
         }
     }
@@ -76,36 +76,29 @@ fn all_decided(open: usize, stuck: usize) -> Option<String> {
 }
 
 /// The seconds that a round of these variants probably takes.
-pub fn cost(record: &RunRecord, variants: &BTreeSet<String>) -> f64 {
+pub fn cost(record: &RunRecord, variants: &Names) -> f64 {
     variants.iter().map(|variant| seconds(record, variant)).sum()
 }
 
 /// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
 fn seconds(record: &RunRecord, variant: &str) -> f64 {
-    let mine: Vec<&CellRecord> =
-        record.cells.iter().filter(|cell| record.variants[cell.variant].name == variant).collect();
-    let rounds: BTreeSet<u32> = mine.iter().map(|cell| cell.round).collect();
-    let total: u64 =
-        mine.iter().flat_map(|cell| &cell.spent).filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
+    let mine = || record.cells.iter().filter(|cell| record.variants[cell.variant].name == variant);
+    let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
+    let totals = mine().flat_map(|cell| &cell.spent).filter(|(part, _)| part == "total");
+    let total: u64 = totals.map(|(_, ns)| ns).sum();
     total as f64 / 1e9 / rounds.len().max(1) as f64
 }
 
-fn choose(
-    open: &mut [Candidate],
-    cost: &dyn Fn(&BTreeSet<String>) -> f64,
-    left_s: Option<f64>,
-) -> BTreeSet<String> {
+fn choose(open: &mut [Candidate], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
     let price = |claim: &Candidate| claim.rounds * cost(&claim.variants);
     open.sort_by(|a, b| price(a).total_cmp(&price(b)));
     let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
     for claim in open.iter() {
-        let together: BTreeSet<String> = variants.union(&claim.variants).cloned().collect();
+        let together: Names = variants.union(&claim.variants).cloned().collect();
         let most = rounds.max(claim.rounds);
         // A claim that runs no further variant costs nothing now.
-        if variants.is_empty()
-            || together == variants
-            || left_s.is_none_or(|left| most * cost(&together) <= left)
-        {
+        let in_time = || left_s.is_none_or(|left| most * cost(&together) <= left);
+        if variants.is_empty() || together == variants || in_time() {
             (variants, rounds) = (together, most);
         }
     }
@@ -114,15 +107,10 @@ fn choose(
 
 /// The further rounds that will probably decide a claim; infinite where 400 are not enough.
 fn rounds_to_decide(judged: &Judged, margin: f64) -> f64 {
-    let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else {
-        return 1.0;
-    };
-    let needed =
-        |distance: f64| power::rounds_for(spread, distance.exp_m1()).map_or(f64::INFINITY, |n| n as f64);
-    let least = distances(&judged.claim, verdict.effect.ln_1p(), margin)
-        .into_iter()
-        .map(needed)
-        .fold(f64::INFINITY, f64::min);
+    let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else { return 1.0 };
+    let needed = |distance: f64| power::rounds_for(spread, distance.exp_m1());
+    let distances = distances(&judged.claim, verdict.effect.ln_1p(), margin);
+    let least = distances.into_iter().filter_map(needed).min().map_or(f64::INFINITY, |rounds| rounds as f64);
     // The next round comes first, whatever the pilot promised.
     (least - verdict.rounds as f64).max(1.0)
 }
@@ -159,7 +147,7 @@ mod tests {
     use super::*;
     use crate::testing::record;
 
-    fn names(variants: &BTreeSet<String>) -> Vec<&str> {
+    fn names(variants: &Names) -> Vec<&str> {
         variants.iter().map(String::as_str).collect()
     }
 
@@ -213,7 +201,7 @@ mod tests {
     #[test]
     fn a_short_budget_goes_to_what_costs_least() {
         // One second a variant: 2·30 s and 2·10 s; together they need 30 rounds of 4 s.
-        let cost = |variants: &BTreeSet<String>| variants.len() as f64;
+        let cost = |variants: &Names| variants.len() as f64;
         let mut open = [candidate(&["a", "b"], 30.0), candidate(&["c", "d"], 10.0)];
         assert_eq!(names(&choose(&mut open, &cost, Some(119.0))), ["c", "d"]);
         assert_eq!(names(&choose(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);

@@ -3,9 +3,9 @@
 mod health;
 mod precondition;
 
-use crate::executor::{Failed, Log, Result, Tell, logged};
+use crate::context::RunContext;
+use crate::executor::{Done, Log, Result, Tell, logged};
 use fsarena_core::event::{Event, Note, NoteKind};
-use fsarena_core::plan::Plan;
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::device::BlockDevice;
 use health::Health;
@@ -19,21 +19,17 @@ pub struct Erased {
 }
 
 impl Erased {
-    /// Brings the device into the state that the plan asks for. `begins` where no round has run yet. None where the run
+    /// Brings the device into the state that the plan asks for. None where the run
     /// erases no device.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn begin(
-        plan: &Plan,
-        device: Option<&ScratchDevice>,
-        begins: bool,
-        tell: Tell,
-    ) -> Result<Option<Erased>> {
+    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, tell: Tell) -> Result<Option<Erased>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };
         let path = device.path.display();
+        let (plan, begins) = (&run.plan, !run.check.resumed);
         // What was brought into its steady state stays in it.
         let keeps = plan.device.precondition && !begins;
         let discards = !keeps && device.discards() && logged(tell, |log| scratch.discard(log))?.is_ok();
@@ -58,7 +54,7 @@ impl Erased {
     ///
     /// # Errors
     /// Where blkdiscard(8) fails.
-    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> Result<(), Failed> {
+    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> Done {
         let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
         Ok(erased.try_for_each(|device| device.discard(log))?)
     }

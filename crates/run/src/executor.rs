@@ -83,6 +83,8 @@ impl From<Failed> for Outcome {
     }
 }
 
+/// What comes of a part of a cell.
+pub type Done = std::result::Result<(), Failed>;
 /// What comes of something, or why the run ends.
 pub type Result<T, E = Fatal> = std::result::Result<T, E>;
 

@@ -25,6 +25,7 @@ use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, image};
+use hearing::Running;
 use images::Images;
 use packed::{Asked, Packer};
 use power::Supply;
@@ -140,7 +141,7 @@ impl Guests {
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
         let stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        let test = self.images.backing_devices(image, &layout, stack.array)?;
+        let test = self.images.disks(image, &layout, stack.array)?;
         let further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let machine = Machine {
             emulator: self.guest.emulator,
@@ -167,8 +168,7 @@ impl Guests {
         };
         let cell = ThisCell { machine: &machine, config: &config, asked };
         let mut starting = Starting {
-            guest: &self.guest,
-            journal: &self.run.journal,
+            running: Running { journal: &self.run.journal, guest: &self.guest },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,

@@ -1,9 +1,8 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions};
-use crate::bench;
 use crate::protocol::{Guest, Line, MountRequest, write};
-use crate::{agent, executor::Failed};
+use crate::{agent, bench, executor::Failed};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
@@ -71,14 +70,9 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
 }
 
 /// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
-fn name_journal(
-    variant: &Variant,
-    mount: &mut MountRequest,
-    device: &Path,
-    journal: &Path,
-) -> io::Result<()> {
+fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
-    external::number(def, device, journal)?;
+    external::number(def, disk, journal)?;
     if let Some(option) = lifecycle::journal_option(def, journal) {
         mount.options += if mount.options.is_empty() { "" } else { "," };
         mount.options += &option;

@@ -30,7 +30,7 @@ impl Local {
     pub fn start(run: RunContext, tell: Tell) -> Result<Local> {
         let backing = BackingDevices::make(&run, tell)?;
         run.agents.role.give(backing.other.root())?;
-        let erased = Erased::begin(&run.plan, backing.erased(), !run.check.resumed, tell)?;
+        let erased = Erased::begin(&run, backing.erased(), tell)?;
         Ok(Local { run, facts: BTreeMap::new(), erased, backing })
     }
 

@@ -1,6 +1,6 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{Failed, Fatal, Result};
+use crate::executor::{Done, Failed, Fatal, Result};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, plan::IdlePlan};
 use fsarena_load::workload::Client;
@@ -226,6 +226,9 @@ impl Line {
     }
 }
 
+/// Where an agent reads what it is told after its request.
+pub type Answers<'a> = &'a mut dyn BufRead;
+
 /// Writes one line of the protocol.
 ///
 /// # Errors
@@ -241,7 +244,7 @@ pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// Its own failure, or a process that is gone.
-pub fn ask(answers: &mut dyn BufRead, ask: Ask) -> Result<(), Failed> {
+pub fn ask(answers: Answers, ask: Ask) -> Done {
     let mut answer = String::new();
     let answered = write(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
     let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));

@@ -4,7 +4,7 @@
 //! program than fsarena.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Failed, Fatal, Log, Result};
+use crate::executor::{Done, Failed, Fatal, Log, Result};
 use crate::preflight::program as installed;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
@@ -93,7 +93,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 ///
 /// # Errors
 /// A filesystem that does not come back, has damaged a synced file, or is inconsistent.
-pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Result<(), Failed> {
+pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Done {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
     let missing = || Failed::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;

@@ -4,7 +4,7 @@
 //! needs a separate journal.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Failed, Log};
+use crate::executor::{Done, Failed, Log};
 use crate::protocol::MountRequest;
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
@@ -59,7 +59,7 @@ pub fn mount_task(
     info: &TaskInfo,
     first: impl FnOnce(Log) -> Result<(), Error>,
     bench: &mut Bench,
-) -> Result<(), Failed> {
+) -> Done {
     bench.wait_until_idle(&info.id.to_string());
     let mut space = Readings::default();
     let work = |log: Log| {
@@ -89,7 +89,7 @@ pub fn mount_task(
 }
 
 /// Unmounts the filesystem, as a task.
-pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Result<(), Failed> {
+pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Done {
     bench.wait_until_idle("unmount");
     let work = |log: Log| unmount(request, log).map(|()| Found::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
@@ -110,7 +110,7 @@ pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Without the privilege to do so.
-pub fn drop_caches(dirs: &[&Path]) -> Result<(), Failed> {
+pub fn drop_caches(dirs: &[&Path]) -> Done {
     for dir in dirs {
         let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
         synced.map_err(Error::io("syncing", dir))?;

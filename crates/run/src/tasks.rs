@@ -1,8 +1,8 @@
 //! The tasks of a cell: prepared, timed one after another, and checked.
 
 use crate::bench::{Bench, readings};
-use crate::executor::{Failed, Log};
-use crate::protocol::{self, Ask, Power, Profiling, Request};
+use crate::executor::{Done, Failed, Log};
+use crate::protocol::{self, Answers, Ask, Power, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::further_idle, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
@@ -10,16 +10,16 @@ use fsarena_core::{factor, metric::reading, sample::Found};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Client, Place};
 use fsarena_trace::{Options, Target, Tracer, Unavailable};
-use std::{io::BufRead, path::Path, time::Instant};
+use std::{path::Path, time::Instant};
 
 /// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
 const CPU_SAMPLES_HZ: u32 = 997;
 
 /// Does what a task needs root for, here or in the keeper.
-type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Result<(), Failed>;
+type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Done;
 
 /// Every task of the workload.
-pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Result<(), Failed> {
+pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Done {
     let cell = &request.cell;
     let (workload, job) = work::of_cell(cell)
         .ok_or_else(|| Failed::internal(format!("unknown workload `{}`", cell.workload.name)))?;
@@ -85,7 +85,7 @@ fn one_task(
     start_ns: Option<f64>,
     bench: &mut Bench,
     privileged: Privileged,
-) -> Result<(), Failed> {
+) -> Done {
     let prepared = !task.prepare.is_empty();
     if prepared && request.client.is_some() {
         privileged(Ask::Meet(task.info.id.to_string()), bench)?;
@@ -153,12 +153,7 @@ fn perform_all(work: Vec<Action>, log: Log) -> Result<Found, Error> {
 }
 
 /// Does what a task may need root for. What concerns all clients is for the process that started this one to do.
-pub fn perform(
-    request: &Request,
-    ask: Ask,
-    bench: &mut Bench,
-    answers: &mut dyn BufRead,
-) -> Result<(), Failed> {
+pub fn perform(request: &Request, ask: Ask, bench: &mut Bench, answers: Answers) -> Done {
     let begun = Instant::now();
     match (ask, &request.mount) {
         (ask @ (Ask::Meet(_) | Ask::WaitUntilIdle(_)), _) if request.client.is_some() => {

@@ -1,7 +1,6 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
-use crate::executor::Result;
-use crate::{preflight::guests, work};
+use crate::{executor::Result, preflight::guests, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
 use fsarena_core::{factor, metric::METRICS};

@@ -1,7 +1,6 @@
 //! The work of a plan, and its requirements.
 
-use crate::executor::Result;
-use crate::{bench::lifecycle, executor::Fatal};
+use crate::{bench::lifecycle, executor::Fatal, executor::Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::plan::{Backing, Emulator, Plan};

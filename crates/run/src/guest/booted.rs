@@ -1,6 +1,6 @@
 //! Guests that begin with a machine that has booted already: found in the cache, or booted now and kept.
 
-use super::hearing::{CONSOLE, attend};
+use super::hearing::{CONSOLE, Running, attend};
 use super::packed::{Asked, Packer};
 use crate::executor::{Failed, Fatal, Result};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
@@ -8,8 +8,7 @@ use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::snapshot::{self, Draft, Snapshot};
 use fsarena_guest::{cache, emulator::Machine, launch::Launch};
-use fsarena_sys::undo::{Journal, MadeDir};
-use fsarena_sys::{Error, argv::Argv};
+use fsarena_sys::{Error, argv::Argv, undo::MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{cell::Cell, os::unix::fs::DirBuilderExt, time::Instant};
@@ -62,7 +61,7 @@ impl Booted {
         config: &GuestConfig,
         asked: Asked,
         packer: &mut Packer,
-        running: (&Journal, &GuestPlan),
+        running: Running,
     ) -> Result<Option<Snapshot>> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
@@ -108,12 +107,7 @@ impl Booted {
 
     /// Boots a machine and keeps it. One that does not come up boots again, for the cell alone, and that is the cell's own
     /// failure then.
-    fn make(
-        &mut self,
-        machine: &Machine,
-        place: &Path,
-        (journal, plan): (&Journal, &GuestPlan),
-    ) -> Result<Option<Snapshot>> {
+    fn make(&mut self, machine: &Machine, place: &Path, running: Running) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
@@ -123,12 +117,12 @@ impl Booted {
             }
         };
         // A half-written state never stays, however this ends.
-        let unfinished = MadeDir::adopt_tree(journal, &draft.dir)?;
+        let unfinished = MadeDir::adopt_tree(running.journal, &draft.dir)?;
         let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut draft = Some(draft);
         let failed = |why: String| Failed::new(Cause::Work, why);
-        let heard = attend(journal, launch, plan, &Cell::new(None), &mut |line| {
+        let heard = attend(running, launch, &Cell::new(None), &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
                 return Err(failed(why.into()));
             }

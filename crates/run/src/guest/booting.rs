@@ -1,15 +1,14 @@
 //! How a guest of a cell is started: from a machine that has booted, or from the first instruction of its kernel.
 
 use super::booted::{Booted, LEAST_MEMORY, file_size, keep_command_line};
-use super::hearing::{self, End};
+use super::hearing::{self, End, Running};
 use super::packed::{Asked, Packer};
 use crate::executor::{Emit, Failed, Fatal, Result};
 use bytesize::ByteSize;
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::plan::GuestPlan;
 use fsarena_guest::counter::{COUNTS, Counter};
 use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::Launch};
-use fsarena_sys::{cancel, undo::Journal};
+use fsarena_sys::cancel;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,10 +24,8 @@ pub struct ThisCell<'a> {
 
 /// What starting takes.
 pub struct Starting<'a> {
-    /// What the plan says of guests.
-    pub guest: &'a GuestPlan,
-    /// What undoes a guest.
-    pub journal: &'a Journal,
+    /// The run.
+    pub running: Running<'a>,
     /// What packs its initramfs.
     pub packer: &'a mut Packer,
     /// What counts its instructions.
@@ -44,7 +41,7 @@ impl Starting<'_> {
     /// Where the emulator cannot be started, or its files cannot be written.
     pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End> {
         let initramfs = self.packer.initramfs(cell.asked)?;
-        let (memory, size) = (self.guest.memory.as_u64(), file_size(&initramfs.path));
+        let (memory, size) = (self.running.guest.memory.as_u64(), file_size(&initramfs.path));
         if memory < size + LEAST_MEMORY {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
             let why =
@@ -60,7 +57,7 @@ impl Starting<'_> {
 
     fn hear(&self, machine: &Machine, launch: Launch, emit: Emit) -> Result<End> {
         keep_command_line(machine.dir, "command.json", &launch)?;
-        hearing::hear(self.journal, launch, self.guest, self.cut, emit)
+        hearing::hear(self.running, launch, self.cut, emit)
     }
 
     /// With a machine that has booted, where one can be had.
@@ -71,9 +68,8 @@ impl Starting<'_> {
         let path = booted.config.clone();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
-        let running = (self.journal, self.guest);
         let unrecorded = Machine { record: None, ..machine.clone() };
-        let kept = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, running)?;
+        let kept = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, self.running)?;
         emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
         let Some(snapshot) = kept else {
             return match cancel::requested() {

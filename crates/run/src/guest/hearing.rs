@@ -10,8 +10,7 @@ use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_guest::{config::GOING_ON, console::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::undo::Journal;
-use fsarena_sys::{cancel, said::shown};
+use fsarena_sys::{cancel, said::shown, undo::Journal};
 use std::time::{Duration, Instant};
 use std::{cell::Cell, process::ExitStatus};
 
@@ -27,6 +26,15 @@ const FIRST: &str = "mount";
 pub const CONSOLE: &str = "; the end of its console:\n";
 /// What the time of booting is called.
 pub const SPENT: &str = "boot";
+
+/// The run that a guest belongs to.
+#[derive(Clone, Copy)]
+pub struct Running<'a> {
+    /// What undoes a guest.
+    pub journal: &'a Journal,
+    /// What the plan says of guests.
+    pub guest: &'a GuestPlan,
+}
 
 /// How a guest's cell went.
 pub struct End {
@@ -50,17 +58,11 @@ impl End {
 ///
 /// # Errors
 /// Where the emulator cannot be started, or the journal cannot be written.
-pub fn hear(
-    journal: &Journal,
-    launch: Launch,
-    plan: &GuestPlan,
-    cut: Option<Duration>,
-    emit: Emit,
-) -> Result<End> {
+pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: Emit) -> Result<End> {
     let begun = Instant::now();
     let due = Cell::new(None);
     let (mut boot, mut spoke) = (None, false);
-    let heard = attend(journal, launch, plan, &due, &mut |line| {
+    let heard = attend(running, launch, &due, &mut |line| {
         spoke = true;
         if line == GOING_ON {
             return Ok(None);
@@ -102,16 +104,15 @@ pub fn hear(
 /// # Errors
 /// Where the emulator cannot be started, or the journal cannot be written.
 pub fn attend<T>(
-    journal: &Journal,
+    running: Running,
     launch: Launch,
-    plan: &GuestPlan,
     due: &Cell<Option<Instant>>,
     take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
 ) -> Result<Result<(T, LastWords), Outcome>> {
     let mut guest = launch.start()?;
     // Should its keeper die with us, `recover` ends what is left of the group.
-    let group = journal.note(group_of(guest.pid()))?;
-    let heard = listen(&mut guest, plan, due, take);
+    let group = running.journal.note(group_of(guest.pid()))?;
+    let heard = listen(&mut guest, running.guest, due, take);
     let (status, words) = guest.end(if heard.is_ok() { POWER_OFF } else { Duration::ZERO });
     group.undo()?;
     Ok(match heard {

@@ -67,12 +67,7 @@ impl Images {
     ///
     /// # Errors
     /// Where it cannot be spread.
-    pub fn backing_devices(
-        &self,
-        image: &Path,
-        layout: &Layout,
-        array: Option<Array>,
-    ) -> Result<Vec<PathBuf>, fsarena_guest::Error> {
+    pub fn disks(&self, image: &Path, layout: &Layout, array: Option<Array>) -> Result<Vec<PathBuf>> {
         let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
         let members = layout.members.iter().filter_map(|wanted| self.further.get(wanted));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();

@@ -1,9 +1,8 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::able::{self, program};
-use crate::executor::Result;
 use crate::layout::{Layout, filesystem_of};
-use crate::{executor::Fatal, work};
+use crate::{executor::Fatal, executor::Result, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
