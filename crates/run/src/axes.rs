@@ -18,7 +18,7 @@ mod scheduler;
 
 pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
 
-use crate::executor::{Fatal, Result};
+use crate::executor::{Fatal, Result, require};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
@@ -68,17 +68,15 @@ pub fn set_up(
 pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let dir = variant.level(factor::DIR);
-        if plan.device.backing != Backing::Dir && !dir.is_empty() {
-            return Err(Fatal::Plan(format!("variant {}: `dir` needs --on dir:{dir}", variant.name)));
-        }
+        require(plan.device.backing == Backing::Dir || dir.is_empty(), || {
+            Fatal::variant(variant, format!("`dir` needs --on dir:{dir}"))
+        })?;
         for axis in AXES {
             let id = axis.def.id;
             let of_devices = plan.device.backing == Backing::Dir && !axis.of_directories;
-            if of_devices && !variant.level(id).is_empty() {
-                let name = &variant.name;
-                let message = format!("variant {name}: a directory is taken as it is; leave out `{id}`");
-                return Err(Fatal::Plan(message));
-            }
+            require(!of_devices || variant.level(id).is_empty(), || {
+                Fatal::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
+            })?;
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
             if !guest || id == factor::CLIENTS {

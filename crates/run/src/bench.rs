@@ -10,7 +10,8 @@ use fsarena_core::sample::{Found, ReadingDef, Sample};
 use fsarena_guest::counter::Mark;
 use fsarena_load::{web, workloads::postgres};
 use fsarena_probe::{Scene, Session, probes};
-use fsarena_sys::{device, kernel::Kernel};
+use fsarena_sys::device::{self, BlockDevice};
+use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,6 +31,11 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
 /// A task that every filesystem goes through and no workload asks for.
 pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: false }
+}
+
+/// The major and minor number of a device.
+pub fn numbers(device: &BlockDevice) -> (u32, u32) {
+    (device.major, device.minor)
 }
 
 /// A note that the device readings cover only the first device, for a filesystem on several.
@@ -74,10 +80,7 @@ impl<'a> Bench<'a> {
     /// test, or one that was named before, counts for none.
     pub fn count_elsewhere<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
-            let Some(device) = device::behind(&self.kernel, dir).map(|device| (device.major, device.minor))
-            else {
-                continue;
-            };
+            let Some(device) = device::behind(&self.kernel, dir).as_ref().map(numbers) else { continue };
             if self.device != Some(device) && self.elsewhere.iter().all(|(_, other)| *other != device) {
                 self.elsewhere.push((id, device));
             }

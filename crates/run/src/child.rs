@@ -92,8 +92,7 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         let by = "a command of the work killed it, or the kernel for want of memory, or a user";
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
-    let said = tail(errors, LAST_BYTES)?;
-    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&said))))
+    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&tail(errors, LAST_BYTES)?))))
 }
 
 /// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.
@@ -116,13 +115,8 @@ pub fn group_of(pgid: i32) -> undo::Undo {
 pub fn command(errors: std::fs::File) -> Command {
     // This very program, even where its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("fsarena")
-        .arg("agent")
-        .envs(argv::mark())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(errors);
+    command.arg0("fsarena").arg("agent").envs(argv::mark());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     command
 }
 

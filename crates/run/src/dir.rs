@@ -1,6 +1,7 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
-use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove};
+use crate::bench::numbers;
+use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
 use crate::{axes, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};
@@ -51,7 +52,7 @@ impl Executor for Directories {
             self.made.insert(within.clone(), MadeDir::make(journal, &within)?);
         }
         let root = MadeDir::make_tree(journal, &within.join("work"))?;
-        let device = device::behind(kernel, dir).map(|device| (device.major, device.minor));
+        let device = device::behind(kernel, dir).as_ref().map(numbers);
         let request = Request { device, ..self.run.request(cell, root.path(), self.other.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
         for note in &conditions.notes {
@@ -78,11 +79,8 @@ impl Executor for Directories {
 
 /// The directory must be new: what is in it already is not fsarena's to remove.
 fn check_missing(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        let message = format!("{dir:?} exists already; remove it if it is left from an earlier run");
-        return Err(Fatal::Plan(message));
-    }
-    Ok(())
+    let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
+    require(!dir.exists(), || Fatal::Plan(why()))
 }
 
 /// What a directory lies on, as the kernel says.

@@ -1,7 +1,7 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
 use crate::clients::{Alone, Clients};
-use crate::executor::{Executor, Fatal, Result, Tell};
+use crate::executor::{Executor, Fatal, Result, Tell, require};
 use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::{Beginning, Consumer, Recorder};
@@ -106,14 +106,10 @@ impl Request {
         for (flag, place, given_up) in
             [("--erase-signature", ours, signature), ("--other-signature", others, other)]
         {
-            match (place, given_up) {
-                (Some(place), given_up) => *place = given_up,
-                (None, None) => {}
-                (None, Some(_)) => {
-                    let message = format!("{flag}: this run erases no such device, so leave it out");
-                    return Err(Fatal::Plan(message).into());
-                }
-            }
+            require(place.is_some() || given_up.is_none(), || {
+                Fatal::Plan(format!("{flag}: this run erases no such device, so leave it out"))
+            })?;
+            place.into_iter().for_each(|place| place.clone_from(&given_up));
         }
         Ok(Request::new(plan, Keep::Resumed(run)))
     }
@@ -234,11 +230,10 @@ pub fn execute_by(
         // Also of a complete run: it may have been killed while it gave its devices back.
         clear_the_way(&kernel, consumers)?;
         let record = fsarena_store::read(run)?;
-        let status = &record.status;
-        if status.complete {
-            let line = format!("run {} is complete ({}): nothing is left to do", run.id(), status.why);
+        if record.status.complete {
+            let why = record.status.why.clone();
+            let line = format!("run {} is complete ({why}): nothing is left to do", run.id());
             consumers.iter_mut().for_each(|consumer| consumer.say(&line));
-            let why = status.why.clone();
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
     }
@@ -381,8 +376,7 @@ impl Session {
 fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            let message = "a guest cannot be traced; explain a run of this kernel (--on loop)";
-            return Err(Fatal::Plan(message.into()));
+            return Err(Fatal::plan("a guest cannot be traced; explain a run of this kernel (--on loop)"));
         }
         Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
         Backing::Dir => Box::new(Directories::start(run, clients, tell)?),

@@ -1,10 +1,11 @@
 //! The seam: cell in, samples out. And how it fails: a cell alone, or the whole run.
 
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::{cell::Cell, plan::error::PlanError};
+use fsarena_core::plan::error::PlanError;
 use fsarena_sys::undo::MadeDir;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
 
 /// Says something of the whole run.
 pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
@@ -137,6 +138,31 @@ pub enum Fatal {
     EveryVariant(BTreeMap<String, Departure>),
 }
 
+impl Fatal {
+    /// Something that this machine lacks.
+    pub fn missing(text: impl Into<String>) -> Fatal {
+        Fatal::Missing(text.into())
+    }
+
+    /// Something that the plan cannot have.
+    pub fn plan(text: impl Into<String>) -> Fatal {
+        Fatal::Plan(text.into())
+    }
+
+    /// Something that a variant cannot have.
+    pub fn variant(variant: &Variant, why: impl Display) -> Fatal {
+        Fatal::Plan(format!("variant {}: {why}", variant.name))
+    }
+}
+
+/// Lets only what holds go on.
+///
+/// # Errors
+/// The fault, where it does not.
+pub fn require(holds: bool, fault: impl FnOnce() -> Fatal) -> Result<()> {
+    if holds { Ok(()) } else { Err(fault()) }
+}
+
 /// A line for each variant that left.
 fn list(left: &BTreeMap<String, Departure>) -> String {
     let line = |(variant, Departure { round, why, .. }): (&String, &Departure)| {
@@ -156,9 +182,8 @@ impl Exits for Fatal {
             Fatal::Workload(fsarena_load::task::Error::Plan(_)) => ExitCode::Usage,
             Fatal::Workload(_) | Fatal::Missing(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
-            Fatal::Agent(_) => ExitCode::Internal,
+            Fatal::Agent(_) | Fatal::Recover(_) => ExitCode::Internal,
             Fatal::File(error) => error.exit_code(),
-            Fatal::Recover(_) => ExitCode::Internal,
             Fatal::Store(error) => error.exit_code(),
             Fatal::Consumer(error) => error.exit_code(),
             Fatal::Cell { failed, .. } => failed.cause.exit_code(),
@@ -178,12 +203,9 @@ impl Exits for Fatal {
 /// # Errors
 /// Where it cannot be removed for another reason, or the consumer fails.
 pub fn remove(dir: MadeDir, tell: Tell) -> Result<()> {
-    match dir.remove()? {
-        Some(text) => tell(Event::Note(
-            Note::new(NoteKind::Remark, text).fix("move the files elsewhere, then remove the directory"),
-        )),
-        None => Ok(()),
-    }
+    let Some(text) = dir.remove()? else { return Ok(()) };
+    let fix = "move the files elsewhere, then remove the directory";
+    tell(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
 }
 
 /// Runs something that logs its commands, and tells of them.

@@ -118,15 +118,15 @@ fn about(kernel: &Kernel) -> Note {
 
 /// The implementation that the kernel prefers for CRC32C: that of the highest priority in `/proc/crypto`.
 fn crc32c_driver(crypto: &str) -> Option<&str> {
-    let field = |block: &'_ str, name: &str| -> Option<String> {
-        let line = block.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
-        Some(line.split_once(':')?.1.trim().to_string())
-    };
-    let best =
-        crypto.split("\n\n").filter(|block| field(block, "name").as_deref() == Some("crc32c")).max_by_key(
-            |block| field(block, "priority").and_then(|text| text.parse::<i64>().ok()).unwrap_or(0),
-        )?;
-    best.lines().find(|line| line.starts_with("driver"))?.split_once(':').map(|(_, name)| name.trim())
+    let priority = |block: &&str| field(block, "priority").and_then(|text| text.parse::<i64>().ok());
+    let known = crypto.split("\n\n").filter(|block| field(block, "name") == Some("crc32c"));
+    field(known.max_by_key(|block| priority(block).unwrap_or(0))?, "driver")
+}
+
+/// The value of a line `name : value`.
+fn field<'a>(block: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = block.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]

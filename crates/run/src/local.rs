@@ -57,9 +57,8 @@ impl Local {
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
         let measured =
             bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync);
-        measured.map_err(|error: fsarena_fs::Error| {
-            Failed::from(error).with_options(cell.variant.level(factor::MKFS))
-        })?;
+        let asked = cell.variant.level(factor::MKFS);
+        measured.map_err(|error: fsarena_fs::Error| Failed::from(error).with_options(asked))?;
         let begun = Instant::now();
         let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {
@@ -70,9 +69,8 @@ impl Local {
         if !self.facts.contains_key(&cell.variant.name) {
             let mut text = argv.join(" ");
             if let Some(by) = completed {
-                text += &format!(
-                    ", timed; then made again with `{by}`, so that the kernel has nothing to initialise"
-                );
+                let why = "so that the kernel has nothing to initialise";
+                text += &format!(", timed; then made again with `{by}`, {why}");
             }
             if !features.is_empty() {
                 text += &format!(": {features}");
@@ -165,7 +163,7 @@ impl Local {
 
 /// The numbers of the device that is measured: the first.
 fn numbers(devices: &Devices) -> Option<(u32, u32)> {
-    devices.members[0].device().map(|device| (device.major, device.minor))
+    devices.members[0].device().map(bench::numbers)
 }
 
 impl Executor for Local {

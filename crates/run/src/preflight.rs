@@ -10,6 +10,7 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
 
+use crate::executor::require;
 use crate::layout::{self, Wanted, filesystem_of};
 use crate::work::{Work, workload};
 use crate::{axes, executor::Fatal, executor::Result, recovery};
@@ -136,8 +137,8 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, cl
         defs.dedup_by_key(|def| def.id);
         able::check(formatted(variants), &demands)?;
         programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
-        programs
-            .extend(["mount", "umount", "losetup"].iter().filter(|_| !guest).map(|name| name.to_string()));
+        let of_mounting: &[&str] = if guest { &[] } else { &["mount", "umount", "losetup"] };
+        programs.extend(of_mounting.iter().map(|name| name.to_string()));
         check.other_bytes = other_size(plan, room);
         let needed = needed(&defs, room);
         check.size_bytes = match &check.backing {
@@ -178,79 +179,53 @@ pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan> {
 
 fn root_only(plan: &Plan, _: &[Variant]) -> Result<()> {
     let needs_root = !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_));
-    if !needs_root || rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(Fatal::Missing(
-        "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
-         qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
-         possible"
-            .into(),
-    ))
+    require(!needs_root || rustix::process::geteuid().is_root(), || {
+        Fatal::missing(
+            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
+             qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
+             possible",
+        )
+    })
 }
 
 fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
-    if !variants.is_empty() {
-        return Ok(());
-    }
-    Err(Fatal::Missing(
-        "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`".into(),
-    ))
+    let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
+    require(!variants.is_empty(), || Fatal::missing(why))
 }
 
 fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
-    if !plan.device.precondition || matches!(plan.device.backing, Backing::Erase { .. }) {
-        return Ok(());
-    }
-    Err(Fatal::Plan("precondition: requires a device of your own, --erase DEVICE".into()))
+    let erases = matches!(plan.device.backing, Backing::Erase { .. });
+    let why = "precondition: requires a device of your own, --erase DEVICE";
+    require(!plan.device.precondition || erases, || Fatal::plan(why))
 }
 
 fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<()> {
-    if plan.device.backing.ranks() || plan.claims.is_empty() {
-        return Ok(());
-    }
-    Err(Fatal::Plan(
-        "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on qemu` \
-         or `--on exact`"
-            .into(),
-    ))
+    let why = "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on \
+               qemu` or `--on exact`";
+    require(plan.device.backing.ranks() || plan.claims.is_empty(), || Fatal::plan(why))
 }
 
 /// Only a guest boots a separate kernel.
 fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
-    match variants.iter().find(|variant| !variant.level(factor::KERNEL).is_empty()) {
-        Some(variant) if !matches!(plan.device.backing, Backing::Guest(_)) => Err(Fatal::Plan(format!(
-            "variant {}: a kernel is booted in a guest: --on qemu, --on uml or --on exact",
-            variant.name
-        ))),
-        _ => Ok(()),
-    }
+    let guest = matches!(plan.device.backing, Backing::Guest(_));
+    let why = "a kernel is booted in a guest: --on qemu, --on uml or --on exact";
+    let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
+    variants.iter().try_for_each(|variant| require(allowed(variant), || Fatal::variant(variant, why)))
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
-    if !matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram) {
-        return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
-    }
+    let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
+    require(image, || Fatal::plan(RAW_NEEDS_AN_IMAGE))?;
     let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
-    if variant.level(factor::OPTIONS) != "default" || optional.iter().any(|id| !variant.level(id).is_empty())
-    {
-        return Err(Fatal::Plan(format!(
-            "variant {}: the bare device takes no options of mkfs or mount, no journal and no raid",
-            variant.name
-        )));
-    }
-    for asked in &plan.workloads {
-        if !workload(plan, asked)?.0.supports_raw() {
-            let message = format!(
-                "variant {}: workload {} needs a filesystem; leave out fs=raw",
-                variant.name, asked.name
-            );
-            return Err(Fatal::Plan(message));
-        }
-    }
-    Ok(())
+    let bare = optional.iter().all(|id| variant.level(id).is_empty());
+    let why = "the bare device takes no options of mkfs or mount, no journal and no raid";
+    require(bare && variant.level(factor::OPTIONS) == "default", || Fatal::variant(variant, why))?;
+    plan.workloads.iter().try_for_each(|asked| {
+        let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);
+        require(workload(plan, asked)?.0.supports_raw(), || Fatal::variant(variant, why()))
+    })
 }
 
 /// The definitions of all variants' filesystems, each of which this machine can make and mount.
@@ -261,11 +236,8 @@ fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&
         let Some(have) = found.iter().find(|have| have.def.id == id) else {
             return Err(Fatal::Plan(format!("fsarena knows no filesystem {id}")));
         };
-        if !have.kernel {
-            let message =
-                format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
-            return Err(Fatal::Missing(message));
-        }
+        let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
+        require(have.kernel, || Fatal::Missing(why()))?;
         have.mkfs.is_some().then_some(have.def).ok_or_else(|| able::no_mkfs(have.def))
     };
     asked.chain([plan.device.other_fs.as_str()]).map(usable).collect()
@@ -292,15 +264,12 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
-        if !path.is_dir() {
-            return Err(Fatal::Plan(format!(
-                "{path:?} is not a directory; --on dir:PATH needs one that exists"
-            )));
-        }
-        if let Err(error) = rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK) {
+        let why = || format!("{path:?} is not a directory; --on dir:PATH needs one that exists");
+        require(path.is_dir(), || Fatal::Plan(why()))?;
+        rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let error = std::io::Error::from(error);
-            return Err(Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to")));
-        }
+            Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
+        })?;
         able::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
         if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
@@ -309,13 +278,12 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
         }
         let free = fsarena_sys::image::free_bytes(path)?;
         let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
-        if free < needed {
-            return Err(Fatal::Missing(format!(
-                "too little room in {path:?}: {} needed, {} free; free some, or take a smaller --scale",
-                ByteSize(needed),
-                ByteSize(free)
-            )));
-        }
+        require(free >= needed, || {
+            let (needed, free) = (ByteSize(needed), ByteSize(free));
+            Fatal::Missing(format!(
+                "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller --scale"
+            ))
+        })?;
     }
     Ok(())
 }
@@ -323,13 +291,12 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
 fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
     let missing: Vec<&str> =
         programs.iter().map(String::as_str).filter(|program| self::program(program).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Fatal::Missing(format!(
-        "not installed: {}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-         sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
-         `--engine native` for loads, proxy-cache for squid",
-        missing.join(", ")
-    )))
+    let missing = missing.join(", ");
+    require(missing.is_empty(), || {
+        Fatal::Missing(format!(
+            "not installed: {missing}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
+             sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
+             `--engine native` for loads, proxy-cache for squid"
+        ))
+    })
 }

@@ -43,7 +43,7 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
         let (def, own) = filesystem_of(variant)?;
         if own.raid.is_some() || own.journal.is_some() || !variant.level(factor::FAULTS).is_empty() {
             let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
-            return Err(Fatal::Plan(format!("variant {}: {name} cuts the power: {why}", variant.name)));
+            return Err(Fatal::variant(variant, format!("{name} cuts the power: {why}")));
         }
         let Some(check) = def.check else {
             let id = def.id;

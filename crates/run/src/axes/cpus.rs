@@ -1,7 +1,7 @@
 //! The CPUs that the load may run on, by affinity: it goes with the process, so there is nothing to undo.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
-use crate::executor::Result;
+use crate::executor::{Result, require};
 use fsarena_core::factor;
 use fsarena_sys::Error;
 
@@ -21,10 +21,8 @@ fn check(asked: &Asked) -> Result<()> {
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = asked.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
     let known = parse(&online).ok().flatten().unwrap_or_default();
-    match list.iter().find(|cpu| !known.contains(cpu)) {
-        None => Ok(()),
-        Some(cpu) => Err(lacking(asked, factor::CPUS, format!("there is no CPU {cpu}; online are {online}"))),
-    }
+    let why = |cpu| format!("there is no CPU {cpu}; online are {online}");
+    list.iter().try_for_each(|cpu| require(known.contains(cpu), || lacking(asked, factor::CPUS, why(cpu))))
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {

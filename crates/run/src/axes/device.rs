@@ -1,7 +1,7 @@
 //! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
 use super::axis::{Asked, Axis, lacking};
-use crate::executor::Result;
+use crate::executor::{Result, require};
 use fsarena_core::factor::{self, device, device::BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
@@ -19,9 +19,6 @@ fn check(asked: &Asked) -> Result<()> {
     let level = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
-    if !zram || zram::offered(asked.kernel) {
-        return Ok(());
-    }
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    Err(lacking(asked, factor::DEVICE, why))
+    require(!zram || zram::offered(asked.kernel), || lacking(asked, factor::DEVICE, why))
 }

@@ -1,7 +1,7 @@
 //! A device that misbehaves: set up inside guests, whose kernel runs nothing else.
 
 use super::axis::{Asked, Axis, lacking};
-use crate::executor::Result;
+use crate::executor::{Result, require};
 use fsarena_core::factor::{self, faults};
 
 /// The axis.
@@ -14,9 +14,6 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check);
 
 fn check(asked: &Asked) -> Result<()> {
-    if asked.variant.level(factor::FAULTS).is_empty() {
-        return Ok(());
-    }
     let why = "fsarena has no devices of this machine misbehave; take a guest: --on qemu";
-    Err(lacking(asked, factor::FAULTS, why))
+    require(asked.variant.level(factor::FAULTS).is_empty(), || lacking(asked, factor::FAULTS, why))
 }

@@ -5,7 +5,7 @@
 //! gets a separate group, and writeback counts for the process that dirtied the pages.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::Result;
+use crate::executor::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::Kernel};
@@ -26,15 +26,10 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 }
 
 fn check(asked: &Asked) -> Result<()> {
-    if asked.variant.level(factor::LIMIT).is_empty() {
-        return Ok(());
-    }
-    let found = controller(asked.kernel);
-    if found.is_some_and(|found| found.unified || found.root.join(WRITE_BYTES).exists()) {
-        return Ok(());
-    }
+    let able = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
+    let able = asked.variant.level(factor::LIMIT).is_empty() || controller(asked.kernel).is_some_and(able);
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    Err(lacking(asked, factor::LIMIT, why))
+    require(able, || lacking(asked, factor::LIMIT, why))
 }
 
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";

@@ -1,7 +1,7 @@
 //! The memory that the load may use, by a control group.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::Result;
+use crate::executor::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, cgroup::Controller, kernel::Kernel};
@@ -22,11 +22,9 @@ fn controller(kernel: &Kernel) -> Option<Controller> {
 }
 
 fn check(asked: &Asked) -> Result<()> {
-    let asked_for = !asked.variant.level(factor::MEMORY).is_empty();
-    match asked_for && controller(asked.kernel).is_none() {
-        true => Err(lacking(asked, factor::MEMORY, "this kernel offers no memory controller (cgroup)")),
-        false => Ok(()),
-    }
+    let why = "this kernel offers no memory controller (cgroup)";
+    let able = asked.variant.level(factor::MEMORY).is_empty() || controller(asked.kernel).is_some();
+    require(able, || lacking(asked, factor::MEMORY, why))
 }
 
 fn set_up(stage: &mut Stage) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Several devices under one filesystem, made once a run.
 
 use super::axis::{Asked, Axis, lacking, wrong};
+use crate::executor::require;
 use crate::{executor::Result, layout::filesystem_of};
 use fsarena_core::factor::{self, raid};
 use fsarena_core::plan::Backing;
@@ -32,8 +33,6 @@ fn check(asked: &Asked) -> Result<()> {
         return Err(lacking(asked, factor::RAID, format!("{fs} stripes nothing by itself, and {why}")));
     }
     let one = matches!(asked.plan.device.backing, Backing::Erase { .. });
-    if one && asked.variant.level(factor::DEVICE).is_empty() {
-        return Err(wrong(asked, factor::RAID, "--erase names one device; say device=loop, ram or zram"));
-    }
-    Ok(())
+    let why = "--erase names one device; say device=loop, ram or zram";
+    require(!one || !asked.variant.level(factor::DEVICE).is_empty(), || wrong(asked, factor::RAID, why))
 }

@@ -32,17 +32,15 @@ fn check(asked: &Asked) -> Result<()> {
         (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => of_any(asked.kernel, "zram"),
         _ => of_any(asked.kernel, "loop"),
     };
-    match offered {
-        Some(offered) if !offered.iter().any(|known| known == level) => match KNOWN.contains(&level) {
-            true => {
-                let why = format!("the device has only {}", offered.join(", "));
-                Err(lacking(asked, factor::SCHEDULER, why))
-            }
-            false => Err(wrong(asked, factor::SCHEDULER, unknown("scheduler", level, KNOWN))),
-        },
-        // Without a device of the kind nothing is known yet; the kernel says it when there is one.
-        _ => Ok(()),
-    }
+    // Without a device of the kind nothing is known yet; the kernel says it when there is one.
+    let Some(offered) = offered.filter(|offered| !offered.iter().any(|known| known == level)) else {
+        return Ok(());
+    };
+    let only = offered.join(", ");
+    Err(match KNOWN.contains(&level) {
+        true => lacking(asked, factor::SCHEDULER, format!("the device has only {only}")),
+        false => wrong(asked, factor::SCHEDULER, unknown("scheduler", level, KNOWN)),
+    })
 }
 
 /// The schedulers of a device of this kind: all of a kind have the same.

@@ -166,10 +166,9 @@ impl Booted {
         let text = format!("kernel {}: {text}", machine.kernel.name());
         let note = Note::new(NoteKind::Remark, text).task("boot");
         if self.given_up.contains(place) {
-            self.notes.insert(place.into(), note);
-        } else {
-            self.notes.entry(place.into()).or_insert(note);
+            self.notes.remove(place);
         }
+        self.notes.entry(place.into()).or_insert(note);
     }
 }
 

@@ -109,12 +109,11 @@ impl Packer {
         if !modules.is_known() {
             return Ok(vec![]);
         }
-        let mut all = vec![];
-        if self.emulator == Emulator::Exact && exact::has_memory_disks(modules) {
-            all.extend(exact::MEMORY_DISKS);
-        } else if self.emulator != Emulator::Uml {
-            all.extend(HARDWARE);
-        }
+        let mut all: Vec<&str> = match self.emulator {
+            Emulator::Uml => vec![],
+            Emulator::Exact if exact::has_memory_disks(modules) => exact::MEMORY_DISKS.to_vec(),
+            Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
+        };
         // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
         all.extend([crc32c].into_iter().filter(|name| modules.has(name)));

@@ -18,10 +18,8 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
         let def = filesystems::find(variant.level(factor::FS))?;
         if let Some(why) = cannot(def, demands) {
             let or = if why == NO_DIRECT_IO { "" } else { ", or take another tree (--tree)" };
-            return Err(Fatal::Plan(format!(
-                "variant {}: {} {why}; leave {} out (--fs){or}",
-                variant.name, def.title, def.id
-            )));
+            let why = format!("{} {why}; leave {} out (--fs){or}", def.title, def.id);
+            return Err(Fatal::variant(variant, why));
         }
     }
     Ok(())

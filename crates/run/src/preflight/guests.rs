@@ -1,8 +1,9 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::able::{self, program};
+use crate::executor::{Fatal, Result, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::{executor::Fatal, executor::Result, work};
+use crate::work;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -29,14 +30,13 @@ pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
     let in_guests = matches!(plan.device.backing, Backing::Guest(_));
     for asked in plan.workloads.iter().filter(|_| in_guests) {
         let (workload, job) = work::workload(plan, asked)?;
-        if !workload.programs(&job).is_empty() {
-            return Err(Fatal::Missing(format!(
-                "guests hold no programs, so the workload {} cannot run there. Run it as root on a loop image (`--on \
-                 loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {}",
-                asked.name,
-                without_programs(&job).join(", ")
-            )));
-        }
+        require(workload.programs(&job).is_empty(), || {
+            let (name, others) = (&asked.name, without_programs(&job).join(", "));
+            Fatal::Missing(format!(
+                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`--on \
+                 loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {others}"
+            ))
+        })?;
     }
     Ok(())
 }
@@ -68,13 +68,12 @@ pub struct Kernels {
 /// An emulator that is not installed, a kernel that is not there or damaged.
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
-    if guest.emulator != Emulator::Uml && program(QEMU).is_none() {
-        let message = format!(
+    require(guest.emulator == Emulator::Uml || program(QEMU).is_some(), || {
+        Fatal::Missing(format!(
             "{QEMU} is not installed: apt-get install qemu-system-x86, or take User Mode Linux (--on uml), or benchmark \
              the filesystem a directory is on (--on dir:PATH); `fsarena doctor` says what else is possible"
-        );
-        return Err(Fatal::Missing(message));
-    }
+        ))
+    })?;
     let mut kernels = Kernels::default();
     for level in levels {
         if !kernels.by_level.contains_key(level) {
@@ -142,15 +141,15 @@ pub fn mountable(
     variants: &[Variant],
     kernels: &Kernels,
 ) -> Result<Vec<&'static FsDef>> {
-    if !FILLABLE.contains(&plan.device.other_fs.as_str()) {
-        return Err(Fatal::Plan(format!(
-            "other_fs = {}: for a guest the source disk is made without mounting it, as {}",
-            plan.device.other_fs,
-            FILLABLE.join(", ")
-        )));
-    }
+    let other = plan.device.other_fs.as_str();
+    require(FILLABLE.contains(&other), || {
+        let able = FILLABLE.join(", ");
+        Fatal::Plan(format!(
+            "other_fs = {other}: for a guest the source disk is made without mounting it, as {able}"
+        ))
+    })?;
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
-    let others = kernels.by_level.keys().map(|level| (plan.device.other_fs.as_str(), level.as_str()));
+    let others = kernels.by_level.keys().map(|level| (other, level.as_str()));
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
         match (has(kernel, def), program(def.mkfs)) {
@@ -186,18 +185,14 @@ fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
 fn nothing_around(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
-    let varied = variant
-        .levels
-        .iter()
-        .find(|(id, level)| *id != factor::CLIENTS && factor::is_axis(id) && !level.is_empty());
-    match varied.map(|(id, _)| id.as_str()).or(options.raid.map(|_| factor::RAID)) {
-        None => Ok(()),
-        Some(axis) => Err(Fatal::Plan(format!(
-            "variant {}: a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; \
-             leave it out, or take `--on qemu`",
-            variant.name
-        ))),
-    }
+    let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
+    let varied = set.find(|id| *id != factor::CLIENTS && factor::is_axis(id));
+    let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
+    let why = format!(
+        "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
+         take `--on qemu`"
+    );
+    Err(Fatal::variant(variant, why))
 }
 
 /// Whether a guest can have what is varied around a variant's filesystem.
@@ -206,15 +201,15 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let named = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
     let apart = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
     if let Some(axis) = named.or(apart) {
-        return Err(Fatal::Plan(format!(
-            "variant {}: the disks of a guest are image files, so `{axis}` cannot name another backing device; \
-             leave it out, or take `--on loop`",
-            variant.name
-        )));
+        let why = format!(
+            "the disks of a guest are image files, so `{axis}` cannot name another backing device; leave it out, or take \
+             `--on loop`"
+        );
+        return Err(Fatal::variant(variant, why));
     }
-    if !["", "0"].contains(&variant.level(factor::CPUS)) {
-        return Err(Fatal::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name)));
-    }
+    require(["", "0"].contains(&variant.level(factor::CPUS)), || {
+        Fatal::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
+    })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();

@@ -1,6 +1,6 @@
 //! Computes the size of the images, and checks whether there is space for them.
 
-use crate::executor::{Fatal, Result};
+use crate::executor::{Fatal, Result, require};
 use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
@@ -40,12 +40,10 @@ pub fn to_erase(kernel: &Kernel, path: &Path, signature: Option<&str>) -> Result
 }
 
 fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
-    if size >= needed {
-        return Ok(());
-    }
-    let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
-    let message = format!("{path} has {size} and {who} {needed} for this work; take a smaller --scale");
-    Err(Fatal::Missing(message))
+    require(size >= needed, || {
+        let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
+        Fatal::Missing(format!("{path} has {size} and {who} {needed} for this work; take a smaller --scale"))
+    })
 }
 
 /// The device that the user named to be the source disk, which passes the guard.
@@ -129,14 +127,13 @@ pub fn images(
 
 fn room(dir: &Path, needed: u64) -> Result<()> {
     let free = fsarena_sys::image::free_bytes(dir)?;
-    if free >= needed {
-        return Ok(());
-    }
-    let (needed, free) = (ByteSize(needed), ByteSize(free));
-    Err(Fatal::Missing(format!(
-        "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller --scale, or put \
-         them elsewhere: --on loop:DIR"
-    )))
+    require(free >= needed, || {
+        let (needed, free) = (ByteSize(needed), ByteSize(free));
+        Fatal::Missing(format!(
+            "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller --scale, or \
+             put them elsewhere: --on loop:DIR"
+        ))
+    })
 }
 
 /// The directory of the images of a run that keeps them on disk.

@@ -77,7 +77,7 @@ impl Trial<'_> {
         // The device itself may support more than an image does; misspelt names it does not.
         if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
             let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
-            return Err(Fatal::Plan(format!("variant {}: {why}{near}", self.variant.name)));
+            return Err(Fatal::variant(self.variant, why + &near));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
