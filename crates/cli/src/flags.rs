@@ -88,7 +88,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
 
 /// Reads the name of a metric or reading. One that ends with a unit can be what a command printed: runs know those.
 pub fn metric(text: &str) -> Result<String, String> {
-    match Unit::ALL.iter().any(|unit| text.ends_with(&format!("_{}", unit.suffix()))) {
+    match Unit::suffixes().any(|suffix| text.ends_with(&format!("_{suffix}"))) {
         true => Ok(text.into()),
         false => known_metric(text),
     }

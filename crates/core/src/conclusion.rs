@@ -127,8 +127,8 @@ impl Reader<'_> {
     }
 
     fn conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
-        let tasks = self.study.tasks.iter().map(|(_, task)| *task).filter(|task| !AROUND.contains(task));
-        let tasks: Vec<&str> = tasks.collect();
+        let tasks = self.study.numbered().map(|(_, task)| task);
+        let tasks: Vec<&str> = tasks.filter(|task| !AROUND.contains(task)).collect();
         let mut claims = Vec::new();
         for pattern in &written.claims {
             for claim in expanded(pattern.get_ref(), &tasks) {

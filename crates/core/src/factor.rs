@@ -66,6 +66,9 @@ pub const KERNEL: &str = "kernel";
 /// work by it; plan files have no such factor.
 pub const SETTING: &str = "set.";
 
+/// Completes definitions of factors: without a default, every level accepted.
+const FACTOR: FactorDef = FactorDef { id: "", default: "", example: "", help: "", check: |_| Ok(()) };
+
 /// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.
 pub const BUILT_IN: &[FactorDef] = &[
     FactorDef {
@@ -73,52 +76,44 @@ pub const BUILT_IN: &[FactorDef] = &[
         default: "ext4",
         example: "ext4, xfs",
         help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` for the bare device, where the workload can do without one",
-        check: any,
+        ..FACTOR
     },
     FactorDef {
         id: OPTIONS,
         default: "default",
         example: "default, durable, fast-unsafe, tuned-2011",
         help: "named option set of the filesystem (`fsarena list filesystems`)",
-        check: any,
+        ..FACTOR
     },
     FactorDef {
         id: MKFS,
-        default: "",
         example: "-b 1024, ^has_journal",
         help: "further mkfs arguments, split at blanks: `-b 1024`; a bare feature list as in `^has_journal` means `-O`. None may name a device or file",
-        check: any,
+        ..FACTOR
     },
     FactorDef {
         id: MOUNT,
-        default: "",
         example: "noatime, data=writeback",
         help: "further mount options, comma-separated: `data=writeback,noatime`. None may name a device or file",
-        check: any,
+        ..FACTOR
     },
     FactorDef {
         id: DIR,
-        default: "",
         example: "/srv, /home",
         help: "existing directory that is benchmarked as it is, without mkfs or mount",
-        check: any,
+        ..FACTOR
     },
     FactorDef {
         id: KERNEL,
-        default: "",
         example: "debian:6.1, ./bzImage",
         help: "kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version",
         check: kernel,
+        ..FACTOR
     },
 ];
 
 /// The factors of directories that fsarena uses as they are: those that make no filesystem.
 pub const OF_DIRECTORIES: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
-
-/// Accepts every level: the filesystem checks it.
-fn any(_: &str) -> Result<(), String> {
-    Ok(())
-}
 
 fn kernel(level: &str) -> Result<(), String> {
     match level.strip_suffix(':') {

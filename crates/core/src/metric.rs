@@ -12,7 +12,7 @@ use crate::sample::{Direction, Unit};
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 /// The definition of a derived metric.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct MetricDef {
     /// The name in claims, reports and on the command line: `elapsed`.
     pub id: &'static str,
@@ -44,12 +44,6 @@ impl MetricDef {
 
     const fn help(self, help: &'static str) -> MetricDef {
         MetricDef { help, ..self }
-    }
-}
-
-impl std::fmt::Debug for MetricDef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MetricDef").field("id", &self.id).field("unit", &self.unit).finish_non_exhaustive()
     }
 }
 

@@ -65,7 +65,7 @@ impl SampleTable {
 pub type PooledLatencies = BTreeMap<(usize, usize), Latencies>;
 
 /// Everything a store knows of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RunRecord {
     /// Its id, the name of its directory.
     pub id: String,
@@ -102,7 +102,7 @@ pub struct RunRecord {
 }
 
 /// How a run stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RunStatus {
     /// Whether all that was planned was done.
     pub complete: bool,

@@ -27,49 +27,36 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All units.
-    pub const ALL: [Unit; 8] = [
-        Unit::Nanoseconds,
-        Unit::Seconds,
-        Unit::Bytes,
-        Unit::Count,
-        Unit::Percent,
-        Unit::Ratio,
-        Unit::PerSecond,
-        Unit::BytesPerSecond,
+    /// Every unit in its order, with the suffix of names in JSON and CSV and the symbol that people read.
+    const ALL: [(Unit, &str, &str); 8] = [
+        (Unit::Nanoseconds, "ns", "ns"),
+        (Unit::Seconds, "s", "s"),
+        (Unit::Bytes, "bytes", "B"),
+        (Unit::Count, "count", ""),
+        (Unit::Percent, "percent", "%"),
+        (Unit::Ratio, "ratio", "×"),
+        (Unit::PerSecond, "per_s", "/s"),
+        (Unit::BytesPerSecond, "bytes_per_s", "B/s"),
     ];
+
+    /// Every suffix.
+    pub fn suffixes() -> impl Iterator<Item = &'static str> {
+        Unit::ALL.iter().map(|(_, suffix, _)| *suffix)
+    }
 
     /// The suffix of names in JSON and CSV: `elapsed_s`.
     pub const fn suffix(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "ns",
-            Unit::Seconds => "s",
-            Unit::Bytes => "bytes",
-            Unit::Count => "count",
-            Unit::Percent => "percent",
-            Unit::Ratio => "ratio",
-            Unit::PerSecond => "per_s",
-            Unit::BytesPerSecond => "bytes_per_s",
-        }
+        Unit::ALL[self as usize].1
     }
 
     /// The symbol that people read after a number.
     pub const fn symbol(self) -> &'static str {
-        match self {
-            Unit::Nanoseconds => "ns",
-            Unit::Seconds => "s",
-            Unit::Bytes => "B",
-            Unit::Count => "",
-            Unit::Percent => "%",
-            Unit::Ratio => "×",
-            Unit::PerSecond => "/s",
-            Unit::BytesPerSecond => "B/s",
-        }
+        Unit::ALL[self as usize].2
     }
 
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
-        Unit::ALL.into_iter().find(|unit| unit.suffix() == suffix)
+        Unit::ALL.iter().find(|(_, own, _)| *own == suffix).map(|(unit, ..)| *unit)
     }
 }
 

@@ -24,6 +24,16 @@ pub enum Value {
     Table(BTreeMap<String, Value>),
 }
 
+impl Value {
+    fn as_text(&self) -> Option<&str> {
+        if let Value::Text(value) = self { Some(value) } else { None }
+    }
+
+    fn as_int(&self) -> Option<i64> {
+        if let Value::Int(value) = self { Some(*value) } else { None }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -32,10 +42,7 @@ impl fmt::Display for Value {
             Value::Float(value) => write!(f, "{value}"),
             Value::Text(value) => f.write_str(value),
             Value::List(values) => {
-                for (i, value) in values.iter().enumerate() {
-                    write!(f, "{}{value}", if i == 0 { "" } else { "," })?;
-                }
-                Ok(())
+                f.write_str(&values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
             }
             Value::Table(values) => f.debug_map().entries(values).finish(),
         }
@@ -131,16 +138,14 @@ impl fmt::Display for Kind {
         match self {
             Kind::Bool => f.write_str("true or false"),
             Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Kind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
             Kind::Float { min, max } => write!(f, "a number from {min} to {max}"),
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Path => f.write_str("a path"),
             Kind::Text => f.write_str("text"),
-            Kind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
-            Kind::Size { min, max } => {
-                write!(f, "a size from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
-            }
-            Kind::Sizes { min, max } => {
-                write!(f, "sizes from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
+            Kind::Size { min, max } | Kind::Sizes { min, max } => {
+                let what = if matches!(self, Kind::Size { .. }) { "a size" } else { "sizes" };
+                write!(f, "{what} from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
             }
             Kind::Modes(words) => {
                 let both = |word: &&str| match MODES.iter().find(|(name, _)| name == word) {
@@ -221,7 +226,7 @@ impl Kind {
             Kind::Float { .. } => Value::Float(text.parse().ok()?),
             Kind::Choice(_) | Kind::Path | Kind::Text | Kind::Size { .. } => Value::Text(text.to_string()),
             Kind::Ints { .. } => Value::List(
-                text.split(',').map(|t| t.trim().parse().map(Value::Int)).collect::<Result<_, _>>().ok()?,
+                text.split(',').map(|t| t.trim().parse().ok().map(Value::Int)).collect::<Option<_>>()?,
             ),
             Kind::Sizes { .. } | Kind::Modes(_) => {
                 Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
@@ -372,15 +377,24 @@ impl Settings {
         }
     }
 
+    fn read<'s, T>(&'s self, id: &str, what: &str, as_it: impl Fn(&'s Value) -> Option<T>) -> T {
+        let value = self.0.get(id);
+        value.and_then(as_it).unwrap_or_else(|| panic!("setting {id} is not {what}: {value:?}"))
+    }
+
+    fn read_all<'s, T>(&'s self, id: &str, what: &str, as_it: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
+        self.read(id, what, |value| match value {
+            Value::List(values) => values.iter().map(&as_it).collect(),
+            value => as_it(value).map(|one| vec![one]),
+        })
+    }
+
     /// The text of a setting.
     ///
     /// # Panics
     /// Where the setting is not defined as text: settings are complete and checked when the plan is resolved.
     pub fn text(&self, id: &str) -> &str {
-        match self.0.get(id) {
-            Some(Value::Text(value)) => value,
-            other => panic!("setting {id} is not text: {other:?}"),
-        }
+        self.read(id, "text", Value::as_text)
     }
 
     /// The whole number of a setting.
@@ -388,10 +402,7 @@ impl Settings {
     /// # Panics
     /// Where the setting is not defined as a whole number.
     pub fn int(&self, id: &str) -> i64 {
-        match self.0.get(id) {
-            Some(Value::Int(value)) => *value,
-            other => panic!("setting {id} is not a whole number: {other:?}"),
-        }
+        self.read(id, "a whole number", Value::as_int)
     }
 
     /// The number of a setting.
@@ -399,11 +410,8 @@ impl Settings {
     /// # Panics
     /// Where the setting is not defined as a number.
     pub fn float(&self, id: &str) -> f64 {
-        match self.0.get(id) {
-            Some(Value::Float(value)) => *value,
-            Some(Value::Int(value)) => *value as f64,
-            other => panic!("setting {id} is not a number: {other:?}"),
-        }
+        let float = |value: &Value| if let Value::Float(value) = value { Some(*value) } else { None };
+        self.read(id, "a number", |value| float(value).or(value.as_int().map(|value| value as f64)))
     }
 
     /// The truth of a setting.
@@ -411,10 +419,8 @@ impl Settings {
     /// # Panics
     /// Where the setting is not defined as `true` or `false`.
     pub fn flag(&self, id: &str) -> bool {
-        match self.0.get(id) {
-            Some(Value::Bool(value)) => *value,
-            other => panic!("setting {id} is neither true nor false: {other:?}"),
-        }
+        let flag = |value: &Value| if let Value::Bool(value) = value { Some(*value) } else { None };
+        self.read(id, "true or false", flag)
     }
 
     /// The whole numbers of a setting: one or several.
@@ -422,15 +428,7 @@ impl Settings {
     /// # Panics
     /// Where the setting is not defined as whole numbers.
     pub fn ints(&self, id: &str) -> Vec<i64> {
-        let number = |value: &Value| match value {
-            Value::Int(value) => *value,
-            other => panic!("setting {id} is not whole numbers: {other:?}"),
-        };
-        match self.0.get(id) {
-            Some(Value::List(values)) => values.iter().map(number).collect(),
-            Some(value) => vec![number(value)],
-            None => panic!("setting {id} is not there"),
-        }
+        self.read_all(id, "whole numbers", Value::as_int)
     }
 
     /// The words of a setting: one or several.
@@ -438,17 +436,7 @@ impl Settings {
     /// # Panics
     /// Where the setting is not defined as words.
     pub fn words(&self, id: &str) -> Vec<&str> {
-        fn word<'a>(id: &str, value: &'a Value) -> &'a str {
-            match value {
-                Value::Text(value) => value,
-                other => panic!("setting {id} is not words: {other:?}"),
-            }
-        }
-        match self.0.get(id) {
-            Some(Value::List(values)) => values.iter().map(|value| word(id, value)).collect(),
-            Some(value) => vec![word(id, value)],
-            None => panic!("setting {id} is not there"),
-        }
+        self.read_all(id, "words", Value::as_text)
     }
 }
 

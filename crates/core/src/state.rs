@@ -4,9 +4,8 @@
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
+use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
-use crate::series::SeriesTable;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ const LATEST_ROUND: u32 = 10_000;
 const TOTAL: &str = "total";
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RunState {
     /// The cells that ended, their samples, and all notes: what the store gives back, as far as claims need it.
     pub record: RunRecord,
@@ -81,24 +80,9 @@ pub struct ClaimState {
 impl RunState {
     /// Continues from what is stored of a run; [`RunRecord::new`] is a run before its first event.
     pub fn new(record: RunRecord) -> RunState {
-        let mut state = RunState {
-            rounds: record.plan.stop.warmup_here() + record.plan.stop.rounds_here(),
-            tasks_per_cell: 0,
-            budget_s: record.plan.stop.budget_s,
-            begun_at: None,
-            told_at: 0.0,
-            round: None,
-            order: vec![],
-            tasks: 0,
-            done: 0,
-            done_here: 0,
-            paced_at: 0.0,
-            cell: None,
-            claims: vec![],
-            forecast: None,
-            ended: None,
-            record,
-        };
+        let (stop, budget_s) = (&record.plan.stop, record.plan.stop.budget_s);
+        let rounds = stop.warmup_here() + stop.rounds_here();
+        let mut state = RunState { rounds, budget_s, record, ..RunState::default() };
         state.done = state.last_round();
         state
     }
@@ -265,24 +249,7 @@ impl CellState {
 impl RunRecord {
     /// The record of a run that has not begun.
     pub fn new(plan: Plan, variants: Vec<Variant>) -> RunRecord {
-        RunRecord {
-            id: String::new(),
-            version: String::new(),
-            started: String::new(),
-            ended: String::new(),
-            status: RunStatus { complete: false, why: String::new() },
-            plan,
-            hosts: vec![],
-            variants,
-            tasks: vec![],
-            readings: vec![],
-            cells: vec![],
-            samples: SampleTable::default(),
-            series: SeriesTable::default(),
-            latencies: Default::default(),
-            notes: vec![],
-            commands: 0,
-        }
+        RunRecord { plan, variants, ..RunRecord::default() }
     }
 
     /// Adds the sample of a task in a cell, which is an index into [`RunRecord::cells`].

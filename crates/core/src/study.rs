@@ -11,13 +11,17 @@ pub struct Study {
     pub plan: &'static str,
     /// The published figures, CSV; see [`crate::published`].
     pub figures: Option<&'static str>,
-    /// Which task does each of the author's numbered tasks.
-    pub tasks: &'static [(&'static str, &'static str)],
+    /// Which task does each of the author's numbered tasks: `001=touch 002=find-files`.
+    pub tasks: &'static str,
     /// Who made the original, and where it was published.
     pub source: &'static str,
     /// The most that the author's device moved, as he states it, in bytes a second.
     pub device_bytes_per_s: Option<f64>,
 }
+
+/// A study that says nothing: it completes the definitions.
+const NONE: Study =
+    Study { name: "", plan: "", figures: None, tasks: "", source: "", device_bytes_per_s: None };
 
 /// Every study.
 pub const STUDIES: &[Study] = &[
@@ -25,90 +29,72 @@ pub const STUDIES: &[Study] = &[
         name: "piszcz",
         plan: include_str!("../../../studies/piszcz/plan.toml"),
         figures: Some(include_str!("../../../studies/piszcz/published.csv")),
-        tasks: &[
-            ("mkfs", "mkfs"),
-            ("001", "touch"),
-            ("002", "find-files"),
-            ("003", "rm-files"),
-            ("004", "mkdir"),
-            ("005", "find-dirs"),
-            ("006", "rm-dirs"),
-            ("007", "copy-in"),
-            ("008", "copy-out"),
-            ("009", "untar"),
-            ("010", "tar"),
-            ("011", "rm-tree"),
-            ("012", "copy-10"),
-            ("013", "create"),
-            ("014", "copy-file"),
-            ("015", "split-1000"),
-            ("016", "split-1024"),
-            ("017", "split-2048"),
-            ("018", "split-4096"),
-            ("019", "split-8192"),
-            ("020", "copy-tree"),
-            ("021", "cat"),
-        ],
+        tasks: "mkfs=mkfs 001=touch 002=find-files 003=rm-files 004=mkdir 005=find-dirs 006=rm-dirs \
+                007=copy-in 008=copy-out 009=untar 010=tar 011=rm-tree 012=copy-10 013=create \
+                014=copy-file 015=split-1000 016=split-1024 017=split-2048 018=split-4096 \
+                019=split-8192 020=copy-tree 021=cat",
         source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
-        device_bytes_per_s: None,
+        ..NONE
     },
     Study {
         name: "peiffer",
         plan: include_str!("../../../studies/peiffer/plan.toml"),
         figures: Some(include_str!("../../../studies/peiffer/published.csv")),
-        tasks: &[("cp", "cp"), ("rm", "rm")],
+        tasks: "cp=cp rm=rm",
         source: "Pierre Peiffer, ext3 with and without three phases of a patch (2005)",
-        device_bytes_per_s: None,
+        ..NONE
     },
     Study {
         name: "engel",
         plan: include_str!("../../../studies/engel/plan.toml"),
         figures: Some(include_str!("../../../studies/engel/published.csv")),
-        tasks: &[],
         source: "Engel, sysbench fileio with direct I/O on ext4, XFS and btrfs (2011)",
         device_bytes_per_s: Some(650e6),
+        ..NONE
     },
     Study {
         name: "wilton",
         plan: include_str!("../../../studies/wilton/plan.toml"),
         figures: Some(include_str!("../../../studies/wilton/published.csv")),
-        tasks: &[],
         source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
-        device_bytes_per_s: None,
+        ..NONE
     },
     Study {
         name: "gus3",
         plan: include_str!("../../../studies/gus3/plan.toml"),
         figures: Some(include_str!("../../../studies/gus3/published.csv")),
-        tasks: &[("clients", "dbench-like")],
+        tasks: "clients=dbench-like",
         source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and shares stated in words",
-        device_bytes_per_s: None,
+        ..NONE
     },
     Study {
         name: "vondra",
         plan: include_str!("../../../studies/vondra/plan.toml"),
         figures: Some(include_str!("../../../studies/vondra/published.csv")),
-        tasks: &[("ro", "read-only"), ("rw", "simple-update")],
+        tasks: "ro=read-only rw=simple-update",
         source: "Tomas Vondra, \"Postgres vs. File Systems: A Performance Comparison\", EDB blog, 10 October 2022: 306 runs of pgbench",
-        device_bytes_per_s: None,
+        ..NONE
     },
     Study {
         name: "shared",
         plan: include_str!("../../../studies/shared/plan.toml"),
-        figures: None,
-        tasks: &[],
         source: "the phases of IOR and mdtest, which IO500 runs",
-        device_bytes_per_s: None,
+        ..NONE
     },
 ];
 
 impl Study {
+    /// The author's numbers of tasks, each with our task.
+    pub fn numbered(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.tasks.split(' ').filter_map(|pair| pair.split_once('='))
+    }
+
     /// The figures its author published, set by set; none where there are none.
     ///
     /// # Errors
     /// A fault in the file that ships with fsarena.
     pub fn published(&self) -> Result<Vec<Published>, published::Error> {
-        let tasks = self.tasks.iter().map(|(number, task)| (number.to_string(), task.to_string())).collect();
+        let tasks = self.numbered().map(|(number, task)| (number.to_string(), task.to_string())).collect();
         self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
     }
 }

@@ -49,7 +49,7 @@ fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
-        format!("Unknown unit `{unit}`. Available: {}", Unit::ALL.map(Unit::suffix).join(", "))
+        format!("Unknown unit `{unit}`. Available: {}", Unit::suffixes().collect::<Vec<_>>().join(", "))
     })?;
     let direction: Direction = serde_json::from_value(direction.into())
         .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;

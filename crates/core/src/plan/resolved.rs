@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A complete, checked plan. It is stored with the run, and read back to resume it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// The study or plan it came from.
     pub name: String,
@@ -75,7 +75,7 @@ impl Plan {
 }
 
 /// What carries the filesystems under test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Backing {
     /// A loop image on disk.
@@ -85,6 +85,7 @@ pub enum Backing {
         path: Option<PathBuf>,
     },
     /// A loop image in memory (tmpfs).
+    #[default]
     Ram,
     /// Compressed memory as a block device.
     Zram,
@@ -194,7 +195,7 @@ impl GuestPlan {
 }
 
 /// The devices of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DevicePlan {
     /// What carries the filesystems under test.
     pub backing: Backing,
@@ -306,7 +307,7 @@ fn is_zero(rounds: &u32) -> bool {
 }
 
 /// When the machine counts as idle, so that a task may begin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct IdlePlan {
     /// Seconds after which a task starts all the same, and its sample is tagged.
     pub timeout_s: f64,
