@@ -13,7 +13,7 @@ mod bcachefs {
         id: "bcachefs",
         title: "bcachefs",
         mkfs: "mkfs.bcachefs",
-        force: &["--force"],
+        always: &["--force"],
         options: &[
             DEFAULT,
             NOATIME,

@@ -21,32 +21,37 @@ pub struct Unknown(Box<Message>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Message {
-    what: String,
-    name: String,
+    unknown: String,
     place: String,
-    nearest: Option<String>,
-    available: Vec<String>,
-    list: Option<&'static str>,
+    proposal: String,
+    names: String,
+}
+
+/// Each name once, in the order in which they come first.
+pub fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
 }
 
 /// Says that `name` is not the name of a `what`, and which names are.
 pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> Unknown {
-    let mut names: Vec<&str> = Vec::new();
-    for known in available {
-        if !names.contains(&known) {
-            names.push(known);
-        }
-    }
+    let all = distinct(available);
+    let shown = safe::shortened(name, LONGEST).replace(char::is_control, "\u{fffd}");
+    let proposal = nearest(name, all.iter().copied());
+    let more = if all.len() > MOST { ", …" } else { "" };
     Unknown(Box::new(Message {
-        what: what.into(),
-        name: safe::shortened(name, LONGEST)
-            .chars()
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect(),
+        unknown: format!("Unknown {what} `{shown}`"),
         place: String::new(),
-        nearest: nearest(name, names.iter().copied()).map(String::from),
-        available: names.into_iter().map(String::from).collect(),
-        list: None,
+        proposal: proposal.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
+        names: match &all[..all.len().min(MOST)] {
+            [] => "There are none.".into(),
+            names => format!("Available: {}{more}", names.join(", ")),
+        },
     }))
 }
 
@@ -93,26 +98,15 @@ impl Unknown {
     /// Names the command that lists all names, instead of the names.
     #[must_use]
     pub fn list(mut self, command: &'static str) -> Unknown {
-        self.0.list = Some(command);
+        self.0.names = format!("List them: {command}");
         self
     }
 }
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Message { what, name, place, nearest, available, list } = &*self.0;
-        write!(f, "Unknown {what} `{name}`{place}.")?;
-        if let Some(nearest) = nearest {
-            write!(f, " Did you mean `{nearest}`?")?;
-        }
-        match (list, &available[..]) {
-            (Some(command), _) => write!(f, " List them: {command}"),
-            (None, []) => write!(f, " There are none."),
-            (None, names) => {
-                let more = if names.len() > MOST { ", …" } else { "" };
-                write!(f, " Available: {}{more}", names[..names.len().min(MOST)].join(", "))
-            }
-        }
+        let Message { unknown, place, proposal, names } = &*self.0;
+        write!(f, "{unknown}{place}.{proposal} {names}")
     }
 }
 

@@ -5,6 +5,7 @@ use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::host::Host;
 use crate::latency::Latencies;
 use crate::metric::MetricDef;
+use crate::names::distinct;
 use crate::plan::Plan;
 pub use crate::sample::MetricInfo;
 use crate::series::SeriesTable;
@@ -135,9 +136,7 @@ impl RunRecord {
         let notes = self.notes.iter().map(|(_, note)| note);
         let weaker =
             notes.filter(|note| note.kind == NoteKind::Weaker && note.variant.as_ref() == Some(name));
-        let mut words: Vec<&str> = vec![];
-        weaker.for_each(|note| words.extend(Some(note.text.as_str()).filter(|text| !words.contains(text))));
-        words
+        distinct(weaker.map(|note| note.text.as_str()))
     }
 
     /// Those of these variants that give up no safety; all where each does.
@@ -177,12 +176,8 @@ impl RunRecord {
     /// A derived metric, to be computed row by row. None if the name is unknown.
     pub fn derived(&self, id: &str) -> Option<Derived<'_>> {
         let def = crate::metric::find(id)?;
-        let info = MetricInfo {
-            id: def.id.to_string(),
-            unit: def.unit,
-            direction: def.direction,
-            help: def.help.to_string(),
-        };
+        let MetricDef { id, unit, direction, help, .. } = *def;
+        let info = MetricInfo { id: id.into(), unit, direction, help: help.into() };
         let asked = Asked { record: self, columns: RefCell::default() };
         let mut derived = Derived { info, def, asked, constant: None };
         let first = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };

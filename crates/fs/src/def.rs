@@ -28,10 +28,9 @@ pub struct FsDef {
     pub title: &'static str,
     /// The program that makes it.
     pub mkfs: &'static str,
-    /// Arguments that make mkfs overwrite the device without asking.
-    pub force: &'static [&'static str],
-    /// Further arguments for every mkfs. They change only its output or the time of its checks.
-    pub quiet: &'static [&'static str],
+    /// Arguments for every mkfs: they make it overwrite the device without asking, and change only its output or the
+    /// time of its checks.
+    pub always: &'static [&'static str],
     /// The flag that takes a comma-separated list of features, where mkfs has one.
     pub feature_flag: Option<&'static str>,
     /// Names of features that its mkfs may know, separated by blanks. Others are allowed too: these are proposed where
@@ -78,8 +77,7 @@ pub const BASE: FsDef = FsDef {
     id: "",
     title: "",
     mkfs: "",
-    force: &[],
-    quiet: &[],
+    always: &[],
     feature_flag: None,
     features: "",
     mount_names: "",

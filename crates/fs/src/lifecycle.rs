@@ -190,7 +190,7 @@ pub fn format<'a>(
             Some(_) => external::like_journal(&mut words, able.make.unwrap_or_default()),
         }
     }
-    let mut argv = Argv::new(def.mkfs).args(def.quiet).args(def.force).args(&words);
+    let mut argv = Argv::new(def.mkfs).args(def.always).args(&words);
     if let Some((flag, dir)) = def.contents.zip(options.contents.as_ref()) {
         argv = argv.arg(flag).arg(dir);
     }

@@ -5,6 +5,7 @@ use crate::kernel::Kernel;
 use crate::undo::{Armed, Journal, Undo};
 use crate::{Error, argv, process};
 use fsarena_core::event::CommandRecord;
+use fsarena_core::names::distinct;
 use rustix::mount::MountFlags;
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -182,13 +183,8 @@ pub fn effective_options(kernel: &Kernel, target: &Path) -> Result<String, Error
     };
     let device = Path::new(&mount.source).file_name().unwrap_or_default().to_string_lossy();
     let defaults = kernel.read(&format!("proc/fs/{}/{device}/options", mount.fs_type)).unwrap_or_default();
-    let mut words: Vec<&str> = vec![];
-    for word in mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines()) {
-        if !word.is_empty() && !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    Ok(words.join(","))
+    let shown = mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
+    Ok(distinct(shown.filter(|word| !word.is_empty())).join(","))
 }
 
 #[cfg(test)]

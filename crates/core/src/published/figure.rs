@@ -1,6 +1,7 @@
 //! Published figures: sets, values, and where the author has them from.
 
 use crate::cell::TaskId;
+use crate::names::distinct;
 use crate::sample::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -164,14 +165,4 @@ impl Published {
         let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
         self.work().into_iter().map(value).collect()
     }
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
 }

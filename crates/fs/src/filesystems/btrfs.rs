@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "btrfs",
     title: "Btrfs",
     mkfs: "mkfs.btrfs",
-    force: &["--force"],
+    always: &["--force"],
     feature_flag: Some("-O"),
     options: &[
         DEFAULT,

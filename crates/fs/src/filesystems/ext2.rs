@@ -39,7 +39,7 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
 /// What ext2, ext3 and ext4 have in common.
 pub(super) const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
-    force: &["-F"],
+    always: &["-F"],
     feature_flag: Some("-O"),
     features: FEATURES,
     mount_names: MOUNT_NAMES,

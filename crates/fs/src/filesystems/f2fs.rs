@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "f2fs",
     title: "F2FS",
     mkfs: "mkfs.f2fs",
-    force: &["-f"],
+    always: &["-f"],
     feature_flag: Some("-O"),
     options: &[
         DEFAULT,

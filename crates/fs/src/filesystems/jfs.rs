@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "jfs",
     title: "JFS",
     mkfs: "mkfs.jfs",
-    force: &["-q"],
+    always: &["-q"],
     options: &[
         DEFAULT,
         NOATIME,

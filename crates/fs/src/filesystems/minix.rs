@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "minix",
     title: "Minix",
     mkfs: "mkfs.minix",
-    quiet: &["-3"],
+    always: &["-3"],
     options: &[
         DEFAULT,
         NOATIME,

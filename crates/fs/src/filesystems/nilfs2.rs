@@ -7,8 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "nilfs2",
     title: "NILFS2",
     mkfs: "mkfs.nilfs2",
-    force: &["-f"],
-    quiet: &["-q"],
+    always: &["-q", "-f"],
     feature_flag: Some("-O"),
     options: &[
         DEFAULT,

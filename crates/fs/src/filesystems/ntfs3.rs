@@ -7,8 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "ntfs3",
     title: "NTFS (ntfs3)",
     mkfs: "mkfs.ntfs",
-    force: &["--force"],
-    quiet: &["--quick"],
+    always: &["--quick", "--force"],
     options: &[
         DEFAULT,
         NOATIME,

@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "reiser4",
     title: "Reiser4",
     mkfs: "mkfs.reiser4",
-    force: &["--yes", "--force"],
+    always: &["--yes", "--force"],
     options: &[
         DEFAULT,
         NOATIME,

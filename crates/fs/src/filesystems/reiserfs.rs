@@ -7,8 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "reiserfs",
     title: "ReiserFS",
     mkfs: "mkfs.reiserfs",
-    force: &["-f", "-f"],
-    quiet: &["-q"],
+    always: &["-q", "-f", "-f"],
     options: &[
         DEFAULT,
         NOATIME,

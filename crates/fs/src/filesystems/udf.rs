@@ -8,7 +8,7 @@ pub const DEF: FsDef = FsDef {
     title: "UDF",
     mkfs: "mkudffs",
     // Blocks of another size than the device's sectors are not found by every kernel.
-    quiet: &["--media-type=hd", "--blocksize=512"],
+    always: &["--media-type=hd", "--blocksize=512"],
     options: &[
         DEFAULT,
         NOATIME,

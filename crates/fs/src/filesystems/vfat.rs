@@ -7,8 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "vfat",
     title: "FAT32",
     mkfs: "mkfs.vfat",
-    force: &["-I"],
-    quiet: &["-F", "32"],
+    always: &["-F", "32", "-I"],
     options: &[
         DEFAULT,
         NOATIME,

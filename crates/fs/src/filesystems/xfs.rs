@@ -9,7 +9,7 @@ pub const DEF: FsDef = FsDef {
     background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
     mkfs: "mkfs.xfs",
-    force: &["-f"],
+    always: &["-f"],
     options: &[
         DEFAULT,
         NOATIME,

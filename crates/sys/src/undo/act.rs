@@ -4,6 +4,7 @@ use super::step::Undo;
 use crate::kernel::{Kernel, names};
 use crate::{Error, cgroup, found, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags};
+use std::fs::Metadata;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -28,21 +29,35 @@ impl Undo {
     }
 }
 
+const OTHER_DIR: &str = "another directory is there than the one that fsarena made";
+
 fn not_ours(path: &Path, why: impl Into<String>) -> Error {
     Error::NotOurs { path: path.into(), why: why.into() }
 }
 
-fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
+/// Whether something is there, and refuses what fsarena did not make: with another identity, or before that is known
+/// something that is not new or belongs to another user.
+fn is_ours(
+    path: &Path,
+    identity: Option<(u64, u64)>,
+    is_new: impl Fn(&Metadata) -> bool,
+    other: &str,
+) -> Result<bool, Error> {
     let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
-    let Some(meta) = meta else { return Ok(()) };
+    let Some(meta) = meta else { return Ok(false) };
     match identity {
-        Some(made) if (meta.dev(), meta.ino()) != made => {
-            return Err(not_ours(path, "it is another file than the one fsarena made there"));
+        Some(made) if (meta.dev(), meta.ino()) != made => Err(not_ours(path, other)),
+        None if !is_new(&meta) || meta.uid() != rustix::process::geteuid().as_raw() => {
+            Err(not_ours(path, "fsarena was about to make it, but something else is there"))
         }
-        None if !meta.is_file() || meta.len() > 0 || meta.uid() != rustix::process::geteuid().as_raw() => {
-            return Err(not_ours(path, "fsarena was about to make it, but something else is there"));
-        }
-        _ => {}
+        _ => Ok(true),
+    }
+}
+
+fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
+    let is_new = |meta: &Metadata| meta.is_file() && meta.len() == 0;
+    if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
+        return Ok(());
     }
     if let Some(device) = loopdev::attached(kernel, path).first() {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
@@ -52,17 +67,11 @@ fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
 
 /// Removes a directory that fsarena made: with all in it where that is fsarena's too, else only where nothing is in it.
 fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Result<(), Error> {
-    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
-    let Some(meta) = meta else { return Ok(()) };
-    match identity {
-        Some(made) if (meta.dev(), meta.ino()) != made => {
-            return Err(not_ours(path, "another directory is there than the one that fsarena made"));
-        }
-        None if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() => {
-            return Err(not_ours(path, "fsarena was about to make it, but something else is there"));
-        }
-        Some(made) if whole => return remove_tree(kernel, path, Some(made)),
-        _ => {}
+    if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
+        return Ok(());
+    }
+    if let Some(made) = identity.filter(|_| whole) {
+        return remove_tree(kernel, path, Some(made));
     }
     match std::fs::remove_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
@@ -124,7 +133,7 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown:
         return Err(not_ours(shown, "another filesystem begins here"));
     }
     if ino.is_some_and(|ino| ino != found.st_ino) {
-        return Err(not_ours(shown, "another directory is there than the one that fsarena made"));
+        return Err(not_ours(shown, OTHER_DIR));
     }
     let mut names: Vec<PathBuf> = vec![];
     for entry in rustix::fs::Dir::read_from(&dir).map_err(|error| failed("reading", error))? {
