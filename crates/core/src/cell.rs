@@ -1,11 +1,8 @@
 //! Variants, cells, and what identifies them.
 
-use crate::factor;
-use crate::factor::clients;
-use crate::setting::Settings;
+use crate::{factor, factor::clients, setting::Settings};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// One combination of target levels: what is being compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

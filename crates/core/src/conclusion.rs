@@ -1,14 +1,10 @@
 //! The conclusions of a study's author as claims, which fsarena checks on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
-use crate::number::percentage;
-use crate::plan::Written;
-use crate::plan::error::PlanError;
 use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile};
 use crate::published::{AROUND, Published};
-use crate::study::Study;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use crate::{number::percentage, plan::Written, plan::error::PlanError, study::Study};
+use std::{collections::BTreeMap, ops::Range};
 
 /// The conclusions of a study's author.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,7 @@
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
-use crate::plan::Plan;
-use crate::schedule::mix;
-use crate::setting::Value;
+use crate::{plan::Plan, schedule::mix, setting::Value};
 
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 const MAX_VARIANTS: usize = 10_000;

@@ -2,17 +2,11 @@
 
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
-use crate::host::Host;
-use crate::latency::Latencies;
-use crate::metric::MetricDef;
-use crate::names::distinct;
-use crate::plan::Plan;
 pub use crate::sample::MetricInfo;
 use crate::series::SeriesTable;
+use crate::{host::Host, latency::Latencies, metric::MetricDef, names::distinct, plan::Plan};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
 /// A cell as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

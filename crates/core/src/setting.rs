@@ -2,9 +2,7 @@
 
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::RangeInclusive;
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 /// A value in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

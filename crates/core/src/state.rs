@@ -6,8 +6,7 @@ use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, 
 use crate::plan::Plan;
 use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A log with a later round is damaged.
 const LATEST_ROUND: u32 = 10_000;

@@ -1,10 +1,8 @@
 //! Which filesystems this machine can make and mount.
 
-use crate::def::FsDef;
-use crate::filesystems::FILESYSTEMS;
+use crate::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_sys::kernel::Kernel;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 pub use fsarena_sys::program::find as find_program;
 

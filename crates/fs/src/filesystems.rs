@@ -1,7 +1,6 @@
 //! Every filesystem fsarena knows. A new one is one file in `filesystems/` and its two lines here.
 
-use crate::Error;
-use crate::def::FsDef;
+use crate::{Error, def::FsDef};
 use fsarena_core::names;
 
 mod btrfs;

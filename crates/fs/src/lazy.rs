@@ -6,10 +6,7 @@
 //! block group descriptors.
 
 use crate::def::Background;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
 pub(crate) const EXT4LAZYINIT: Background = Background {

@@ -1,9 +1,6 @@
 //! From mkfs to mount. Takes nothing but a [`ScratchDevice`].
 
-use crate::available::to_install;
-use crate::def::FsDef;
-use crate::safety::ScratchDevice;
-use crate::{Error, external, grammar, pinned};
+use crate::{Error, available::to_install, def::FsDef, external, grammar, pinned, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
@@ -14,8 +11,7 @@ use fsarena_core::names::unknown;
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{path::Path, path::PathBuf, time::Duration};
 
 /// The options of one variant, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,8 +5,7 @@ mod content;
 mod nodes;
 mod usage;
 
-use crate::Error;
-use crate::written::signatures;
+use crate::{Error, written::signatures};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{BlockDevice, is_claimed};
@@ -14,8 +13,7 @@ use fsarena_sys::image::Image;
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopDevice};
 use fsarena_sys::zram::Zram;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{path::Path, path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering};
 
 pub use crate::written::WrittenLog;
 pub use checks::check_image_path;

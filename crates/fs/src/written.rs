@@ -1,13 +1,10 @@
 //! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
 
-use crate::Error;
-use crate::safety::Fingerprint;
+use crate::{Error, safety::Fingerprint};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error as SysError, found};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::{fs::File, io::Write, path::Path, path::PathBuf};
 
 /// What wipefs(8) finds on a device: a filesystem, a RAID or LVM member, a partition table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,7 @@
 //! those of the first thread only. A process that ended takes its time with it, so callers that want all of it
 //! ask often.
 
-use crate::kernel::Kernel;
-use crate::process::{all, stat};
+use crate::{kernel::Kernel, process::all, process::stat};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 use nix::unistd::Pid;

@@ -1,7 +1,6 @@
 //! Block devices and what the kernel knows of them.
 
-use crate::Error;
-use crate::kernel::{Kernel, names};
+use crate::{Error, kernel::Kernel, kernel::names};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,7 +1,6 @@
 //! The facts of a machine that someone needs to repeat a run.
 
-use crate::argv::Argv;
-use crate::kernel::{Kernel, names};
+use crate::{argv::Argv, kernel::Kernel, kernel::names};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::host::Host;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,16 +1,9 @@
 //! Loop devices, attached and detached with losetup(8).
 
-use crate::argv::Argv;
-use crate::kernel::{self, Kernel};
-use crate::undo::{Armed, Journal, Undo};
-use crate::{Error, argv};
+use crate::{Error, argv, argv::Argv, kernel, kernel::Kernel, undo::Armed, undo::Journal, undo::Undo};
 use fsarena_core::event::CommandRecord;
-use std::ffi::OsStr;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{ffi::OsStr, os::fd::AsRawFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, time::Duration};
 
 /// How often fsarena tries to attach: another process may take the same free device first.
 const TRIES: u32 = 20;

@@ -1,11 +1,9 @@
 //! Processes: is one alive, who uses a directory, and ending those that fsarena started.
 
-use crate::Error;
-use crate::kernel::{Kernel, names};
+use crate::{Error, kernel::Kernel, kernel::names};
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::{path::Path, time::Duration, time::Instant};
 
 /// The variable in the environment of every command that says which undo journal it belongs to.
 pub const MARK: &str = "FSARENA_JOURNAL";

@@ -9,10 +9,7 @@ use rustix::mount::{MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, UnshareFlags};
 use serde::{Deserialize, Serialize};
-use std::ffi::{CStr, CString};
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::{ffi::CStr, ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
 /// A user to run workloads as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,10 @@
 //! Who keeps the machine busy: the CPU time and the I/O of each process between two looks.
 
-use crate::kernel::Kernel;
-use crate::process;
+use crate::{kernel::Kernel, process};
 use bytesize::ByteSize;
 use procfs_core::FromBufRead;
 use procfs_core::process::Io;
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, time::Duration, time::Instant};
 
 /// The share of one CPU, and the bytes, from which a process counts as a disturber.
 const CPU_SHARE: f64 = 0.1;

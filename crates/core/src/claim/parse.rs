@@ -2,8 +2,7 @@
 
 use super::cursor::{Cursor, Parsed, in_name, in_value, in_word};
 use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
-use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::{collections::BTreeMap, str::FromStr};
 
 /// Words with a meaning of their own; a variant of that name is written in quotes.
 pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];

@@ -1,7 +1,6 @@
 //! The place of the journal or log: inside the filesystem, or on a separate device.
 
-use super::bytes;
-use super::device::BackingDevice;
+use super::{bytes, device::BackingDevice};
 
 /// A journal on a separate device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,13 +1,10 @@
 //! Claims in plans and on the command line: where a fault lies, and whether what they name is there.
 
-use super::error::PlanError;
-use super::given::{Overrides, Vocabulary};
-use super::{Plan, Written};
+use super::{Plan, Written, error::PlanError, given::Overrides, given::Vocabulary};
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
-use crate::matrix;
 use crate::metric::{METRICS, adds_up};
-use crate::names::unknown;
+use crate::{matrix, names::unknown};
 use std::ops::Range;
 
 /// The name of the sum over all tasks in claims.

@@ -1,9 +1,7 @@
 //! Errors in plans, with their position.
 
-use crate::exit::{ExitCode, Exits};
-use crate::names::unknown;
-use std::fmt;
-use std::ops::Range;
+use crate::{exit::ExitCode, exit::Exits, names::unknown};
+use std::{fmt, ops::Range};
 
 /// One error of a plan: its place, what is wrong, and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,7 @@
 //! What is given beside a plan: the words that it may use here, and the command line.
 
-use super::error::PlanError;
-use super::shard::Shard;
-use super::{Backing, GuestPlan, OtherDevice, Plan, Written};
-use crate::cell::TaskInfo;
-use crate::factor::FactorDef;
-use crate::scale::Scale;
-use crate::setting::WorkloadDef;
+use super::{Backing, GuestPlan, OtherDevice, Plan, Written, error::PlanError, shard::Shard};
+use crate::{cell::TaskInfo, factor::FactorDef, scale::Scale, setting::WorkloadDef};
 use bytesize::ByteSize;
 use std::path::{Path, PathBuf};
 

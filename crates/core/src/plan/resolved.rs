@@ -1,13 +1,10 @@
 //! What a plan means here: complete and checked. It is stored with the run.
 
 use super::shard::Shard;
-use crate::cell::{Variant, WorkloadPlan};
-use crate::claim::Claim;
-use crate::scale::Scale;
+use crate::{cell::Variant, cell::WorkloadPlan, claim::Claim, scale::Scale};
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A complete, checked plan. It is stored with the run, and read back to resume it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Shards: the rounds of one plan, spread over machines that know nothing of each other.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 /// One of `of` equal parts of a plan's rounds: rounds `number`, `number + of`, … counted from 1.
 ///

@@ -4,12 +4,10 @@
 //! the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
 //! source.
 
-use super::Plan;
-use super::file::{DeviceFile, IdleFile, Pairs, PlanFile, StopFile};
+use super::{Plan, file::DeviceFile, file::IdleFile, file::Pairs, file::PlanFile, file::StopFile};
 use crate::cell::Variant;
 use bytesize::ByteSize;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use toml::Spanned;
 
 /// Whether this is a stored plan: only there it says where it runs, which else the command line does.

@@ -1,8 +1,6 @@
 //! Published figures: sets, values, and where the author has them from.
 
-use crate::cell::TaskId;
-use crate::names::distinct;
-use crate::sample::Unit;
+use crate::{cell::TaskId, names::distinct, sample::Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

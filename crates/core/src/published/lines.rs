@@ -1,8 +1,7 @@
 //! The lines of published files: tasks, a matrix, or samples.
 
 use super::figure::{Derived, Figure, Kind};
-use crate::names;
-use crate::sample::Unit;
+use crate::{names, sample::Unit};
 use csv::StringRecord;
 use std::collections::BTreeMap;
 

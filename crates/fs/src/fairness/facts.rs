@@ -1,7 +1,6 @@
 //! What the options of a variant mean for the fairness of a comparison.
 
-use crate::def::FsDef;
-use crate::lifecycle::VariantOptions;
+use crate::{def::FsDef, lifecycle::VariantOptions};
 use std::collections::BTreeMap;
 
 /// The facts about one variant after its mount that the fairness rules check.

@@ -1,14 +1,11 @@
 //! Checks that a device passes before fsarena may overwrite it.
 
-use super::content::Samples;
-use super::usage::{Usage, is};
-use crate::Error;
-use crate::written::{Signature, WrittenLog};
+use super::{content::Samples, usage::Usage, usage::is};
+use crate::{Error, written::Signature, written::WrittenLog};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{cancel, loopdev, undo};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::{os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
 /// Where stable names of devices live. A name like `/dev/sda` may mean another disk after a reboot.
 const BY_ID: &str = "/dev/disk/by-id";

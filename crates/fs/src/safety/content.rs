@@ -7,8 +7,7 @@ use fsarena_sys::Error as SysError;
 use fsarena_sys::device::BlockDevice;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::{fs::File, os::unix::fs::FileExt, os::unix::fs::OpenOptionsExt};
 
 /// The smallest read. Direct I/O wants whole logical blocks, and few devices have larger ones.
 const SMALLEST: u64 = 4096;

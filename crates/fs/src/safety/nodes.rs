@@ -4,8 +4,7 @@
 //! not prevent it.
 
 use super::usage::{Usage, Use};
-use crate::Error;
-use crate::written::Signature;
+use crate::{Error, written::Signature};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::kernel::Kernel;

@@ -5,8 +5,7 @@ use fsarena_sys::Error as SysError;
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::{Kernel, MountEntry};
 use fsarena_sys::loopdev;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::{os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
 /// Everything that this machine has mounted or swaps to.
 pub(super) struct Usage {

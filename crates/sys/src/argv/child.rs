@@ -2,9 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::{fs::File, os::unix::process::ExitStatusExt, process::Child, process::ExitStatus};
 
 /// An unnamed file in memory.
 pub fn memory_file(name: &str) -> std::io::Result<File> {

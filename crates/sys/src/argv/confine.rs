@@ -3,11 +3,7 @@
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
 };
-use std::ffi::OsStr;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Instant;
+use std::{ffi::OsStr, io, path::Path, path::PathBuf, process::Child, process::Command, time::Instant};
 
 /// The rights that fsarena knows. An older kernel enforces those that it has.
 const KNOWN: ABI = ABI::V5;

@@ -1,14 +1,11 @@
 //! Doing one [`Undo`].
 
 use super::step::Undo;
-use crate::kernel::{Kernel, names};
-use crate::{Error, cgroup, found, loopdev, mount, process, zram};
+use crate::{Error, cgroup, found, kernel::Kernel, kernel::names, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags};
-use std::fs::Metadata;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs::Metadata, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
 
 impl Undo {
     /// Does it. Success where it is done already.

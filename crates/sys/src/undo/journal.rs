@@ -1,14 +1,12 @@
 //! The undo journal of this process.
 
 use super::step::Undo;
-use crate::kernel::Kernel;
-use crate::{Error, cancel, process};
+use crate::{Error, cancel, kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs::File, io::Write};
 
 /// One line of a journal. Its words in the file are those of fsarena 0.1.0: journals outlive versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

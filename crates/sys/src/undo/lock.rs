@@ -1,13 +1,8 @@
 //! Who holds the lock of a journal.
 
 use super::journal::{NEW, private};
-use crate::kernel::Kernel;
-use crate::{Error, process};
-use std::fs::{File, TryLockError};
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::Duration;
+use crate::{Error, kernel::Kernel, process};
+use std::{fs::File, fs::TryLockError, io::Write, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// How often fsarena tries to lock a journal whose lock no process is seen to hold: the owner's last command may have it
 /// until it begins.

@@ -1,14 +1,10 @@
 //! Running the journals of dead processes.
 
-use super::journal::{JOURNAL, Line, Owner, journals};
-use super::lock::{self, Lock};
-use super::step::Undo;
-use crate::kernel::Kernel;
-use crate::{Error, found, process};
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use super::{
+    journal::JOURNAL, journal::Line, journal::Owner, journal::journals, lock, lock::Lock, step::Undo,
+};
+use crate::{Error, found, kernel::Kernel, process};
+use std::{fs::File, io::Read, io::Write, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
 
 /// What [`recover`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,8 +1,7 @@
 //! Looking whether something is really undone.
 
 use super::step::Undo;
-use crate::kernel::Kernel;
-use crate::{Error, loopdev, mount, process, zram};
+use crate::{Error, kernel::Kernel, loopdev, mount, process, zram};
 use std::path::Path;
 
 impl Undo {

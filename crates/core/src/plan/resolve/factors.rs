@@ -1,10 +1,7 @@
 //! Factors and their levels.
 
-use super::super::Backing;
-use super::super::error::PlanError;
 use super::Resolver;
-use crate::factor;
-use crate::names::unknown;
+use crate::{factor, names::unknown, plan::Backing, plan::error::PlanError};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 

@@ -1,10 +1,8 @@
 //! The stopping rule, from the plan and from the command line.
 
 use super::Resolver;
-use crate::number::percentage;
-use crate::plan::error::PlanError;
-use crate::plan::shard::Shard;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
+use crate::{number::percentage, plan::error::PlanError, plan::shard::Shard};
 use toml::Spanned;
 
 /// The default number of rounds.

@@ -1,12 +1,8 @@
 //! Variants that a plan names.
 
-use super::super::error::PlanError;
-use super::super::file::Pairs;
-use super::super::{Backing, Plan};
 use super::Resolver;
-use crate::cell::Variant;
-use crate::factor;
-use crate::matrix;
+use crate::plan::{Backing, Plan, error::PlanError, file::Pairs};
+use crate::{cell::Variant, factor, matrix};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Resolver<'_> {

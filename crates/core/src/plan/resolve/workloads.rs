@@ -1,12 +1,9 @@
 //! Workloads and their settings, from the plan and from the command line.
 
 use super::Resolver;
-use crate::cell::WorkloadPlan;
 use crate::names::{nearest, unknown};
-use crate::plan::Backing;
-use crate::plan::error::PlanError;
-use crate::plan::file::Pairs;
 use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
+use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
 use toml::Spanned;
 
