@@ -161,11 +161,8 @@ fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
 /// The readings of a kind whose operations move no data.
 macro_rules! readings_of {
     ($prefix:literal, $of:literal) => {{
-        let count = ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count).help(concat!(
-            "number of ",
-            $of,
-            ", after the warm-up"
-        ));
+        let count = ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count);
+        let count = count.help(concat!("number of ", $of, ", after the warm-up"));
         latency_readings!([count], concat!($prefix, "_"), concat!("of ", $of), ", name resolution included")
     }};
 }

@@ -5,6 +5,9 @@ use super::number::{Number, integer};
 use super::program::{Action, Builder, Expected};
 use super::random_string::RandomString;
 
+/// Whether a line was understood, or why not.
+type Parsed = Result<(), String>;
+
 /// The longest line, in bytes, as in the real dbench.
 pub const LONGEST_LINE: usize = 1022;
 /// Words of a line that the real dbench looks at.
@@ -35,7 +38,7 @@ impl Parser {
     ///
     /// # Errors
     /// Describes the error for the user.
-    pub fn line(&mut self, number: u32, line: &[u8]) -> Result<(), String> {
+    pub fn line(&mut self, number: u32, line: &[u8]) -> Parsed {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         not_text(line).map_or(Ok(()), Err)?;
         let mut words = Words(line);
@@ -101,12 +104,12 @@ impl Parser {
     }
 
     /// The pattern is the rest of the line with its end, as in the real dbench.
-    fn pattern(&mut self, number: u32, rest: &[u8]) -> Result<(), String> {
+    fn pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
         let text = rest.get(1..).filter(|text| !text.is_empty()).ok_or("WRITEPATTERN takes a text")?;
         self.builder.pattern(number, &[text, b"\n"].concat())
     }
 
-    fn random_string(&mut self, number: u32, rest: &[u8]) -> Result<(), String> {
+    fn random_string(&mut self, number: u32, rest: &[u8]) -> Parsed {
         let rest = rest.trim_ascii();
         let (place, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len()));
         let [place @ b'0'..=b'9'] = place else {
@@ -118,20 +121,14 @@ impl Parser {
         self.builder.draw(number, place - b'0', RandomString::parse(text)?)
     }
 
-    fn no_repeat(&self) -> Result<(), String> {
+    fn no_repeat(&self) -> Parsed {
         match self.repeat {
             Some((line, _)) => Err(format!("no operation, and the REPEAT of line {line} needs one")),
             None => Ok(()),
         }
     }
 
-    fn operation(
-        &mut self,
-        line: u32,
-        time: Option<i64>,
-        operation: &[u8],
-        words: Words,
-    ) -> Result<(), String> {
+    fn operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> Parsed {
         let (mut all, mut count) = ([&b""[..]; MOST_WORDS], 0);
         for (place, word) in all.iter_mut().zip(words) {
             (*place, count) = (word?, count + 1);

@@ -82,31 +82,27 @@ struct Stage<'a, A> {
     acting: &'a Acting<'a>,
 }
 
-struct Worker<O> {
-    own: O,
-    schedule: Option<Schedule>,
-}
-
 impl<'a, A: Actor> Work<'a> for Stage<'_, A> {
-    type Worker = Worker<A::Own>;
+    type Worker = (A::Own, Option<Schedule>);
 
-    fn prepare(&self, thread: u32) -> Result<Worker<A::Own>> {
+    fn prepare(&self, thread: u32) -> Result<Self::Worker> {
         let acting = self.acting;
         let schedule = acting.rate.map(|rate| Schedule::new(rate, acting.threads, thread, acting.seed));
-        Ok(Worker { own: self.actor.own(thread)?, schedule })
+        Ok((self.actor.own(thread)?, schedule))
     }
 
-    fn work<C: Clock>(&self, worker: &mut Worker<A::Own>, recorder: &mut Recorder, clock: C) -> Result {
+    fn work<C: Clock>(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result {
+        let (own, schedule) = worker;
         loop {
             let claimed = recorder.claim();
             if claimed == 0 {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let begun = schedule::begin(&mut worker.schedule, recorder, clock);
+                let begun = schedule::begin(schedule, recorder, clock);
                 let Some((start, intended)) = begun else { return Ok(()) };
-                let request = self.actor.draw(&mut worker.own);
-                let kind = self.actor.act(&mut worker.own, request)?;
+                let request = self.actor.draw(own);
+                let kind = self.actor.act(own, request)?;
                 if !recorder.count(kind, start, intended, clock.now()) {
                     return Ok(());
                 }

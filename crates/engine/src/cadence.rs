@@ -21,9 +21,8 @@ impl Tickets<'_> {
     pub fn next(&mut self) -> u64 {
         match self {
             Tickets::Own(next) => {
-                let ticket = *next;
                 *next += 1;
-                ticket
+                *next - 1
             }
             Tickets::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
         }

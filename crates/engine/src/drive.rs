@@ -1,7 +1,7 @@
 //! Starts workers together, collects what they count, and ends them.
 
 use super::clock::{self, Clock, Monotonic};
-use super::collect::{Collector, Finished, Interval};
+use super::collect::{Collector, Finished, Tell};
 use super::error::{Error, Result};
 use super::job::{Bound, Rate, Warmup};
 use super::steady::Assessment;
@@ -111,14 +111,10 @@ struct Ended {
 ///
 /// # Errors
 /// What could not be had before the start, or the first operation that failed.
-pub fn drive<'a, W: Work<'a>>(
-    drive: &Drive,
-    work: &'a W,
-    on_interval: &mut dyn FnMut(&Interval),
-) -> Result<Collected> {
+pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell) -> Result<Collected> {
     match clock::choose().tsc {
-        Some(tsc) => drive_by(drive, work, on_interval, tsc),
-        None => drive_by(drive, work, on_interval, Monotonic),
+        Some(tsc) => drive_by(drive, work, tell, tsc),
+        None => drive_by(drive, work, tell, Monotonic),
     }
 }
 
@@ -132,12 +128,7 @@ struct Shared<'a, 'd, W> {
     budget: Budget,
 }
 
-fn drive_by<'a, W: Work<'a>, C: Clock>(
-    drive: &Drive,
-    work: &'a W,
-    on_interval: &mut dyn FnMut(&Interval),
-    clock: C,
-) -> Result<Collected> {
+fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl Clock) -> Result<Collected> {
     let scale = clock::choose().scale;
     let shared = Shared {
         work,
@@ -179,7 +170,7 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
 
         let interval_s = drive.interval_ns() as f64 / 1e9;
         let mut collector = Collector::new(drive.kinds, interval_s, drive.rate.is_some(), back);
-        let told = collect(&mut collector, &messages, &shared, on_interval);
+        let told = collect(&messages, &shared, &mut collector, tell);
         let mut ends = vec![];
         for worker in workers {
             match worker.join() {
@@ -192,7 +183,7 @@ fn drive_by<'a, W: Work<'a>, C: Clock>(
         if let Some(last) = collector.finished.last_mut() {
             last.interval.last((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
         }
-        collector.finished[told..].iter().for_each(|one| on_interval(&one.interval));
+        collector.finished[told..].iter().for_each(|one| tell(&one.interval));
         Ok(Collected {
             assessment: collector.assess(),
             finished: collector.finished,
@@ -239,14 +230,9 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
 
 /// Takes in messages until all workers have ended; gives the number of intervals told. The last ones are
 /// told later, when the end is known.
-fn collect<W>(
-    collector: &mut Collector,
-    messages: &Receiver<Counted>,
-    shared: &Shared<W>,
-    on_interval: &mut dyn FnMut(&Interval),
-) -> usize {
+fn collect<W>(from: &Receiver<Counted>, shared: &Shared<W>, collector: &mut Collector, tell: Tell) -> usize {
     let mut told = 0;
-    for message in messages {
+    for message in from {
         // A signal ends the load as its time would: what was measured until then counts.
         if cancel::requested().is_some() {
             shared.stop.store(true, Ordering::Relaxed);
@@ -254,9 +240,7 @@ fn collect<W>(
         if collector.take(message) == 0 || collector.ended() {
             continue;
         }
-        for one in &collector.finished[told..] {
-            on_interval(&one.interval);
-        }
+        collector.finished[told..].iter().for_each(|one| tell(&one.interval));
         told = collector.finished.len();
         if matches!(shared.drive.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);

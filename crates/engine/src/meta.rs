@@ -11,12 +11,11 @@ pub use job::{Job, Sharing};
 pub use operation::Operation;
 
 use super::clock::{self, Clock};
+use super::collect::{Interval, Tell};
 use super::drive::{Drive, Work};
 use super::job::{Bound, Warmup};
 use super::tally::{Kind, Recorder};
-use super::{
-    calibrate::Calibration, collect::Interval, error::Result, histogram::histogram, outcome::Outcome,
-};
+use super::{calibrate::Calibration, error::Result, histogram::histogram, outcome::Outcome};
 use fsarena_sys::cancel;
 use std::{path::Path, time::Instant};
 use tree::{Tree, Writer};
@@ -80,12 +79,7 @@ impl Client {
     }
 }
 
-fn phase(
-    job: &Job,
-    tree: &Tree,
-    operation: Operation,
-    on_interval: &mut dyn FnMut(&Interval),
-) -> Result<Outcome> {
+fn phase(job: &Job, tree: &Tree, operation: Operation, tell: Tell) -> Result<Outcome> {
     let kinds = [Kind { name: operation.name(), bytes: 0, used: true }];
     let drive = Drive {
         threads: job.threads,
@@ -96,7 +90,7 @@ fn phase(
         rate: None,
     };
     let calibration = Calibration::of(generator_ns(tree));
-    let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, on_interval)?;
+    let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, tell)?;
     tree.note(operation);
     Ok(outcome)
 }

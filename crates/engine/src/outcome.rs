@@ -1,6 +1,6 @@
 //! What a load came to.
 
-use super::collect::{self, Interval};
+use super::collect::{self, Interval, Tell};
 use super::drive::{self, Collected, Drive, Work};
 use super::histogram::{histogram, latencies};
 use super::job::{Bound, Warmup};
@@ -96,9 +96,9 @@ impl Outcome {
         drive: &Drive,
         work: &'a impl Work<'a>,
         calibration: Calibration,
-        on_interval: &mut dyn FnMut(&Interval),
+        tell: Tell,
     ) -> Result<Outcome> {
-        let collected = drive::drive(drive, work, on_interval)?;
+        let collected = drive::drive(drive, work, tell)?;
         let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
         let kept = &collected.finished[cut..];
         let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());

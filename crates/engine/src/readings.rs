@@ -28,19 +28,24 @@ pub const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
 
 /// The readings of all operations of one name: rate, bandwidth, count, and latency.
 macro_rules! readings_of {
-    ($prefix:literal, $of:literal) => {{
-        let [iops, bandwidth, count] = [
-            concat!($prefix, "iops_per_s"),
-            concat!($prefix, "bandwidth_bytes_per_s"),
-            concat!($prefix, "operations_count"),
-        ];
-        let first = [
-            ReadingDef::higher(iops, Unit::PerSecond).help(concat!($of, " a second, after the warm-up")),
-            ReadingDef::higher(bandwidth, Unit::BytesPerSecond).help(concat!("bytes a second of ", $of)),
-            ReadingDef::neutral(count, Unit::Count).help(concat!("number of ", $of, ", after the warm-up")),
-        ];
-        latency_readings!([first[0], first[1], first[2]], $prefix, concat!("of ", $of), "")
-    }};
+    ($prefix:literal, $of:literal) => {
+        latency_readings!(
+            [
+                ReadingDef::higher(concat!($prefix, "iops_per_s"), Unit::PerSecond)
+                    .help(concat!($of, " a second, after the warm-up")),
+                ReadingDef::higher(concat!($prefix, "bandwidth_bytes_per_s"), Unit::BytesPerSecond)
+                    .help(concat!("bytes a second of ", $of)),
+                ReadingDef::neutral(concat!($prefix, "operations_count"), Unit::Count).help(concat!(
+                    "number of ",
+                    $of,
+                    ", after the warm-up"
+                )),
+            ],
+            $prefix,
+            concat!("of ", $of),
+            ""
+        )
+    };
 }
 
 /// All kinds of operations together, syncs too.
@@ -97,11 +102,11 @@ impl Outcome {
     /// What a sample takes over: the readings of [`defs`] that apply.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
-        self.set_kind(&mut readings, "all_", self.operations(), self.bytes(), &self.latency);
+        self.set_kind(&mut readings, "all_", self.bytes(), &self.latency);
         for kind in &self.kinds {
             if matches!(kind.name, "read" | "write" | "sync" | "commit") {
                 let prefix = format!("{}_", kind.name);
-                self.set_kind(&mut readings, &prefix, kind.count, kind.bytes, &kind.latency);
+                self.set_kind(&mut readings, &prefix, kind.bytes, &kind.latency);
             }
         }
         if let Some(corrected) = &self.corrected {
@@ -111,14 +116,8 @@ impl Outcome {
         readings
     }
 
-    fn set_kind(
-        &self,
-        readings: &mut Readings,
-        prefix: &str,
-        count: u64,
-        bytes: u64,
-        latency: &Histogram<u64>,
-    ) {
+    fn set_kind(&self, readings: &mut Readings, prefix: &str, bytes: u64, latency: &Histogram<u64>) {
+        let count = latency.len();
         let seconds = self.elapsed_ns as f64 / 1e9;
         if seconds > 0.0 {
             readings.set(&format!("{prefix}iops_per_s"), count as f64 / seconds);

@@ -45,12 +45,9 @@ impl Ring {
             in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
         }
         if job.uring.fixed_buffers {
-            let buffers: Vec<libc::iovec> = (0..job.depth as usize)
-                .map(|slot| libc::iovec {
-                    iov_base: slots.pointer(slot).cast(),
-                    iov_len: job.block_bytes as usize,
-                })
-                .collect();
+            let iov_len = job.block_bytes as usize;
+            let iovec = |slot| libc::iovec { iov_base: slots.pointer(slot).cast(), iov_len };
+            let buffers: Vec<_> = (0..job.depth as usize).map(iovec).collect();
             // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
             in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
         }
