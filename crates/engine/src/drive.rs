@@ -31,7 +31,13 @@ pub struct Drive<'a> {
     pub rate: Option<Rate>,
 }
 
-impl Drive<'_> {
+impl<'a> Drive<'a> {
+    /// A closed loop that ends by itself, after this number of operations, all of which count.
+    pub fn counted(threads: u32, kinds: &'a [Kind], interval_ms: u32, operations: u64) -> Drive<'a> {
+        let bound = Bound::Operations(operations);
+        Drive { threads, kinds, interval_ms, bound, warmup: Warmup::None, rate: None }
+    }
+
     /// Length of an interval in nanoseconds.
     pub fn interval_ns(&self) -> u64 {
         u64::from(self.interval_ms) * 1_000_000

@@ -13,7 +13,6 @@ pub use operation::Operation;
 use super::clock::{self, Clock};
 use super::collect::{Interval, Tell};
 use super::drive::{Drive, Work};
-use super::job::{Bound, Warmup};
 use super::tally::{Kind, Recorder};
 use super::{calibrate::Calibration, error::Result, histogram::histogram, outcome::Outcome};
 use fsarena_sys::cancel;
@@ -81,14 +80,8 @@ impl Client {
 
 fn phase(job: &Job, tree: &Tree, operation: Operation, tell: Tell) -> Result<Outcome> {
     let kinds = [Kind { name: operation.name(), bytes: 0, used: true }];
-    let drive = Drive {
-        threads: job.threads,
-        kinds: &kinds,
-        interval_ms: job.interval_ms,
-        bound: Bound::Operations(u64::from(job.threads) * u64::from(job.names)),
-        warmup: Warmup::None,
-        rate: None,
-    };
+    let operations = u64::from(job.threads) * u64::from(job.names);
+    let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
     let calibration = Calibration::of(generator_ns(tree));
     let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, tell)?;
     tree.note(operation);

@@ -17,9 +17,8 @@ pub struct Offsets {
 
 #[derive(Debug, Clone)]
 enum Draw {
-    Sequential {
-        start: u64,
-    },
+    /// From this block on.
+    Sequential(u64),
     Uniform,
     Zipf(Zipf<f64>, Scatter),
     /// The exponent that turns a uniform number into a self-similar one.
@@ -38,7 +37,7 @@ impl Offsets {
         // Which blocks are popular is a property of the files, alike for all threads.
         let scatter = || Scatter::new(blocks, mix(0x9e3779b9, blocks));
         let draw = match pattern {
-            Pattern::Sequential { .. } => Draw::Sequential { start },
+            Pattern::Sequential { .. } => Draw::Sequential(start),
             Pattern::Uniform => Draw::Uniform,
             Pattern::Zipf { theta } => {
                 Draw::Zipf(Zipf::new(blocks as f64, theta).expect("theta is checked"), scatter())
@@ -57,7 +56,7 @@ impl Offsets {
     pub fn next(&mut self, request: u64) -> u64 {
         let rng = &mut self.rng;
         let within = match &self.draw {
-            Draw::Sequential { start } => (start + request) % self.blocks,
+            Draw::Sequential(start) => (start + request) % self.blocks,
             Draw::Uniform => rng.random_range(0..self.blocks),
             Draw::Zipf(zipf, scatter) => scatter.place(zipf.sample(rng) as u64 - 1),
             Draw::Pareto(power, scatter) => {

@@ -53,7 +53,7 @@ fn operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
                 }
             }
             let next = worker.stream.next::<REQUESTS>();
-            operate::<D, SPECIAL>(load, worker, device, &next)?;
+            operate::<SPECIAL>(load, worker, device, &next)?;
             let end = clock.now();
             if !recorder.count(next.op as usize, start, if SPECIAL { intended } else { None }, end) {
                 return late(load, device);
@@ -65,25 +65,20 @@ fn operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
 
 /// Does one operation.
 #[inline(always)]
-fn operate<D: Device, const SPECIAL: bool>(
-    load: &Load,
-    worker: &mut Worker,
-    device: &D,
-    next: &Next,
-) -> Result {
+fn operate<const SPECIAL: bool>(load: &Load, worker: &mut Worker, on: &impl Device, next: &Next) -> Result {
     let verify = SPECIAL && load.job.verify;
     let buffer = worker.slots.get(0);
     let done = match next.op {
-        Op::Read => whole(device.read(next.file, next.offset, buffer), buffer.len()),
+        Op::Read => whole(on.read(next.file, next.offset, buffer), buffer.len()),
         Op::Write => {
             if verify {
                 worker.filler.seal(buffer, worker.verifier.next_identity(next));
             } else {
                 worker.filler.refresh(buffer);
             }
-            whole(device.write(next.file, next.offset, buffer), buffer.len())
+            whole(on.write(next.file, next.offset, buffer), buffer.len())
         }
-        Op::Sync => device.sync(next.file).map_err(io::Error::from),
+        Op::Sync => on.sync(next.file).map_err(io::Error::from),
     };
     if let Err(source) = done {
         return Err(load.failed(next.op, next.file, next.offset, source));

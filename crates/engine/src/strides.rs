@@ -8,7 +8,7 @@ use super::device::{self, Calls, Device, whole};
 use super::drive::{Drive, Work};
 use super::error::{Error, Result};
 use super::fill::{Filler, Slots};
-use super::job::{Bound, Content, Warmup};
+use super::job::Content;
 use super::tally::{Kind, Recorder};
 use super::{calibrate::Calibration, open, outcome::Outcome};
 use rustix::fd::AsFd;
@@ -59,14 +59,7 @@ pub fn run(job: &Job) -> Result<Outcome> {
         Kind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
         Kind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
-    let drive = Drive {
-        threads: 1,
-        kinds: &kinds,
-        interval_ms: INTERVAL_MS,
-        bound: Bound::Operations(job.blocks),
-        warmup: Warmup::None,
-        rate: None,
-    };
+    let drive = Drive::counted(1, &kinds, INTERVAL_MS, job.blocks);
     Outcome::of(&drive, &Blocks(job), Calibration::of(generator_ns(job)?), &mut |_| {})
 }
 

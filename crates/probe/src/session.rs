@@ -1,7 +1,7 @@
 //! All probes of a cell.
 
 use crate::gauge::{Gauge, Unavailable};
-use crate::probe::{ProbeReading, Scene, Takes};
+use crate::probe::{Probe, Scene, Takes};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
 use std::ops::Range;
@@ -13,8 +13,7 @@ pub struct Session {
 }
 
 struct OpenProbe {
-    id: &'static str,
-    readings: &'static [ProbeReading],
+    probe: &'static Probe,
     gauge: Box<dyn Gauge>,
     /// Where its values are in a snapshot.
     place: Range<usize>,
@@ -41,8 +40,7 @@ impl Session {
                     notes.extend(opened.notes);
                     let start = session.nothing().0.len();
                     session.probes.push(OpenProbe {
-                        id: probe.id,
-                        readings: probe.readings,
+                        probe,
                         gauge: opened.gauge,
                         place: start..start + probe.readings.len(),
                         failed: false,
@@ -80,7 +78,7 @@ impl Session {
     /// counter that went back (`iowait` may, see proc_stat(5); so does that of a device that was replaced).
     pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_durable: &Snapshot) -> Readings {
         let mut readings = Readings::default();
-        let all = self.probes.iter().flat_map(|probe| probe.readings);
+        let all = self.probes.iter().flat_map(|open| open.probe.readings);
         for (i, reading) in all.enumerate() {
             let value = match reading.takes {
                 Takes::DeltaToReturn => at_return.0[i] - before.0[i],
@@ -106,7 +104,7 @@ impl Session {
     fn after(&mut self, wanted: impl Fn(Takes) -> bool) -> Snapshot {
         let mut snapshot = self.nothing();
         for probe in &mut self.probes {
-            if probe.readings.iter().any(|reading| wanted(reading.takes)) {
+            if probe.probe.readings.iter().any(|reading| wanted(reading.takes)) {
                 self.notes.extend(probe.read(&mut snapshot));
             }
         }
@@ -121,7 +119,7 @@ impl OpenProbe {
         let error = self.gauge.read(out).err()?;
         out.fill(f64::NAN);
         let known = std::mem::replace(&mut self.failed, true);
-        (!known).then(|| Unavailable::new(error.to_string()).note(self.id))
+        (!known).then(|| Unavailable::new(error.to_string()).note(self.probe.id))
     }
 }
 

@@ -5,26 +5,6 @@ use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
-const READINGS: &[ProbeReading] = &[
-    of(
-        reading::READ,
-        Unit::Bytes,
-        "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
-    ),
-    of(
-        reading::WRITTEN,
-        Unit::Bytes,
-        "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
-    ),
-    of("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
-    of("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
-    of(
-        reading::FETCHED,
-        Unit::Bytes,
-        "bytes that the process tree itself had fetched from the device or the server, and no cache had (read_bytes of /proc/self/io)",
-    ),
-];
-
 const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
@@ -33,7 +13,25 @@ const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
 pub const PROBE: Probe = Probe {
     id: "io",
     help: "bytes and calls that the process tree asked to read and write",
-    readings: READINGS,
+    readings: &[
+        of(
+            reading::READ,
+            Unit::Bytes,
+            "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
+        ),
+        of(
+            reading::WRITTEN,
+            Unit::Bytes,
+            "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
+        ),
+        of("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
+        of("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
+        of(
+            reading::FETCHED,
+            Unit::Bytes,
+            "bytes that the process tree itself had fetched from the device or the server, and no cache had (read_bytes of /proc/self/io)",
+        ),
+    ],
     open,
 };
 

@@ -4,29 +4,6 @@ use crate::gauge::{TextGauge, stat};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::sample::{ReadingDef, Unit};
 
-const READINGS: &[ProbeReading] = &[
-    of(
-        "iowait_ns",
-        "time that CPUs were idle while a task on them waited for I/O, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms); the CPUs could do other work in this time",
-    ),
-    of(
-        "machine_user_ns",
-        "user time of the whole machine, nice included, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
-    ),
-    of(
-        "machine_system_ns",
-        "system time of the whole machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
-    ),
-    of(
-        "machine_irq_ns",
-        "time in hard and soft interrupts until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
-    ),
-    of(
-        "machine_steal_ns",
-        "time that a hypervisor withheld from this machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
-    ),
-];
-
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
     Takes::DeltaToDurable.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
@@ -35,7 +12,28 @@ const fn of(id: &'static str, help: &'static str) -> ProbeReading {
 pub const PROBE: Probe = Probe {
     id: "iowait",
     help: "where the CPUs' time went, sampled at clock ticks",
-    readings: READINGS,
+    readings: &[
+        of(
+            "iowait_ns",
+            "time that CPUs were idle while a task on them waited for I/O, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms); the CPUs could do other work in this time",
+        ),
+        of(
+            "machine_user_ns",
+            "user time of the whole machine, nice included, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        ),
+        of(
+            "machine_system_ns",
+            "system time of the whole machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        ),
+        of(
+            "machine_irq_ns",
+            "time in hard and soft interrupts until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        ),
+        of(
+            "machine_steal_ns",
+            "time that a hypervisor withheld from this machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
+        ),
+    ],
     open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),
 };
 

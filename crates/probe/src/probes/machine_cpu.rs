@@ -25,12 +25,6 @@ use fsarena_core::sample::{ReadingDef, Unit};
 use fsarena_sys::kernel::Kernel;
 use std::time::Duration;
 
-const READINGS: &[ProbeReading] = &[ProbeReading {
-    def: ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
-        .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
-    takes: Takes::DeltaToDurable,
-}];
-
 /// Long enough to be switched out, and nothing beside a task.
 const SWITCH: Duration = Duration::from_micros(50);
 
@@ -45,6 +39,11 @@ struct Source {
 const EXACT: &str = "exact to the slices that run on other CPUs at the moment of reading";
 const SAMPLED: &str = "sampled at clock ticks, so short work of kernel threads may be missed; a kernel with CONFIG_SCHEDSTATS counts it exactly";
 
+/// The statistics of a hierarchy, and a file that its root does not have.
+const fn cgroup2(file: &'static str, mark: &'static str) -> Source {
+    Source { file, root_mark: Some((mark, false)), parse: cpu_stat, note: SAMPLED }
+}
+
 const SOURCES: &[Source] = &[
     Source { file: "proc/schedstat", root_mark: None, parse: schedstat, note: EXACT },
     Source {
@@ -53,18 +52,8 @@ const SOURCES: &[Source] = &[
         parse: cpuacct,
         note: EXACT,
     },
-    Source {
-        file: "sys/fs/cgroup/cpu.stat",
-        root_mark: Some(("sys/fs/cgroup/cgroup.type", false)),
-        parse: cpu_stat,
-        note: SAMPLED,
-    },
-    Source {
-        file: "sys/fs/cgroup/unified/cpu.stat",
-        root_mark: Some(("sys/fs/cgroup/unified/cgroup.type", false)),
-        parse: cpu_stat,
-        note: SAMPLED,
-    },
+    cgroup2("sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cgroup.type"),
+    cgroup2("sys/fs/cgroup/unified/cpu.stat", "sys/fs/cgroup/unified/cgroup.type"),
     Source { file: "proc/stat", root_mark: None, parse: proc_stat, note: SAMPLED },
 ];
 
@@ -72,7 +61,11 @@ const SOURCES: &[Source] = &[
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: READINGS,
+    readings: &[ProbeReading {
+    def: ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
+        .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
+    takes: Takes::DeltaToDurable,
+}],
     open,
 };
 

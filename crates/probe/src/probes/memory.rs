@@ -1,18 +1,20 @@
 //! The most memory that was in use at once.
 
 use crate::gauge::{Gauge, TextGauge, Unavailable, field};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::sample::{ReadingDef, Unit};
 use std::path::PathBuf;
 
-const READINGS: &[ProbeReading] = &[ProbeReading {
-    def: ReadingDef::lower("peak_memory_bytes", Unit::Bytes)
-        .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
-    takes: Takes::AtReturn,
-}];
-
 /// `VmHWM` of this process, put back before each task.
-pub const PROBE: Probe = Probe { id: "memory", help: "peak resident memory", readings: READINGS, open };
+pub const PROBE: Probe = Probe {
+    id: "memory",
+    help: "peak resident memory",
+    readings: &[Takes::AtReturn.of(
+        ReadingDef::lower("peak_memory_bytes", Unit::Bytes)
+            .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
+    )],
+    open,
+};
 
 fn open(scene: &Scene) -> Result<Opened, Unavailable> {
     let status = TextGauge::open(&scene.kernel, "proc/self/status", parse)?;

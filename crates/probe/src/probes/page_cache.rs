@@ -4,24 +4,6 @@ use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::sample::{Direction, ReadingDef, Unit};
 
-const READINGS: &[ProbeReading] = &[
-    of(
-        "dirty_at_return_bytes",
-        Direction::Lower,
-        "bytes of the machine's page cache that were not yet sent to a device when the command returned (Dirty)",
-    ),
-    of(
-        "writeback_at_return_bytes",
-        Direction::Lower,
-        "bytes on their way to a device when the command returned (Writeback)",
-    ),
-    of(
-        "cached_at_return_bytes",
-        Direction::Neutral,
-        "bytes in the machine's page cache when the command returned (Cached)",
-    ),
-];
-
 const fn of(id: &'static str, direction: Direction, help: &'static str) -> ProbeReading {
     ProbeReading { def: ReadingDef { id, unit: Unit::Bytes, direction, help }, takes: Takes::AtReturn }
 }
@@ -30,7 +12,23 @@ const fn of(id: &'static str, direction: Direction, help: &'static str) -> Probe
 pub const PROBE: Probe = Probe {
     id: "page_cache",
     help: "dirty, written-back and cached bytes when the command returned",
-    readings: READINGS,
+    readings: &[
+        of(
+            "dirty_at_return_bytes",
+            Direction::Lower,
+            "bytes of the machine's page cache that were not yet sent to a device when the command returned (Dirty)",
+        ),
+        of(
+            "writeback_at_return_bytes",
+            Direction::Lower,
+            "bytes on their way to a device when the command returned (Writeback)",
+        ),
+        of(
+            "cached_at_return_bytes",
+            Direction::Neutral,
+            "bytes in the machine's page cache when the command returned (Cached)",
+        ),
+    ],
     open: |scene| TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new),
 };
 

@@ -6,19 +6,6 @@ use fsarena_core::sample::{ReadingDef, Unit};
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
-/// Two of each file, in the order of [`FILES`].
-const READINGS: &[ProbeReading] = &[
-    of("pressure_io_some_ns", "time in which some task waited for I/O (PSI)"),
-    of("pressure_io_full_ns", "time in which all tasks that had work waited for I/O (PSI)"),
-    of("pressure_cpu_some_ns", "time in which some task waited for a CPU (PSI)"),
-    of(
-        "pressure_cpu_full_ns",
-        "time in which all tasks that had work waited for a CPU (PSI; zero for a whole machine)",
-    ),
-    of("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
-    of("pressure_memory_full_ns", "time in which all tasks that had work waited for memory (PSI)"),
-];
-
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
@@ -27,7 +14,18 @@ const fn of(id: &'static str, help: &'static str) -> ProbeReading {
 pub const PROBE: Probe = Probe {
     id: "pressure",
     help: "how long tasks were held up for want of I/O, CPU or memory (PSI)",
-    readings: READINGS,
+    // Two of each file, in the order of [`FILES`].
+    readings: &[
+        of("pressure_io_some_ns", "time in which some task waited for I/O (PSI)"),
+        of("pressure_io_full_ns", "time in which all tasks that had work waited for I/O (PSI)"),
+        of("pressure_cpu_some_ns", "time in which some task waited for a CPU (PSI)"),
+        of(
+            "pressure_cpu_full_ns",
+            "time in which all tasks that had work waited for a CPU (PSI; zero for a whole machine)",
+        ),
+        of("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
+        of("pressure_memory_full_ns", "time in which all tasks that had work waited for memory (PSI)"),
+    ],
     open,
 };
 

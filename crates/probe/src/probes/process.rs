@@ -7,27 +7,6 @@ use fsarena_core::sample::{ReadingDef, Unit};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-const READINGS: &[ProbeReading] = &[
-    time(
-        reading::USER,
-        Takes::DeltaToReturn,
-        "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
-    ),
-    time(
-        reading::SYSTEM,
-        Takes::DeltaToReturn,
-        "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
-    ),
-    time(
-        reading::TREE_CPU_DURABLE,
-        Takes::DeltaToDurable,
-        "user and system time of the process tree until the data was synced, from getrusage",
-    ),
-    count("voluntary_switches", "times that the process tree waited for something, from getrusage"),
-    count("involuntary_switches", "times that the process tree was made to wait for a CPU, from getrusage"),
-    count("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
-];
-
 const fn time(id: &'static str, takes: Takes, help: &'static str) -> ProbeReading {
     takes.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
 }
@@ -40,7 +19,29 @@ const fn count(id: &'static str, help: &'static str) -> ProbeReading {
 pub const PROBE: Probe = Probe {
     id: "process",
     help: "CPU time, context switches and major faults of the process tree",
-    readings: READINGS,
+    readings: &[
+        time(
+            reading::USER,
+            Takes::DeltaToReturn,
+            "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
+        ),
+        time(
+            reading::SYSTEM,
+            Takes::DeltaToReturn,
+            "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
+        ),
+        time(
+            reading::TREE_CPU_DURABLE,
+            Takes::DeltaToDurable,
+            "user and system time of the process tree until the data was synced, from getrusage",
+        ),
+        count("voluntary_switches", "times that the process tree waited for something, from getrusage"),
+        count(
+            "involuntary_switches",
+            "times that the process tree was made to wait for a CPU, from getrusage",
+        ),
+        count("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
+    ],
     open: |_| Ok(Opened::new(Usage)),
 };
 
@@ -70,12 +71,12 @@ mod tests {
 
     #[test]
     fn children_that_were_waited_for_count() {
-        let mut before = [0.0; READINGS.len()];
+        let mut before = [0.0; PROBE.readings.len()];
         Usage.read(&mut before).unwrap();
         let status =
             std::process::Command::new("ls").arg("/").stdout(std::process::Stdio::null()).status().unwrap();
         assert!(status.success());
-        let mut after = [0.0; READINGS.len()];
+        let mut after = [0.0; PROBE.readings.len()];
         Usage.read(&mut after).unwrap();
         assert!(after[2] > before[2], "a child cost no CPU: {before:?} {after:?}");
         assert_eq!(after[2], after[0] + after[1]);
