@@ -3,7 +3,7 @@
 //! rustix makes newer system calls than dbench does (`openat`, `statx`). nix and the standard library call the
 //! functions of the C library.
 
-use nix::fcntl::{FcntlArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use rustix::fd::OwnedFd;
 use std::ffi::{CStr, OsStr};
@@ -38,32 +38,4 @@ pub fn rmdir(text: &CStr) -> io::Result<()> {
 /// The error of the system call.
 pub fn rename(from: &CStr, to: &CStr) -> io::Result<()> {
     std::fs::rename(path(from), path(to))
-}
-
-/// utime(3), with the access and modification times in seconds.
-///
-/// # Errors
-/// The error of the system call.
-pub fn utime(path: &CStr, accessed: i64, changed: i64) -> io::Result<()> {
-    let times = libc::utimbuf { actime: accessed, modtime: changed };
-    // SAFETY: the path ends in a zero byte, and the times outlive the call.
-    match unsafe { libc::utime(path.as_ptr(), &times) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// fcntl(2) with F_SETLKW: locks or unlocks a range and waits until it can.
-///
-/// # Errors
-/// The error of the system call.
-pub fn lock(file: &OwnedFd, kind: libc::c_int, start: i64, length: i64) -> io::Result<()> {
-    let range = libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: start,
-        l_len: length,
-        l_pid: 0,
-    };
-    Ok(nix::fcntl::fcntl(file, FcntlArg::F_SETLKW(&range)).map(drop)?)
 }

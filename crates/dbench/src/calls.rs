@@ -137,14 +137,22 @@ pub fn delete_tree(path: &mut Name) {
 /// Sets the times of a file some seconds back. It fails where the file was renamed, as in the real one.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
     if let Ok(now) = fstat(file) {
-        let _ = c_library::utime(path, now.st_atime - 10, now.st_mtime - 12);
+        let times = libc::utimbuf { actime: now.st_atime - 10, modtime: now.st_mtime - 12 };
+        // SAFETY: the path ends in a zero byte, and the times outlive the call.
+        let _ = unsafe { libc::utime(path.as_ptr(), &times) };
     }
 }
 
 /// Locks or unlocks a range, and waits for it. The real dbench takes 32 bits of offset, and looks at no refusal.
 pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
-    let kind = if unlock { libc::F_UNLCK } else { libc::F_WRLCK };
-    let _ = c_library::lock(file, kind, i64::from(offset as u32), i64::from(size as i32));
+    let range = libc::flock {
+        l_type: if unlock { libc::F_UNLCK } else { libc::F_WRLCK } as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: i64::from(offset as u32),
+        l_len: i64::from(size as i32),
+        l_pid: 0,
+    };
+    let _ = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_SETLKW(&range));
 }
 
 /// Opens a file, or makes it, or makes and opens a directory.

@@ -74,7 +74,7 @@ fn add(builder: &mut Builder, lines: &[Line]) {
         let number = builder.len() as u32 + 1;
         let names: Vec<&[u8]> = line.names.iter().map(String::as_bytes).collect();
         builder
-            .operation(number, line.kind, &names, &line.literals(), line.expected)
+            .operation(number, line.kind, &names, &line.numbers, line.expected)
             .expect("scripts make operations that are complete");
     }
 }

@@ -27,15 +27,8 @@ pub fn home(at: usize) -> String {
 pub struct Line {
     pub kind: Kind,
     pub names: Vec<String>,
-    pub numbers: Vec<i64>,
+    pub numbers: Vec<Number>,
     pub expected: Expected,
-}
-
-impl Line {
-    /// Its numbers as a program takes them.
-    pub fn literals(&self) -> Vec<Number> {
-        self.numbers.iter().copied().map(Number::Literal).collect()
-    }
 }
 
 /// Lines in the order of their making; handles are never used twice.
@@ -48,14 +41,18 @@ pub struct Script {
 impl Script {
     /// Adds an operation that succeeds.
     pub fn does(&mut self, kind: Kind, names: &[&str], numbers: &[i64]) {
-        let names = names.iter().map(|name| name.to_string()).collect();
-        self.lines.push(Line { kind, names, numbers: numbers.into(), expected: Expected::Success });
+        self.push(kind, names, numbers, Expected::Success);
     }
 
     /// Adds an operation that fails because the name does not exist.
     pub fn fails(&mut self, kind: Kind, name: &str, numbers: &[i64]) {
-        let expected = Expected::Failure;
-        self.lines.push(Line { kind, names: vec![name.into()], numbers: numbers.into(), expected });
+        self.push(kind, &[name], numbers, Expected::Failure);
+    }
+
+    fn push(&mut self, kind: Kind, names: &[&str], numbers: &[i64], expected: Expected) {
+        let names = names.iter().map(|name| name.to_string()).collect();
+        let numbers = numbers.iter().copied().map(Number::Literal).collect();
+        self.lines.push(Line { kind, names, numbers, expected });
     }
 
     /// All lines since the last time.
