@@ -103,7 +103,9 @@ impl Board {
             ftruncate(&file, bytes as u64)?;
             MmapRaw::map_raw(&file)
         };
-        Ok(Board { memory: map().map_err(|source| no_memory(clients, source))?, clients })
+        let what = || format!("no memory for the counters of {clients} clients; take fewer");
+        let memory = map().map_err(|source| Error::Resource { what: what(), source })?;
+        Ok(Board { memory, clients })
     }
 
     /// The recorder of a client, from 0.
@@ -164,10 +166,6 @@ impl Board {
         // Whatever wakes it, the caller looks again.
         let _ = futex::wait(&self.head().phase, futex::Flags::empty(), phase as u32, Some(&timeout));
     }
-}
-
-fn no_memory(clients: u32, source: std::io::Error) -> Error {
-    Error::Resource { what: format!("no memory for the counters of {clients} clients; take fewer"), source }
 }
 
 impl Recorder {

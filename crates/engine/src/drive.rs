@@ -179,10 +179,8 @@ fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl
         let told = collect(&messages, &shared, &mut collector, tell);
         let mut ends = vec![];
         for worker in workers {
-            match worker.join() {
-                Ok(ended) => ends.extend(ended?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+            let ended = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ends.extend(ended?);
         }
         let elapsed = ends.iter().map(|ended| ended.end.saturating_sub(start)).max().unwrap_or(0);
         let elapsed_ns = scale.ns(elapsed);

@@ -72,16 +72,12 @@ impl Files {
         let mut bytes = None;
         for path in &paths {
             let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
-            let why = match bytes {
+            let (length, first) = (found.len(), *bytes.get_or_insert(found.len()));
+            let why = match length {
                 _ if !found.is_file() => "it must be a regular file".into(),
-                _ if found.len() == 0 => "it is empty".into(),
-                Some(first) if first != found.len() => {
-                    format!("it has {} bytes and the first file {first}; all must be alike", found.len())
-                }
-                _ => {
-                    bytes = Some(found.len());
-                    continue;
-                }
+                0 => "it is empty".into(),
+                _ if length == first => continue,
+                _ => format!("it has {length} bytes and the first file {first}; all must be alike"),
             };
             return Err(Error::Files { path: path.clone(), why });
         }

@@ -56,18 +56,13 @@ impl Filler {
     /// Fills a buffer for the first time: with noise, or zeros.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         if self.zeros {
-            buffer.fill(0);
-        } else {
-            self.next = mix(self.next, 1);
-            let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
-            for piece in buffer.chunks_mut(AT_ONCE) {
-                // Of a load that a signal ends nothing is written any more.
-                if cancel::requested().is_some() {
-                    return;
-                }
-                noise.fill_bytes(piece);
-            }
+            return buffer.fill(0);
         }
+        self.next = mix(self.next, 1);
+        let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
+        // Of a load that a signal ends nothing is written any more.
+        let pieces = buffer.chunks_mut(AT_ONCE).take_while(|_| cancel::requested().is_none());
+        pieces.for_each(|piece| noise.fill_bytes(piece));
     }
 
     /// Makes a filled buffer unlike all written before it: one store in each 512 bytes.

@@ -81,13 +81,9 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
     calibrate::check_signals()?;
     let owned = open::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
-    let mappings = match job.engine {
-        Engine::Mmap => {
-            let data_only = job.sync_call == SyncCall::Fdatasync;
-            Some(Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only)?)
-        }
-        _ => None,
-    };
+    let data_only = job.sync_call == SyncCall::Fdatasync;
+    let map = || Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only);
+    let mappings = (job.engine == Engine::Mmap).then(map).transpose()?;
     let load = Load::new(job, layout, &files.paths, &open, mappings.as_ref());
     let drive = Drive {
         threads: job.threads,
