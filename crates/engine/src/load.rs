@@ -2,10 +2,10 @@
 
 use super::error::{Error, Result};
 use super::fill::{Filler, Slots};
-use super::ring::{Ring, RingUse};
+use super::job::{Job, UringUse};
 use super::stream::{Next, Op, Stream};
 use super::verify::{self, Identity};
-use super::{files::Layout, job::Job, mapping::Mappings, schedule::Schedule};
+use super::{files::Layout, mapping::Mappings, ring::Ring, schedule::Schedule};
 use fsarena_core::schedule::mix;
 use rustix::{fd::BorrowedFd, io::Errno};
 use std::{path::PathBuf, sync::Mutex, sync::atomic::AtomicU64};
@@ -25,7 +25,7 @@ pub struct Load<'a> {
     /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
     pub counter: AtomicU64,
     /// The io_uring features in use, once a worker knows.
-    pub ring_use: Mutex<Option<RingUse>>,
+    pub ring_use: Mutex<Option<UringUse>>,
     /// Number of blocks that workers verified.
     pub verified: AtomicU64,
 }

@@ -3,9 +3,9 @@
 use super::collect::{self, Interval, Tell};
 use super::drive::{self, Collected, Drive, Work};
 use super::histogram::{histogram, latencies};
-use super::job::{Bound, Warmup};
+use super::job::{Bound, UringUse, Warmup};
 use super::tally::{Cpu, lanes};
-use super::{attest::Attestation, calibrate::Calibration, error::Result, ring::RingUse, series};
+use super::{attest::Attestation, calibrate::Calibration, error::Result, series};
 use fsarena_core::{metric::CLIENT_BOUND, sample::Found, series::Point};
 use hdrhistogram::Histogram;
 
@@ -40,7 +40,7 @@ pub struct Fairness {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Used {
     /// io_uring features, where it was used.
-    pub ring: Option<RingUse>,
+    pub ring: Option<UringUse>,
     /// The kinds of the files' extents; absent if the load created the files or does not read or write them.
     pub attestation: Option<Attestation>,
 }

@@ -5,32 +5,16 @@ use super::fill::Slots;
 use super::job::{Job, UringUse};
 use io_uring::IoUring;
 use rustix::fd::BorrowedFd;
-use serde::{Deserialize, Serialize};
 use std::{io, os::fd::AsRawFd};
-
-/// The features that a ring was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RingUse {
-    /// The kernel runs task work when the thread waits for completions.
-    pub defer_taskrun: bool,
-    /// One thread submits.
-    pub single_issuer: bool,
-    /// No interrupts for task work.
-    pub coop_taskrun: bool,
-    /// Files are registered.
-    pub fixed_files: bool,
-    /// Buffers are registered.
-    pub fixed_buffers: bool,
-    /// Waiting can time out (`IORING_FEAT_EXT_ARG`).
-    pub timed_wait: bool,
-}
 
 /// A worker's ring.
 pub struct Ring {
     /// The ring itself.
     pub uring: IoUring,
     /// The features that it has.
-    pub in_use: RingUse,
+    pub in_use: UringUse,
+    /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
+    pub timed_wait: bool,
 }
 
 impl Ring {
@@ -51,28 +35,27 @@ impl Ring {
             // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
             in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
         }
-        Ok(Ring { uring, in_use })
+        let timed_wait = uring.params().is_feature_ext_arg();
+        Ok(Ring { uring, in_use, timed_wait })
     }
 }
 
 /// The ways to set a ring up, the best first.
-fn ways(allowed: UringUse) -> Vec<RingUse> {
-    let none = RingUse::default();
-    let mut ways = vec![];
-    if allowed.single_issuer && allowed.defer_taskrun {
-        ways.push(RingUse { single_issuer: true, defer_taskrun: true, ..none });
-    }
-    if allowed.single_issuer && allowed.coop_taskrun {
-        ways.push(RingUse { single_issuer: true, coop_taskrun: true, ..none });
-    }
-    if allowed.coop_taskrun {
-        ways.push(RingUse { coop_taskrun: true, ..none });
-    }
-    ways.push(none);
-    ways
+fn ways(allowed: UringUse) -> Vec<UringUse> {
+    let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
+    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
+        single_issuer,
+        defer_taskrun,
+        coop_taskrun,
+        fixed_files: false,
+        fixed_buffers: false,
+    };
+    let allowed = [allowed.single_issuer, allowed.defer_taskrun, allowed.coop_taskrun];
+    let fits = |way: &[bool; 3]| way.iter().zip(allowed).all(|(uses, allowed)| allowed || !uses);
+    ways.into_iter().filter(fits).map(way).collect()
 }
 
-fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, RingUse)> {
+fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
     let mut refused = None;
     for way in ways(allowed) {
         let mut builder = IoUring::builder();
@@ -86,10 +69,7 @@ fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, RingUse)> {
             builder.setup_coop_taskrun();
         }
         match builder.build(depth) {
-            Ok(uring) => {
-                let timed_wait = uring.params().is_feature_ext_arg();
-                return Ok((uring, RingUse { timed_wait, ..way }));
-            }
+            Ok(uring) => return Ok((uring, way)),
             // The kernel does not know a flag; an older way may do.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
             Err(error) => return Err(unavailable(error)),

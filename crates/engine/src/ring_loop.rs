@@ -4,10 +4,10 @@
 //! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
 
 use super::error::{Error, Result};
+use super::job::{SyncCall, UringUse};
 use super::load::{Load, Worker};
-use super::ring::{Ring, RingUse};
 use super::stream::{Next, Op, by_requests};
-use super::{clock::Clock, device::whole, histogram::Latencies, job::SyncCall, schedule, tally::Recorder};
+use super::{clock::Clock, device::whole, histogram::Latencies, ring::Ring, schedule, tally::Recorder};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -194,7 +194,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     }
 
     #[inline(always)]
-    fn entry(&mut self, next: &Next, slot: u16, in_use: RingUse) -> squeue::Entry {
+    fn entry(&mut self, next: &Next, slot: u16, in_use: UringUse) -> squeue::Entry {
         if NOP {
             return opcode::Nop::new().build();
         }
@@ -245,7 +245,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> io::Result<()> {
         let until = self.due().min(self.recorder.boundary);
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
-        if !ring.in_use.timed_wait {
+        if !ring.timed_wait {
             // Without timed waits the ring is polled.
             return ring.uring.submit().map(drop);
         }
