@@ -15,11 +15,13 @@ const ENTRY: usize = 18;
 /// The commands of a run by cell.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
-    texts: Vec<String>,
+    /// The texts that entries name by number.
+    pub(crate) texts: Vec<String>,
     known: HashMap<String, usize>,
     cells: BTreeMap<String, Vec<Entry>>,
     bytes: usize,
-    left_out: u64,
+    /// The number of commands that did not fit.
+    pub(crate) left_out: u64,
 }
 
 /// One command.
@@ -60,64 +62,44 @@ impl Commands {
         self.texts.len() - 1
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
-    }
-
-    /// The number of commands that did not fit.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
-    /// The texts that entries name by number.
-    pub(crate) fn texts(&self) -> &[String] {
-        &self.texts
-    }
-
     /// For each cell that has some, by index: text, how it ended, milliseconds, and the task that it belongs to.
     pub(crate) fn by_cell(&self, record: &RunRecord) -> BTreeMap<usize, Vec<Value>> {
         let cells = record.cells.iter().enumerate();
         let logged: BTreeMap<usize, &Vec<Entry>> =
             cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
-        let tasks = Tasks::of(record, logged.keys().copied());
+        let timed = timed(record, logged.keys().copied());
         let line = |at: usize, entry: &Entry| {
-            let task = entry.began.and_then(|began| tasks.at(at, began));
+            let task = entry.began.and_then(|began| task_at(&timed[&at], began));
             json!([entry.argv, entry.ended, entry.ms, task])
         };
         logged.into_iter().map(|(at, log)| (at, log.iter().map(|entry| line(at, entry)).collect())).collect()
     }
 }
 
-/// When tasks were timed.
-struct Tasks {
-    /// For each of these cells, by index: from, until, task.
-    cells: BTreeMap<usize, Vec<(f64, f64, u32)>>,
-}
+/// From, until, task.
+type Timed = (f64, f64, u32);
 
 /// Clocks of the log and of samples agree to this, in seconds: the log rounds to milliseconds.
 const CLOCKS: f64 = 0.002;
 
-impl Tasks {
-    fn of(record: &RunRecord, cells: impl Iterator<Item = usize>) -> Tasks {
-        let durable = record.reading(reading::DURABLE).or(record.reading(reading::ELAPSED));
-        let mut cells: BTreeMap<usize, Vec<_>> = cells.map(|cell| (cell, vec![])).collect();
-        for row in 0..record.samples.len() {
-            let Some(tasks) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
-            let ns = durable.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
-            let from = record.samples.started_at[row];
-            let until = from + ns.unwrap_or(0.0) / 1e9;
-            tasks.push((from, until, record.samples.task[row]));
-        }
-        Tasks { cells }
+/// When the tasks of these cells were timed.
+fn timed(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<Timed>> {
+    let durable = record.reading(reading::DURABLE).or(record.reading(reading::ELAPSED));
+    let mut cells: BTreeMap<usize, Vec<Timed>> = cells.map(|cell| (cell, vec![])).collect();
+    for row in 0..record.samples.len() {
+        let Some(tasks) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
+        let ns = durable.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
+        let from = record.samples.started_at[row];
+        tasks.push((from, from + ns.unwrap_or(0.0) / 1e9, record.samples.task[row]));
     }
+    cells
+}
 
-    fn at(&self, cell: usize, began: f64) -> Option<u32> {
-        let within = |(from, until, _): &&(f64, f64, u32)| (from - CLOCKS..=until + CLOCKS).contains(&began);
-        // Of two that touch, the later one: the other had ended.
-        let tasks = self.cells[&cell].iter().filter(within);
-        tasks.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
-    }
+/// The task that a command of its cell belongs to.
+fn task_at(tasks: &[Timed], began: f64) -> Option<u32> {
+    let within = |(from, until, _): &&Timed| (from - CLOCKS..=until + CLOCKS).contains(&began);
+    // Of two that touch, the later one: the other had ended.
+    tasks.iter().filter(within).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
 }
 
 /// A command in words: `mkfs.ext4 -q /dev/loop0`, with how often where it ran more than once.
@@ -174,7 +156,7 @@ mod tests {
             let name = format!("{long}{at}");
             commands.push(&line(&format!("cell{}", at / 2), &[&name]));
         }
-        assert!(commands.left_out() > 0 && commands.bytes < BUDGET + 5_000, "{}", commands.bytes);
+        assert!(commands.left_out > 0 && commands.bytes < BUDGET + 5_000, "{}", commands.bytes);
         assert!(commands.cells.values().all(|entries| entries.len() >= 2));
     }
 }

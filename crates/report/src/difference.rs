@@ -1,11 +1,15 @@
 //! What the interval of a ratio says about a margin.
 
-use crate::number::percent;
+use crate::document::Cell;
+use crate::number::{self, percent};
 use fsarena_core::sample::Direction;
+use fsarena_stats::cost::Estimate;
 use fsarena_stats::ratio::Ratio;
+use serde::Serialize;
 
 /// What an interval says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Finding {
     /// The 95% interval leaves out 1.
     Different,
@@ -45,17 +49,6 @@ impl Finding {
         }
     }
 
-    /// The word in JSON.
-    pub fn id(self) -> &'static str {
-        match self {
-            Finding::Different => "different",
-            Finding::Negligible => "negligible",
-            Finding::Equivalent => "equivalent",
-            Finding::Inconclusive => "inconclusive",
-            Finding::Provisional => "provisional",
-        }
-    }
-
     /// For people: of the ratio b/a, where one of these is better by the direction.
     pub fn words(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
         let percent = percent(margin);
@@ -67,6 +60,12 @@ impl Finding {
             Finding::Provisional => "provisional".into(),
         }
     }
+}
+
+/// A ratio over its interval, with a mark behind it.
+pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
+    let Estimate { value, low, high } = ratio.into();
+    Cell::two(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
 }
 
 fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {

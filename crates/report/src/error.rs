@@ -17,9 +17,9 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A format has several files.
-    #[error("`{0}` writes a folder of files. Name the folder: --export {0}=FOLDER")]
-    Folder(&'static str),
+    /// What was asked cannot be answered: why, and what can.
+    #[error("{0}")]
+    Usage(String),
     /// It could not be put into JSON.
     #[error("the report could not be put into JSON: {0}")]
     Json(#[source] serde_json::Error),
@@ -38,81 +38,10 @@ pub enum Error {
     /// The published figures lack a metric.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// Two things have no variant or no task in common.
-    #[error("{a} and {b} cannot be compared: they have no {what} in common")]
-    NothingInCommon {
-        /// The one.
-        a: String,
-        /// The other.
-        b: String,
-        /// `variant` or `task`.
-        what: &'static str,
-    },
-    /// A run cannot be compared as a watch.
-    #[error("{run} {what}")]
-    Watch {
-        /// The run.
-        run: String,
-        /// The problem and its remedy.
-        what: String,
-    },
-    /// A format has no place for what a run measured.
-    #[error("{run} has no {what}, which is what {format} tells; `--format csv` has all that it measured")]
-    Lacks {
-        /// The run.
-        run: String,
-        /// What it has none of.
-        what: &'static str,
-        /// The format.
-        format: &'static str,
-    },
-    /// A run of which nothing can be said to be better.
-    #[error(
-        "run {0} ran in User Mode Linux, whose times say that something works and rank nothing: no claim can be \
-         judged by it, and it is compared with nothing"
-    )]
-    RanksNothing(String),
-    /// Figures of different executors.
-    #[error(
-        "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
-    )]
-    Executors {
-        /// The one.
-        a: String,
-        /// Where it ran.
-        in_a: &'static str,
-        /// The other.
-        b: String,
-        /// Where that ran.
-        in_b: &'static str,
-    },
-    /// A claim is about something that the run lacks.
-    #[error("--claim `{claim}`: {missing}")]
-    Claim {
-        /// The claim.
-        claim: String,
-        /// What the run lacks.
-        missing: String,
-    },
-    /// A weight names no task, or is none.
-    #[error("--weight: {what}")]
-    Weight {
-        /// The problem.
-        what: String,
-    },
-    /// The run or set has no tasks by block size and threads.
-    #[error(
-        "{0} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
-         workload fileio, sysbench or fio"
-    )]
-    NoMatrix(String),
-    /// Its cells do not form a matrix.
+    /// The cells of a run or set do not form a matrix.
     #[error(transparent)]
     Matrix(#[from] fsarena_stats::matrix::cells::Error),
-    /// It holds no curve of throughput over clients.
-    #[error("{0}: a curve is throughput by number of clients, as a run of gus3 measures it")]
-    NoCurve(String),
-    /// Its values do not form a curve.
+    /// The values of a run or set do not form a curve.
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::series::Error),
     /// A chart could not be drawn.
@@ -127,6 +56,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// Two things that have no variant or no task in common.
+    pub fn nothing_in_common(a: &str, b: &str, what: &str) -> Error {
+        Error::Usage(format!("{a} and {b} cannot be compared: they have no {what} in common"))
+    }
+
+    /// A run of which nothing can be said to be better.
+    pub fn ranks_nothing(run: &str) -> Error {
+        Error::Usage(format!(
+            "run {run} ran in User Mode Linux, whose times say that something works and rank nothing: no claim can be \
+             judged by it, and it is compared with nothing"
+        ))
+    }
+
     /// A file or folder that could not be written.
     pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.display().to_string();
@@ -156,18 +98,7 @@ impl Exits for Error {
         match self {
             Error::Matrix(error) => error.exit_code(),
             Error::Series(error) => error.exit_code(),
-            Error::Unknown(_)
-            | Error::NoMatrix(_)
-            | Error::NoCurve(_)
-            | Error::NothingInCommon { .. }
-            | Error::Watch { .. }
-            | Error::Lacks { .. }
-            | Error::RanksNothing(_)
-            | Error::Executors { .. }
-            | Error::Claim { .. }
-            | Error::Weight { .. }
-            | Error::File { .. }
-            | Error::Folder(_) => ExitCode::Usage,
+            Error::Unknown(_) | Error::Usage(_) | Error::File { .. } => ExitCode::Usage,
             _ => ExitCode::Internal,
         }
     }

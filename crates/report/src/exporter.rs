@@ -2,12 +2,22 @@
 
 use crate::error::Error;
 use crate::report::Report;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 type Export = fn(&Report, &mut dyn Write) -> Result<(), Error>;
 type WriteTo = fn(&Report, &Path) -> Result<(), Error>;
+
+/// Writes a JSON document, indented.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    Ok(writeln!(out)?)
+}
 
 /// A format that a run can be exported to.
 #[derive(Debug)]
@@ -33,14 +43,13 @@ pub struct Exporter {
 impl Exporter {
     /// A format of standard output, or of one file.
     pub const fn new(id: &'static str, help: &'static str, export: Export) -> Exporter {
-        let (kept_as, charts_link, lacks) = (|_: &Report| None, |_: &Path| None, |_: &Report| None);
         Exporter {
             id,
             help,
-            kept_as,
+            kept_as: |_| None,
             shows_commands: false,
-            charts_link,
-            lacks,
+            charts_link: |_| None,
+            lacks: |_| None,
             export: Some(export),
             write: None,
         }
@@ -61,7 +70,13 @@ impl Exporter {
     /// # Errors
     /// When `out` fails, or when the format requires a folder.
     pub fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        self.export.ok_or(Error::Folder(self.id))?(report, out)
+        let Some(export) = self.export else {
+            return Err(Error::Usage(format!(
+                "`{0}` writes a folder of files. Name the folder: --export {0}=FOLDER",
+                self.id
+            )));
+        };
+        export(report, out)
     }
 
     /// Writes the report to a file, or to a folder that is made if it is missing.

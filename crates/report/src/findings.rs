@@ -1,19 +1,19 @@
 //! Anomalies of a block-size × threads matrix, for people and for programs.
 
 pub(crate) mod figures;
-mod json;
 pub mod rows;
+pub(crate) mod summary;
 mod tables;
 mod words;
 
-use crate::document::{Document, Part};
-use crate::number::{percent, plural};
+use crate::document::Document;
 use crate::page::Page;
 use fsarena_stats::matrix::Analysis;
-use fsarena_stats::matrix::cells::Matrix;
-use fsarena_stats::matrix::finding::{Finding, Standing};
-use fsarena_stats::matrix::limits::ALPHA;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::finding::{Finding, Part, Standing};
+use fsarena_stats::matrix::rule::Flag;
+use serde_json::{Value, json};
+use summary::{grounds, summary, told};
 use words::Speaker;
 
 /// The findings of a run or of a published set (`source`: `run X`, `published:Y`). With `tables` the document
@@ -24,7 +24,7 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     document.text(summary(matrix, analysis));
     document.text(grounds(analysis));
     if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
-        document.parts.push(Part::Loud("PROVISIONAL: fewer than 8 rounds give no exact interval.".into()));
+        document.loud("PROVISIONAL: fewer than 8 rounds give no exact interval.");
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
@@ -35,69 +35,86 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     if tables {
         tables::add(&mut document, matrix, &analysis.findings);
     }
-    Page { document, json: json::whole(source, matrix, analysis) }
+    Page { document, json: whole(source, matrix, analysis) }
 }
 
-/// Each finding: what and where, and its sentences.
-pub(crate) fn told(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<String>)> {
+/// The whole document. Rows of the matrices are block sizes, columns are thread counts; null is a hole.
+fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
     let speaker = Speaker { matrix };
-    let title = |finding: &Finding| format!("{}{}", speaker.title(finding), tag(finding));
-    analysis.findings.iter().map(|finding| (title(finding), speaker.sentences(finding))).collect()
+    json!({
+        "format": 1,
+        "source": source,
+        "rounds": analysis.rounds,
+        "comparisons": analysis.trials,
+        "selected_by_e_bh": analysis.selected,
+        "findings": analysis.findings.iter().map(|f| finding(&speaker, f)).collect::<Vec<_>>(),
+        "client_bound": matrix.all_client_bound().iter().map(|at| place(matrix, *at)).collect::<Vec<_>>(),
+        "block_size_bytes": matrix.sizes,
+        "threads": matrix.threads,
+        "matrices": matrices(matrix),
+    })
 }
 
-/// How many findings there are, in how many cells.
-pub(crate) fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
-    let cells = matrix.places().filter(|at| !matrix.variants[at.variant].raw).count();
-    let searched = format!(
-        "{} of {}: {}, {}, {}",
-        plural(cells, "cell"),
-        matrix
-            .variants
-            .iter()
-            .filter(|variant| !variant.raw)
-            .map(|variant| variant.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
-        plural(matrix.modes.len(), "mode"),
-        plural(matrix.sizes.len(), "block size"),
-        plural(matrix.threads.len(), "thread count"),
-    );
-    match analysis.findings.len() {
-        0 => format!("No anomaly in {searched}."),
-        found => format!(
-            "{} in {searched}. The largest over the most cells comes first.",
-            plural(found, "finding")
-        ),
-    }
+fn finding(speaker: &Speaker, finding: &Finding) -> Value {
+    let matrix = speaker.matrix;
+    json!({
+        "variant": matrix.variants[finding.variant].name,
+        "mode": matrix.modes[finding.mode].name,
+        "title": speaker.title(finding),
+        "sentences": speaker.sentences(finding),
+        "standing": finding.standing,
+        "selected_by_e_bh": finding.selected,
+        "weight": finding.weight(),
+        "cells": finding.cells().len(),
+        "parts": finding.parts.iter().map(|p| part(matrix, p)).collect::<Vec<_>>(),
+    })
 }
 
-/// What the findings stand on.
-pub(crate) fn grounds(analysis: &Analysis) -> String {
-    match analysis.rounds {
-        0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
-                  tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
-            .into(),
-        rounds if rounds < FIRST_LOOK => format!(
-            "Up to {rounds} rounds a cell. Every flag is a range of the rounds' extremes that lies beyond its tolerance: \
-             under {FIRST_LOOK} rounds none is an interval, and nothing is decided."
-        ),
-        rounds => format!(
-            "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
-             tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
-             is unconfirmed until fresh rounds show it again.",
-            analysis.trials,
-            percent(ALPHA),
-            analysis.selected
-        ),
-    }
+fn part(matrix: &Matrix, part: &Part) -> Value {
+    json!({
+        "rule": part.rule,
+        "worst": flag(matrix, part.worst()),
+        "cells": part.flags.iter().map(|f| flag(matrix, f)).collect::<Vec<_>>(),
+    })
 }
 
-fn tag(finding: &Finding) -> &'static str {
-    match finding.standing {
-        Standing::Table => "",
-        Standing::Provisional => " (provisional)",
-        Standing::Unconfirmed => " (unconfirmed)",
-        Standing::Confirmed => " (confirmed on fresh rounds)",
-        Standing::NotConfirmed => " (NOT confirmed on fresh rounds)",
-    }
+fn flag(matrix: &Matrix, flag: &Flag) -> Value {
+    let interval = (flag.ratio.rounds > 1).then_some([flag.ratio.low, flag.ratio.high]);
+    json!({
+        "cell": place(matrix, flag.at),
+        "against": flag.against.map(|at| place(matrix, at)),
+        "ratio": flag.ratio.value,
+        "interval": interval,
+        "rounds": flag.ratio.rounds,
+    })
+}
+
+fn place(matrix: &Matrix, at: At) -> Value {
+    json!({
+        "variant": matrix.variants[at.variant].name,
+        "mode": matrix.modes[at.mode].name,
+        "block_size_bytes": matrix.sizes[at.size],
+        "threads": matrix.threads[at.threads],
+        "iops": matrix.iops(at),
+    })
+}
+
+fn matrices(matrix: &Matrix) -> Vec<Value> {
+    let rows = |variant: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        let row = |size| {
+            (0..matrix.threads.len()).map(|threads| figure(At { variant, mode, size, threads })).collect()
+        };
+        (0..matrix.sizes.len()).map(row).collect()
+    };
+    let one = |(mode, variant): (usize, usize)| {
+        json!({
+            "variant": matrix.variants[variant].name,
+            "raw_device": matrix.variants[variant].raw,
+            "mode": matrix.modes[mode].name,
+            "iops": rows(variant, mode, &|at| matrix.iops(at)),
+            "mb_per_s": rows(variant, mode, &|at| matrix.bandwidth(at).map(|moved| moved / 1e6)),
+        })
+    };
+    let modes = 0..matrix.modes.len();
+    modes.flat_map(|mode| (0..matrix.variants.len()).map(move |variant| (mode, variant))).map(one).collect()
 }

@@ -111,19 +111,19 @@ pub fn page(run: &str, task: &str, variants: &[Sampled], pictures: &[(String, St
 /// What the table says in one sentence.
 fn told(variants: &[Sampled], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
-        let totals = variants
-            .iter()
-            .map(|variant| format!("{} {} M", variant.variant, millions(variant.instructions)));
-        return format!("Millions of instructions of the kernel: {}.", totals.collect::<Vec<_>>().join(", "));
+        let total = |one: &Sampled| format!("{} {} M", one.variant, millions(one.instructions));
+        let totals: Vec<String> = variants.iter().map(total).collect();
+        return format!("Millions of instructions of the kernel: {}.", totals.join(", "));
     };
+    let (from, to) = (a.instructions, b.instructions);
     let whole = format!(
         "{} takes {} M instructions of the kernel, {} {} M: {} M {}.",
         a.variant,
-        millions(a.instructions),
+        millions(from),
         b.variant,
-        millions(b.instructions),
-        millions((b.instructions - a.instructions).abs()),
-        if b.instructions < a.instructions { "less" } else { "more" },
+        millions(to),
+        millions((to - from).abs()),
+        if to < from { "less" } else { "more" },
     );
     match (first.difference, first.margin) {
         (Some(difference), Some(margin)) if difference.abs() > margin => format!(
@@ -137,16 +137,13 @@ fn told(variants: &[Sampled], functions: &[Function]) -> String {
 }
 
 fn table(variants: &[Sampled], functions: &[Function]) -> Table {
-    let pair = variants.len() == 2;
-    let mut header = vec!["function".to_string()];
-    header.extend(variants.iter().map(|variant| format!("{} (M)", variant.variant)));
-    header.extend(["difference (M)", "±"].iter().filter(|_| pair).map(|name| name.to_string()));
-    let mut table = Table::figures(header);
+    let names = variants.iter().map(|variant| format!("{} (M)", variant.variant));
+    let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
+    let mut table = Table::figures(std::iter::once("function".into()).chain(names).chain(pair));
     for one in functions.iter().take(TOP) {
         let figures = one.instructions.iter().copied().chain(one.difference).chain(one.margin);
-        let mut row: Vec<Cell> = vec![one.function.clone().into()];
-        row.extend(figures.map(|figure| Cell::from(millions(figure))));
-        table.rows.push(row);
+        let name = Cell::from(one.function.as_str());
+        table.rows.push(std::iter::once(name).chain(figures.map(|figure| millions(figure).into())).collect());
     }
     table
 }

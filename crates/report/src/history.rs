@@ -4,106 +4,21 @@
 //! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
 
 mod chart;
+mod point;
 mod words;
 
-use crate::document::{Cell, Document, Part, Table, row};
-use crate::error::Error;
-use crate::number::{beside, interval, with_unit};
+use crate::difference::ratio_cell;
+use crate::document::{Document, Part, Table, row};
+use crate::facts::begun;
+use crate::number::with_unit;
 use crate::page::Page;
-use crate::seen::typical;
-use fsarena_charts::Shape;
-use fsarena_charts::colour::{Colour, of_variants};
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_stats::analyse::composites;
-use fsarena_stats::change::{Change, changes};
-use fsarena_stats::comparison::median;
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::change::{Change, Standing, changes};
 use serde_json::{Value, json};
-use std::hash::{DefaultHasher, Hash, Hasher};
+
+pub use point::{Asked, Point, point};
 
 /// The most runs that are followed: the last.
 pub const MOST: usize = 200;
-
-/// What the history follows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Asked {
-    /// The study or plan.
-    pub study: String,
-    /// The metric.
-    pub metric: String,
-    /// The variant.
-    pub variant: String,
-    /// The variant that it is compared with in every round; none for the values of the variant themselves.
-    pub reference: Option<String>,
-}
-
-/// What one run says of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
-    /// The run.
-    pub run: String,
-    /// When it began, RFC 3339.
-    pub started: String,
-    /// The machine and its kernel.
-    pub machine: String,
-    /// The metric.
-    pub info: MetricInfo,
-    /// What the work was: runs of other work do not compare.
-    work: u64,
-    /// The variant over the reference, within rounds.
-    pub ratio: Option<Ratio>,
-    /// The median over rounds of all tasks together.
-    pub median: f64,
-    /// The typical value of these rounds, with its interval; None for one round.
-    pub typical: Option<Ratio>,
-    /// How the run's report draws the variant.
-    pub look: (Colour, Shape),
-    /// Rounds that have a value.
-    pub rounds: usize,
-}
-
-impl Point {
-    /// The value that is followed: a logarithm.
-    fn level(&self, paired: bool) -> f64 {
-        if paired { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
-    }
-}
-
-/// What a run says of a variant; none where it has no such variant, or no value of it.
-///
-/// # Errors
-/// Where nothing is called by the name of the metric.
-pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> {
-    let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
-    let Some(at) = variant(&asked.variant) else { return Ok(None) };
-    let (info, values) = composites(record, &asked.metric)?;
-    let Some(own) = values.get(at) else { return Ok(None) };
-    let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
-    let reference = asked.reference.as_deref().and_then(variant);
-    let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
-    let machines = record.hosts.iter().map(|host| format!("{}, Linux {}", host.hostname, host.kernel));
-    Ok(Some(Point {
-        run: record.id.clone(),
-        started: record.started.clone(),
-        machine: machines.collect::<Vec<_>>().join("; "),
-        info,
-        work: work(record),
-        ratio,
-        median,
-        typical: typical(own),
-        look: (of_variants(&record.variants)[at], Shape::of_series(at)),
-        rounds: own.iter().filter(|value| !value.is_nan()).count(),
-    }))
-}
-
-/// The scale, the workloads and what carries the filesystems, in a number.
-fn work(record: &RunRecord) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let plan = &record.plan;
-    json!([plan.scale, plan.workloads, json!(plan.device.backing)["kind"]]).to_string().hash(&mut hasher);
-    hasher.finish()
-}
 
 /// The variant that others are best compared with: the first of those that most runs have beside them.
 pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
@@ -160,11 +75,13 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
     let mut table = Table::words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row =
-            row![point.run.as_str(), words::date(&point.started), with_unit(point.median, point.info.unit)];
-        row.extend(point.ratio.filter(|_| paired).map(|ratio| {
-            let few = if ratio.provisional { " ?" } else { "" };
-            Cell::two(format!("{}{few}", beside(ratio.value, &[1.0])), interval(ratio.low, ratio.high))
-        }));
+            row![point.run.as_str(), begun(&point.started), with_unit(point.median, point.info.unit)];
+        row.extend(
+            point
+                .ratio
+                .filter(|_| paired)
+                .map(|ratio| ratio_cell(ratio, if ratio.provisional { " ?" } else { "" })),
+        );
         let change = changes.iter().find(|change| change.at == at);
         let standing = change.map_or(String::new(), words::standing);
         row.extend(row![point.rounds.to_string(), point.machine.as_str(), standing]);
@@ -184,7 +101,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
     let change = |change: &Change| {
         json!({
             "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
-            "confirmed": matches!(change.standing, fsarena_stats::change::Standing::Confirmed { .. }),
+            "confirmed": matches!(change.standing, Standing::Confirmed { .. }),
             "standing": words::standing(change),
         })
     };
@@ -200,7 +117,10 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
 pub(crate) mod tests {
     use super::*;
     use crate::document::terminal::Screen;
+    use fsarena_charts::Shape;
+    use fsarena_core::record::MetricInfo;
     use fsarena_core::sample::{Direction, Unit};
+    use fsarena_stats::ratio::Ratio;
 
     pub(crate) fn asked(reference: Option<&str>) -> Asked {
         Asked {

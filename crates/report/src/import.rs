@@ -4,16 +4,16 @@
 
 mod csv;
 mod dbench;
-mod error;
 mod fio;
 mod gobench;
 mod hyperfine;
+mod importer;
 mod ior;
 mod mdtest;
 mod series;
 mod sysbench;
 
-pub use error::ImportError;
+pub use importer::{Fault, ImportError, Importer};
 pub use series::{Samples, Series};
 
 use series::Collector;
@@ -22,37 +22,6 @@ use series::Collector;
 pub const MAX_BYTES: u64 = 256 << 20;
 /// The most series of a file: a page with more helps no one.
 pub const MAX_SERIES: usize = 10_000;
-
-/// A format that samples can be read from.
-pub struct Importer {
-    /// The name on the command line.
-    pub id: &'static str,
-    /// One line for people.
-    pub help: &'static str,
-    /// Whether the text looks like this format.
-    recognises: fn(&str) -> bool,
-    /// Reads the samples; a fault with its line if known.
-    read: fn(&str, &mut Collector) -> Result<(), Fault>,
-}
-
-/// A fault in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The line, from 1; none where the whole file is meant.
-    pub line: Option<usize>,
-    /// The fault.
-    pub message: String,
-}
-
-impl Fault {
-    pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
-        Fault { line: Some(line), message: message.into() }
-    }
-
-    pub(crate) fn whole(message: impl Into<String>) -> Fault {
-        Fault { line: None, message: message.into() }
-    }
-}
 
 /// Every format, in the order in which they are tried. CSV is last: almost any text is CSV.
 pub const IMPORTERS: &[&Importer] = &[
@@ -87,16 +56,15 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     };
     let mut collector = Collector::default();
     (importer.read)(text, &mut collector).map_err(failed)?;
-    let samples = collector.finish(origin, importer.id);
-    match samples.series.len() {
-        0 => Err(failed(Fault::whole(format!("no sample in it, read as {}", importer.id)))),
+    let samples = Samples { origin: origin.into(), format: importer.id, series: collector.series };
+    let fault = match samples.series.len() {
+        0 => format!("no sample in it, read as {}", importer.id),
         many if many > MAX_SERIES => {
-            let message =
-                format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}");
-            Err(failed(Fault::whole(message)))
+            format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}")
         }
-        _ => Ok(samples),
-    }
+        _ => return Ok(samples),
+    };
+    Err(failed(Fault::whole(fault)))
 }
 
 /// The names of all formats, for people.
@@ -110,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = ["error", "series"];
+        let not_formats = ["importer", "series"];
         let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

@@ -4,9 +4,9 @@
 use crate::document::{Cell, Document, Source, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
-use crate::report::Report;
 use fsarena_core::cell::TaskId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
+use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
 use std::collections::BTreeSet;
@@ -39,44 +39,40 @@ pub struct Figure {
     pub task: Option<usize>,
 }
 
+/// The unit of figures, and which way is better.
+pub type Scale = (Unit, Direction);
+
 /// Adds the tables. The best of each block size and number of threads is strong.
-pub fn tables(
-    document: &mut Document,
-    variants: &[&str],
-    figures: &[Figure],
-    unit: Unit,
-    direction: Direction,
-) {
+pub fn tables(document: &mut Document, variants: &[&str], figures: &[Figure], scale: Scale) {
     let mut modes: Vec<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     modes.sort_unstable();
     modes.dedup();
     for mode in modes {
         let of_mode: Vec<&Figure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
-        document.table(table(variants, &of_mode, unit, direction));
+        document.table(table(variants, &of_mode, scale));
     }
 }
 
-fn table(variants: &[&str], figures: &[&Figure], unit: Unit, direction: Direction) -> Table {
+fn table(variants: &[&str], figures: &[&Figure], scale: Scale) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
     let mut table = Table::figures(["block size, variant"]);
     table.header.extend(counts.iter().map(|count| threads(*count)));
     for bytes in sizes {
         for (variant, name) in variants.iter().enumerate() {
-            let cells: Vec<Cell> =
-                counts.iter().map(|count| cell(figures, (bytes, *count), variant, unit, direction)).collect();
-            if cells.iter().all(|cell| cell.lines.is_empty()) {
-                continue;
+            let cell = |count: &u32| cell(figures, (bytes, *count), variant, scale);
+            let cells: Vec<Cell> = counts.iter().map(cell).collect();
+            if cells.iter().any(|cell| !cell.lines.is_empty()) {
+                let head = Cell::from(format!("{} {name}", size(bytes)));
+                table.rows.push(std::iter::once(head).chain(cells).collect());
             }
-            let head = Cell::from(format!("{} {name}", size(bytes)));
-            table.rows.push(std::iter::once(head).chain(cells).collect());
         }
     }
     table
 }
 
-fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, unit: Unit, direction: Direction) -> Cell {
+fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, (unit, direction): Scale) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
     let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
     let better = |a: f64, b: f64| match direction {
@@ -104,24 +100,24 @@ pub fn fits(analysis: &Analysis) -> bool {
 }
 
 /// The medians of an analysis, with what a reader must know of single cells.
-pub fn add(document: &mut Document, report: &Report, analysis: &Analysis) {
-    let marks = Marks::of(report);
-    let variants: Vec<&str> = report.record.variants.iter().map(|variant| variant.name.as_str()).collect();
+pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
+    let marks = marks(record);
+    let variants: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let mut figures = vec![];
     for task in analysis.tasks() {
         let Some(at) = place(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
             let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
-            let mark = format!("{}{}", if alike { ALIKE } else { "" }, marks.mark(&task.task.id, variant));
-            let index = report.record.task(&task.task.id);
+            let mark = format!("{}{}", if alike { ALIKE } else { "" }, marks(&task.task.id, variant));
+            let index = record.task(&task.task.id);
             let bare = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
             figures.push(Figure { mode, at, variant, value, mark, bare, task: index });
         }
     }
     let shares = add_shares(&mut figures, analysis.metric.unit);
-    tables(document, &variants, &figures, analysis.metric.unit, analysis.metric.direction);
+    tables(document, &variants, &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text =
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.provisional() {
@@ -168,31 +164,22 @@ const SIGNS: [(char, &str); 4] = [
     (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
 ];
 
-/// The medians that marks come from; empty where nothing measured them.
-struct Marks {
-    share: Vec<TaskMedians>,
-    steady: Vec<TaskMedians>,
-    client: Vec<TaskMedians>,
-}
-
-impl Marks {
-    fn of(report: &Report) -> Marks {
-        let of = |metric| medians(&report.record, metric).unwrap_or_default();
-        Marks { share: of("device_share"), steady: of(reading::STEADY), client: of(reading::CLIENT) }
-    }
-
-    fn mark(&self, task: &TaskId, variant: usize) -> String {
+/// The signs behind a figure, by task and variant, from the medians of a run; none where nothing measured them.
+fn marks(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
+    let of = |metric| medians(record, metric).unwrap_or_default();
+    let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
+    move |task, variant| {
         let median = |medians: &[TaskMedians]| {
             let found = medians.iter().find(|found| found.task.id == *task)?;
             *found.variants.get(variant)?
         };
-        let reach = match median(&self.share).map(Reach::of) {
+        let reach = match median(&share).map(Reach::of) {
             Some(Reach::Cache) => Some(CACHE),
             Some(Reach::Mixed) => Some(MIXED),
             _ => None,
         };
-        let unsteady = median(&self.steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
-        let client = median(&self.client).filter(|share| *share > CLIENT_BOUND).map(|_| CLIENT);
+        let unsteady = median(&steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
+        let client = median(&client).filter(|share| *share > CLIENT_BOUND).map(|_| CLIENT);
         [reach, unsteady, client].into_iter().flatten().collect()
     }
 }

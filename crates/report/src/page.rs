@@ -3,7 +3,9 @@
 use crate::document::terminal::{self, Screen};
 use crate::document::{Document, markdown};
 use crate::error::Error;
+use crate::exporter::write_json;
 use crate::html;
+use fsarena_core::names::unknown;
 use serde_json::Value;
 use std::io::Write;
 
@@ -29,13 +31,8 @@ impl Page {
             "term" => terminal::write(&self.document, screen, out)?,
             "md" => markdown::write(&self.document, None, out)?,
             "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
-            "json" => {
-                serde_json::to_writer_pretty(&mut *out, &self.json)?;
-                writeln!(out)?;
-            }
-            other => {
-                return Err(fsarena_core::names::unknown("format", other, FORMATS).into());
-            }
+            "json" => write_json(&self.json, out)?,
+            other => return Err(unknown("format", other, FORMATS).into()),
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study;
 use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::recompute::recompute;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The tables of one set: each metric, task by variant. Then what the author concluded, held against them.
 ///
@@ -110,52 +110,50 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
             task: None,
         })
     };
-    let of_metric = || published.rows.iter().filter(|row| row.metric == metric);
-    let figures: Vec<matrix::Figure> = of_metric().filter_map(figure).collect();
-    let Some(unit) = of_metric().map(|row| row.unit).next() else { return };
+    let of_metric = published.rows.iter().filter(|row| row.metric == metric);
+    let figures: Vec<matrix::Figure> = of_metric.filter_map(figure).collect();
+    let Some(unit) = unit(published, metric) else { return };
     let direction = metric::find(metric).map_or(Direction::Neutral, |def| def.direction);
-    matrix::tables(document, &variants, &figures, unit, direction);
+    matrix::tables(document, &variants, &figures, (unit, direction));
 }
 
 fn table(published: &Published, metric: &str) -> Table {
     let variants = published.variants();
-    let mut table = Table::figures(["task"]);
-    table.header.extend(variants.iter().map(|variant| variant.to_string()));
+    let mut table = Table::figures(std::iter::once(&"task").chain(&variants).copied());
+    let Some(unit) = unit(published, metric) else { return table };
+    let adds_up = metric::adds_up(metric, unit);
     for task in published.tasks() {
-        let figures: Vec<Option<&Figure>> =
-            variants.iter().map(|variant| published.figure(&task.task_id(), variant, metric)).collect();
-        let least = figures.iter().flatten().map(|f| f.value).fold(f64::INFINITY, f64::min);
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
-        let mut row: Vec<Cell> = vec![format!("{} {}{told}", task.number, task.title).into()];
-        row.extend(figures.iter().map(|figure| match figure {
-            Some(figure) => {
-                let value = exact(figure.value, figure.unit) + &kind(figure.kind);
-                best_if(value, metric::adds_up(metric, figure.unit) && figure.value == least)
-            }
-            None => "–".into(),
-        }));
-        table.rows.push(row);
+        let figure = |variant: &&str| {
+            let figure = published.figure(&task.task_id(), variant, metric)?;
+            Some((exact(figure.value, figure.unit) + &kind(figure.kind), figure.value))
+        };
+        let head = format!("{} {}{told}", task.number, task.title);
+        table.rows.push(row(head, variants.iter().map(figure).collect(), adds_up));
     }
-    table.rows.extend(totals(published, metric));
+    if adds_up {
+        let total = |variant: &&str| published.total(variant, metric).map(|sum| (exact(sum, unit), sum));
+        let head = format!("TOTAL of {} tasks", published.work().len());
+        table.rows.push(row(head, variants.iter().map(total).collect(), true));
+    }
     table
 }
 
-/// The composite: the sum over all tasks, where the unit can be summed.
-fn totals(published: &Published, metric: &str) -> Option<Vec<Cell>> {
-    let unit = published.rows.iter().find(|row| row.metric == metric)?.unit;
-    if !metric::adds_up(metric, unit) {
-        return None;
-    }
-    let totals: Vec<Option<f64>> =
-        published.variants().iter().map(|variant| published.total(variant, metric)).collect();
-    let least = totals.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let mut row: Vec<Cell> = vec![format!("TOTAL of {} tasks", published.work().len()).into()];
-    row.extend(totals.iter().map(|total| match total {
-        Some(total) => best_if(exact(*total, unit), *total == least),
+/// Figures behind what they are of; the least stands out where the metric adds up.
+fn row(head: String, figures: Vec<Option<(String, f64)>>, adds_up: bool) -> Vec<Cell> {
+    let least = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
+    let cell = |figure: Option<(String, f64)>| match figure {
+        Some((text, value)) if adds_up && value == least => Cell::from(text).strong(),
+        Some((text, _)) => text.into(),
         None => "–".into(),
-    }));
-    Some(row)
+    };
+    std::iter::once(head.into()).chain(figures.into_iter().map(cell)).collect()
+}
+
+/// The unit that the figures of a metric have.
+fn unit(published: &Published, metric: &str) -> Option<Unit> {
+    published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit)
 }
 
 /// As the author printed it: other people's figures are not rounded again.
@@ -172,11 +170,6 @@ fn kind(kind: Kind) -> String {
     if kind == Kind::Measured { String::new() } else { format!(" ({})", kind.name()) }
 }
 
-fn best_if(text: String, best: bool) -> Cell {
-    let cell = Cell::from(text);
-    if best { cell.strong() } else { cell }
-}
-
 fn as_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
         let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
@@ -190,12 +183,11 @@ fn as_json(published: &Published) -> Value {
         value
     };
     let totals = |metric: &&str| {
-        let unit = published.rows.iter().find(|row| row.metric == **metric).map(|row| row.unit)?;
-        let of = |variant: &&str| Some((variant.to_string(), published.total(variant, metric)?));
+        let unit = unit(published, metric)?;
+        let of = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
+        let totals: Map<String, Value> = published.variants().iter().filter_map(of).collect();
         // Samples are of one thing at many times, and have no sum.
         let adds_up = metric::adds_up(metric, unit) && published.samples().is_empty();
-        let totals: std::collections::BTreeMap<String, f64> =
-            published.variants().iter().filter_map(of).collect();
         adds_up.then(|| (column_name(metric, unit), json!(totals)))
     };
     json!({
@@ -203,6 +195,6 @@ fn as_json(published: &Published) -> Value {
         "study": published.study,
         "set": published.set,
         "figures": published.rows.iter().map(figure).collect::<Vec<_>>(),
-        "totals": published.metrics().iter().filter_map(totals).collect::<serde_json::Map<_, _>>(),
+        "totals": published.metrics().iter().filter_map(totals).collect::<Map<_, _>>(),
     })
 }

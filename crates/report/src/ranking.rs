@@ -112,12 +112,9 @@ type Values<'a> = &'a Vec<Vec<f64>>;
 
 /// The composite of a variant in each round: the weighted geometric mean.
 fn composite(values: &[Values], variant: usize, weights: &[f64]) -> Vec<f64> {
-    let logs: Vec<Vec<f64>> =
-        values.iter().map(|task| task[variant].iter().map(|v| v.ln()).collect()).collect();
-    weights::composite(&logs, weights)
-        .into_iter()
-        .map(|g| if g.is_finite() { g.exp() } else { f64::NAN })
-        .collect()
+    let logs = values.iter().map(|task| task[variant].iter().map(|value| value.ln()).collect());
+    let means = weights::composite(&logs.collect::<Vec<Vec<f64>>>(), weights).into_iter();
+    means.map(|mean| if mean.is_finite() { mean.exp() } else { f64::NAN }).collect()
 }
 
 /// The variants with as many rounds as it takes, best first.
@@ -128,12 +125,10 @@ fn live(comparison: &Comparison) -> Vec<usize> {
 }
 
 fn without_one(values: &[Values], best: usize, variant: usize, weights: &[f64]) -> Option<(f64, f64)> {
-    let d: Vec<Vec<f64>> = values
-        .iter()
-        .map(|task| {
-            task[best].iter().zip(&task[variant]).map(|(best, variant)| (variant / best).ln()).collect()
-        })
-        .collect();
+    let d = |task: &Values| {
+        task[best].iter().zip(&task[variant]).map(|(best, other)| (other / best).ln()).collect()
+    };
+    let d: Vec<Vec<f64>> = values.iter().map(d).collect();
     weights::leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
 }
 
@@ -153,24 +148,21 @@ fn names(word: &str, task: Task) -> bool {
 /// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
     let tasks = || tasks.iter().filter(|task| task.in_composite);
+    let fault = |what: String| Err(Error::Usage(format!("--weight: {what}")));
     if !weights.is_empty() && tasks().next().is_none() {
-        return Err(Error::Weight { what: "the run has no task that could be weighed".into() });
+        return fault("the run has no task that could be weighed".into());
     }
     for (name, weight) in weights {
         if !tasks().any(|task| names(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
-            let unknown = unknown("task", name, known.iter().map(String::as_str));
-            return Err(Error::Weight { what: unknown.into() });
+            return fault(unknown("task", name, known.iter().map(String::as_str)).into());
         }
         if !(0.0..=1e6).contains(weight) {
-            return Err(Error::Weight {
-                what: format!("`{name}={weight}`: a weight is a number from 0 to 1000000"),
-            });
+            return fault(format!("`{name}={weight}`: a weight is a number from 0 to 1000000"));
         }
     }
-    let all_nothing = tasks().all(|task| self::weight(weights, task) == 0.0) && !weights.is_empty();
-    match all_nothing {
-        true => Err(Error::Weight { what: "every task has the weight 0".into() }),
-        false => Ok(()),
+    if !weights.is_empty() && tasks().all(|task| weight(weights, task) == 0.0) {
+        return fault("every task has the weight 0".into());
     }
+    Ok(())
 }

@@ -146,7 +146,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guessed(&record));
     let ranks = record.plan.device.backing.ranks();
     if !ranks && !asked.claims.is_empty() {
-        return Err(Error::RanksNothing(record.id));
+        return Err(Error::ranks_nothing(&record.id));
     }
     let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
     let mut analyses: Vec<Analysis> =
@@ -155,7 +155,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     let further = judge_all(&record, &asked.claims);
     for Judged { claim, missing, .. } in &further {
         if let Some(missing) = missing.clone() {
-            return Err(Error::Claim { claim: claim.text.clone(), missing });
+            return Err(Error::Usage(format!("--claim `{}`: {missing}", claim.text)));
         }
     }
     claims.extend(further);

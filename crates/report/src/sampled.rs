@@ -1,5 +1,6 @@
 //! A metric by task and variant, for formats that list samples.
 
+use crate::error::Error;
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::Unit;
 use fsarena_stats::grid::Grid;
@@ -33,13 +34,8 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {
-            let values: Vec<(u32, f64)> = grid
-                .rounds
-                .iter()
-                .copied()
-                .zip(values.iter().copied())
-                .filter(|(_, v)| !v.is_nan())
-                .collect();
+            let values = grid.rounds.iter().copied().zip(values.iter().copied());
+            let values: Vec<(u32, f64)> = values.filter(|(_, value)| !value.is_nan()).collect();
             if !values.is_empty() {
                 all.push(Sampled { task: task.id.to_string(), variant: variant.name.clone(), values });
             }
@@ -65,10 +61,19 @@ impl Row {
     }
 }
 
-/// Samples that have one of these metrics at least, round by round; rounds that were dropped are left out.
-pub fn rows(record: &RunRecord, metrics: &[&str]) -> Vec<Row> {
+/// The samples of a run that have one of these metrics at least, and that a format has a place for, round by round;
+/// rounds that were dropped are left out.
+///
+/// # Errors
+/// Where there is none, with what the format tells.
+pub fn rows(
+    record: &RunRecord,
+    metrics: &[impl AsRef<str>],
+    (format, what): (&str, &str),
+    keep: impl Fn(&Row) -> bool,
+) -> Result<Vec<Row>, Error> {
     let mut rows: BTreeMap<(u32, String), BTreeMap<String, f64>> = BTreeMap::new();
-    for metric in metrics {
+    for metric in metrics.iter().map(AsRef::as_ref) {
         for one in sampled(record, metric) {
             let name = format!("{} on {}", one.task, one.variant);
             for (round, value) in one.values {
@@ -76,7 +81,15 @@ pub fn rows(record: &RunRecord, metrics: &[&str]) -> Vec<Row> {
             }
         }
     }
-    rows.into_iter().map(|((round, name), values)| Row { round, name, values }).collect()
+    let rows = rows.into_iter().map(|((round, name), values)| Row { round, name, values });
+    let rows: Vec<Row> = rows.filter(keep).collect();
+    match rows.is_empty() {
+        false => Ok(rows),
+        true => Err(Error::Usage(format!(
+            "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
+            record.id
+        ))),
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@ pub mod curves;
 pub mod file;
 pub(crate) mod words;
 
-use crate::document::{Cell, Document, Part, Table, row};
-use crate::number::{plural, three};
+use crate::document::{Document, Table, row};
+use crate::number::three;
 use crate::page::Page;
 use fsarena_stats::scaling::Scaling;
 use fsarena_stats::scaling::choice::{Fit, MISFIT};
 use fsarena_stats::scaling::laws::Law;
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
+use words::{grounds, overview};
 
 /// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the
 /// figures too; the JSON always has them.
@@ -21,7 +22,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let rounds = all.iter().map(|one| one.series.rounds()).max().unwrap_or(0);
     document.text(grounds(rounds));
     if (2..FIRST_LOOK).contains(&rounds) {
-        document.parts.push(Part::Loud("PROVISIONAL: fewer than 8 rounds give no exact interval.".into()));
+        document.loud("PROVISIONAL: fewer than 8 rounds give no exact interval.");
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));
@@ -35,31 +36,6 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
         all.iter().for_each(|one| document.table(figures(one)));
     }
     Page { document, json: json(source, all) }
-}
-
-/// What the intervals stand on.
-pub(crate) fn grounds(rounds: usize) -> String {
-    match rounds {
-        0 | 1 => "There is only one value per point, so intervals are unknown.".into(),
-        rounds => format!(
-            "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
-             at the end are within-round ratios with 95% intervals, the peak has that of round bootstrap.",
-            plural(rounds, "round")
-        ),
-    }
-}
-
-/// A row for each series: its law, where it saturates and peaks, and what is left at the end.
-pub(crate) fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
-    let header = ["series", "law", "saturates at", "peaks at", "left at the end"];
-    let mut table = Table::words(header);
-    let row = |one: &Scaling| {
-        let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
-        let cells = [one.series.name.clone(), words::law(one), saturation, peak, words::left(one)];
-        cells.map(Cell::from).to_vec()
-    };
-    table.rows = all.map(row).collect();
-    table
 }
 
 fn figures(one: &Scaling) -> Table {
@@ -91,12 +67,7 @@ fn series(one: &Scaling) -> Value {
             "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
         })),
     });
-    let points = one
-        .series
-        .n
-        .iter()
-        .zip(&one.series.x)
-        .map(|(n, x)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() }));
+    let point = |(n, x): (&f64, &Vec<f64>)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() });
     json!({
         "name": one.series.name,
         "sentences": words::sentences(one),
@@ -104,7 +75,7 @@ fn series(one: &Scaling) -> Value {
         "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit)).collect::<Vec<_>>(),
         "saturation": saturation,
         "peak": peak,
-        "points": points.collect::<Vec<_>>(),
+        "points": one.series.n.iter().zip(&one.series.x).map(point).collect::<Vec<_>>(),
     })
 }
 

@@ -105,13 +105,8 @@ fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> 
         rounds.iter().filter_map(|points| Part::of(points, start_s, start_s + length_s)).collect();
     let middle = |of: &dyn Fn(&Part) -> f64| median(&parts.iter().map(of).collect::<Vec<_>>());
     let percentile = |of: fn(&Latency) -> u64| {
-        median(
-            &parts
-                .iter()
-                .filter_map(|part| part.latency.as_ref())
-                .map(|one| of(one) as f64)
-                .collect::<Vec<_>>(),
-        )
+        let known = parts.iter().filter_map(|part| Some(of(part.latency.as_ref()?) as f64));
+        median(&known.collect::<Vec<_>>())
     };
     let rates = parts.iter().map(|part| part.operations_per_s);
     Some(Stretch {

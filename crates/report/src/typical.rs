@@ -2,8 +2,8 @@
 
 use crate::document::{Cell, Source};
 use crate::number::{ends, with_unit};
-use crate::report::Report;
 use fsarena_core::sample::Unit;
+use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
@@ -34,8 +34,8 @@ pub fn absolute(value: Option<f64>, unit: Unit) -> String {
 }
 
 /// What stands below the medians.
-pub fn words(report: &Report) -> String {
-    let most = report.analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
+pub fn words(analyses: &[Analysis]) -> String {
+    let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     match most < FIRST_LOOK {
         true => "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into(),
         false => "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \

@@ -1,7 +1,6 @@
 //! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
 
 use crate::difference::Finding;
-use crate::document::Cell;
 use crate::number::{self, percent};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
@@ -75,12 +74,6 @@ impl Figure {
     fn distance(&self) -> f64 {
         self.ratio.map_or(0.0, |ratio| ratio.value.ln().abs())
     }
-}
-
-/// A ratio over its interval, with a mark behind it.
-pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
-    let Estimate { value, low, high } = ratio.into();
-    Cell::two(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
 }
 
 /// The first five names, and an ellipsis where there are more.

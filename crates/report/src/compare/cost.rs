@@ -1,8 +1,8 @@
 //! What a request costs, service by service: the tables that watches and published proxies share.
 
 use super::Compared;
-use super::answer::{self, Figure, first_of, ratio_cell, unique};
-use crate::difference::Finding;
+use super::answer::{self, Figure, first_of, unique};
+use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, row};
 use crate::number::{self, plural, three};
 use fsarena_core::sample::Direction;

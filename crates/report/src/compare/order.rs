@@ -1,6 +1,6 @@
 //! Where two orders of the same variants differ.
 
-use crate::document::{Cell, Table, row};
+use crate::document::{Cell, Document, Table, row};
 use crate::error::Error;
 use crate::number::three;
 use fsarena_core::names::unknown;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Refuses a run of which nothing can be said to be better.
 pub fn ranks(record: &RunRecord) -> Result<(), Error> {
-    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::RanksNothing(record.id.clone())) }
+    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::ranks_nothing(&record.id)) }
 }
 
 /// Refuses published figures without a metric.
@@ -94,11 +94,6 @@ impl Orders<'_> {
         (self.first(&self.then), self.first(&self.here))
     }
 
-    /// Whether the same variant is first in both.
-    pub fn same_first(&self) -> bool {
-        self.then.first() == self.here.first()
-    }
-
     /// The pairs that changed places: former better, former worse, and whether both orders are sure of it.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
         let sure = |i, j| self.then.differs(i, j) && self.here.differs(i, j);
@@ -131,12 +126,39 @@ impl Orders<'_> {
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
         })
     }
+}
 
-    /// The same, with what was ordered.
-    pub fn json_of(&self, task: &str) -> Value {
-        let mut value = self.json();
-        value["task"] = json!(task);
-        value
+/// The orders on several tasks, and on all of them together.
+pub struct Tasks<'a> {
+    /// By the title of the task.
+    pub rows: Vec<(String, Orders<'a>)>,
+    /// The total, where the metric has one.
+    pub total: Option<(String, Orders<'a>)>,
+}
+
+impl Tasks<'_> {
+    /// A table of all of them, and what its signs mean.
+    pub fn add(&self, document: &mut Document, header: [String; 2]) {
+        let all = self.rows.iter().chain(&self.total).map(|(title, orders)| (title.as_str(), orders));
+        document.table(table(header, all));
+        document.text(LEGEND);
+    }
+
+    /// All of it for programs, with what else is known.
+    pub fn json(&self, mut facts: Value) -> Value {
+        let task = |(title, orders): &(String, Orders)| {
+            let mut value = orders.json();
+            value["task"] = json!(title);
+            value
+        };
+        facts["tasks"] = self.rows.iter().map(task).collect();
+        facts["total"] = json!(self.total.as_ref().map(task));
+        facts
+    }
+
+    /// The tasks on which the same variant is first in both.
+    pub fn same_first(&self) -> usize {
+        self.rows.iter().filter(|(_, orders)| orders.then.first() == orders.here.first()).count()
     }
 }
 

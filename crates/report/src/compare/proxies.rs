@@ -1,8 +1,8 @@
 //! Published samples of services: what a request cost on each, and what its author concluded from that.
 
 use super::Compared;
-use super::answer::ratio_cell;
 use super::cost::{self, Resource, Service, couples};
+use crate::difference::ratio_cell;
 use crate::document::{Document, Table, row};
 use crate::error::Error;
 use crate::number::{self, three};
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 /// If the figures are not samples of services, or the study has a fault.
 pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     if published.derived.is_empty() {
-        return Err(Error::Watch {
-            run: format!("published:{}", published.name()),
-            what: "has no samples of services; give a run to compare it with".into(),
-        });
+        let name = published.name();
+        return Err(Error::Usage(format!(
+            "published:{name} has no samples of services; give a run to compare it with"
+        )));
     }
     let mut compared = Compared { title: format!("published:{}", published.name()), ..Compared::default() };
     let alone = evidence(published);

@@ -2,7 +2,7 @@
 
 use super::Compared;
 use super::answer::{Answer, Figure, first_of};
-use super::order::{self, Order, Orders};
+use super::order::{self, Order, Orders, Tasks};
 use crate::difference::Finding;
 use crate::document::Table;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use fsarena_core::published::Published;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Compares the orders of the filesystems that are in both. Sizes of work and machines differ, so times
 /// themselves are not compared.
@@ -26,11 +26,8 @@ use serde_json::{Value, json};
 pub fn compare_published(record: &RunRecord, published: &Published, metric: &str) -> Result<Compared, Error> {
     order::ranks(record)?;
     order::knows(published, metric)?;
-    let nothing = |what| Error::NothingInCommon {
-        a: record.id.clone(),
-        b: format!("published:{}", published.name()),
-        what,
-    };
+    let name = format!("published:{}", published.name());
+    let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
     let analysis = analyse(record, metric)?;
     let roles = conclusions_of(published)?.map_or(vec![], |of| of.roles);
     let role = |name: &str| {
@@ -60,8 +57,8 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     });
     let noun = if roles.is_empty() { "filesystem" } else { "variant" };
     let machine = machine(published)?;
-    let known = Known { record, published, metric, analysis: &analysis, pairs: &pairs, noun, machine };
-    Ok(known.compared(&rows, total.as_ref(), &figures))
+    let (analysis, pairs, orders) = (&analysis, &pairs[..], Tasks { rows, total });
+    Ok(Known { record, published, metric, analysis, pairs, noun, machine, orders }.compared(&figures))
 }
 
 /// The variant that is this filesystem: the one of this name, or else the only one made with it.
@@ -118,15 +115,11 @@ struct Known<'a> {
     /// What the author's variants are.
     noun: &'static str,
     machine: Machine,
+    orders: Tasks<'a>,
 }
 
 impl Known<'_> {
-    fn compared(
-        &self,
-        rows: &[(String, Orders)],
-        total: Option<&(String, Orders)>,
-        figures: &[Figure],
-    ) -> Compared {
+    fn compared(&self, figures: &[Figure]) -> Compared {
         let Known { record, published, metric, analysis, noun, .. } = self;
         let sides = [format!("{} beside the best here", record.id)];
         let answer = Answer { figures, sides: &sides, margin: None, terms: ["better", "behind"] };
@@ -135,13 +128,18 @@ impl Known<'_> {
             title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
             facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), noun)],
             chart: answer.chart(title, format!("{metric} over the best here")),
-            json: self.json(rows, total),
+            json: self.orders.json(json!({
+                "run": record.id,
+                "published": published.name(),
+                "metric": metric,
+                "provisional": analysis.provisional(),
+            })),
             ..Compared::default()
         };
         if analysis.provisional() {
             compared.answer.loud("PROVISIONAL: this run has too few rounds for a verdict.");
         }
-        let mut words = conclusions(rows, total, noun);
+        let mut words = conclusions(&self.orders, noun);
         words.extend(self.cast());
         words.extend(self.left_out());
         compared.say(words);
@@ -149,9 +147,7 @@ impl Known<'_> {
             "This compares only the order of the {noun}s that both have, because machine, kernel and often the size of \
              the work differ. The author gave no spread, so any published difference may be chance."
         ));
-        let all = rows.iter().chain(total).map(|(title, orders)| (title.as_str(), orders));
-        compared.data.table(order::table(["first then".into(), "first here".into()], all));
-        compared.data.text(order::LEGEND);
+        self.orders.add(&mut compared.data, ["first then".into(), "first here".into()]);
         compared.method.table(self.circumstances());
         compared
     }
@@ -196,22 +192,11 @@ impl Known<'_> {
         ];
         Table::pairs(["", "what"], rows.map(|(key, value)| (key.to_string(), value)))
     }
-
-    fn json(&self, rows: &[(String, Orders)], total: Option<&(String, Orders)>) -> Value {
-        let task = |(title, orders): &(String, Orders)| orders.json_of(title);
-        json!({
-            "run": self.record.id,
-            "published": self.published.name(),
-            "metric": self.metric,
-            "provisional": self.analysis.provisional(),
-            "tasks": rows.iter().map(task).collect::<Vec<_>>(),
-            "total": total.map(task),
-        })
-    }
 }
 
-fn conclusions(rows: &[(String, Orders)], total: Option<&(String, Orders)>, noun: &str) -> Vec<String> {
-    let same = rows.iter().filter(|(_, orders)| orders.same_first()).count();
+fn conclusions(tasks: &Tasks, noun: &str) -> Vec<String> {
+    let Tasks { rows, total } = tasks;
+    let same = tasks.same_first();
     let mut items = vec![format!("The same {noun} leads in {same} of {} tasks.", rows.len())];
     if let Some((_, orders)) = total {
         let (then, here) = orders.firsts();

@@ -4,9 +4,9 @@ mod circumstances;
 mod pair;
 
 use super::Compared;
-use super::answer::{Answer, Figure, ratio_cell, unique};
+use super::answer::{Answer, Figure, unique};
 use super::order::{self, Orders};
-use crate::difference::Finding;
+use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table};
 use crate::error::Error;
 use crate::number::plural;

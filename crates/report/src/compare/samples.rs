@@ -1,8 +1,8 @@
 //! Samples of any tool beside other samples of it.
 
 use super::Compared;
-use super::answer::{Answer, Figure, first_of, ratio_cell};
-use crate::difference::Finding;
+use super::answer::{Answer, Figure, first_of};
+use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Samples, Series};
@@ -51,11 +51,7 @@ pub fn compare_samples(
         return Err(unknown("metric", metric, known).at(format!("in {}", a.origin)).into());
     }
     if rows.is_empty() {
-        return Err(Error::NothingInCommon {
-            a: a.origin.clone(),
-            b: b.origin.clone(),
-            what: "benchmark and metric",
-        });
+        return Err(Error::nothing_in_common(&a.origin, &b.origin, "benchmark and metric"));
     }
     Ok(compared(a, b, &rows, margin))
 }
@@ -226,7 +222,7 @@ fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
             "median_a": median(&row.a.values),
             "median_b": median(&row.b.values),
             "ratio_b_to_a": row.ratio,
-            "verdict": row.finding.id(),
+            "verdict": row.finding,
         })
     };
     json!({

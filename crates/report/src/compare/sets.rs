@@ -2,7 +2,7 @@
 
 use super::Compared;
 use super::answer::first_of;
-use super::order::{self, Order, Orders};
+use super::order::{self, Order, Orders, Tasks};
 use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, three};
@@ -21,7 +21,7 @@ pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<Compar
     let name = |set: &Published| format!("published:{}", set.name());
     order::knows(a, metric)?;
     order::knows(b, metric)?;
-    let nothing = |what| Error::NothingInCommon { a: name(a), b: name(b), what };
+    let nothing = |what| Error::nothing_in_common(&name(a), &name(b), what);
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));
     if names.len() < 2 {
@@ -49,12 +49,10 @@ struct Sets<'a> {
 
 impl Sets<'_> {
     fn compared(&self) -> Result<Compared, Error> {
-        let rows: Vec<(String, Orders)> = self
-            .tasks
-            .iter()
-            .map(|task| (format!("{} {}", task.number, task.title), self.orders(std::slice::from_ref(task))))
-            .collect();
+        let row = |task: &&Figure| (format!("{} {}", task.number, task.title), self.orders(&[task]));
+        let rows = self.tasks.iter().map(row).collect();
         let total = (format!("TOTAL of {}", plural(self.tasks.len(), "task")), self.orders(&self.tasks));
+        let orders = Tasks { rows, total: Some(total) };
         let [a, b] = self.sets.map(Published::name);
         let mut compared = Compared {
             title: format!("published:{b} beside published:{a}, by {}", self.metric),
@@ -63,18 +61,11 @@ impl Sets<'_> {
                 plural(self.names.len(), "filesystem"),
                 "one figure each, without spread".into(),
             ],
-            json: json!({
-                "published": [a, b],
-                "metric": self.metric,
-                "tasks": rows.iter().map(|(title, orders)| orders.json_of(title)).collect::<Vec<_>>(),
-                "total": total.1.json_of(&total.0),
-            }),
+            json: orders.json(json!({ "published": [a, b], "metric": self.metric })),
             ..Compared::default()
         };
-        compared.say(self.words(&rows, &total.1));
-        let all = rows.iter().chain([&total]).map(|(title, orders)| (title.as_str(), orders));
-        compared.data.table(order::table([format!("first in {a}"), format!("first in {b}")], all));
-        compared.data.text(order::LEGEND);
+        compared.say(self.words(&orders));
+        orders.add(&mut compared.data, [format!("first in {a}"), format!("first in {b}")]);
         compared.method.table(self.machines()?);
         Ok(compared)
     }
@@ -96,17 +87,18 @@ impl Sets<'_> {
         set.figure(&task.task_id(), name, self.metric).map_or(f64::NAN, |figure| figure.value)
     }
 
-    fn words(&self, rows: &[(String, Orders)], total: &Orders) -> Vec<String> {
+    fn words(&self, orders: &Tasks) -> Vec<String> {
         let [a, b] = self.sets.map(Published::name);
+        let Some((_, total)) = &orders.total else { return vec![] };
         let (first, later) = total.firsts();
-        let places: Vec<String> =
-            total.changes().into_iter().map(|(passed, by, _)| format!("{by} passed {passed}")).collect();
+        let passed = |(passed, by, _)| format!("{by} passed {passed}");
+        let places: Vec<String> = total.changes().into_iter().map(passed).collect();
         let changed = if places.is_empty() { "did not change" } else { "changed" };
-        let other = rows.iter().filter(|(_, orders)| !orders.same_first()).count();
+        let other = orders.rows.len() - orders.same_first();
         let mut words = vec![format!(
             "The order over all {} {changed} from {a} to {b}: first {first}, then {later}; another filesystem leads in \
              {other} of the tasks.",
-            plural(rows.len(), "task"),
+            plural(orders.rows.len(), "task"),
         )];
         if !places.is_empty() {
             words.push(format!("Changes of place over all tasks: {}.", first_of(&places, "; ")));

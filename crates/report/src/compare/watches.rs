@@ -92,9 +92,9 @@ fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
 
 /// The rates of a watch, in order of time; windows that were spoilt are left out.
 fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
-    let fault = |what: String| Error::Watch { run: record.id.clone(), what };
+    let fault = |what| Error::Usage(format!("{} {what}", record.id));
     if !is_watch(record) {
-        return Err(fault("is not a watch; compare watches with watches".into()));
+        return Err(fault("is not a watch; compare watches with watches"));
     }
     let spoilt = dropped(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();
@@ -111,7 +111,7 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
     let load = rates(reading::REQUESTS);
     if load.iter().filter(|load| load.is_finite()).count() < 2 {
         return Err(fault(
-            "has fewer than two windows whose requests are known; watch with a counter, for longer".into(),
+            "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
     let name = record.variants.first().map_or(record.id.clone(), |variant| variant.name.clone());

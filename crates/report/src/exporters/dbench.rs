@@ -20,17 +20,11 @@ const LONGEST: &str = "all_latency_max_ns";
 const FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let operations: Vec<String> =
-        OPERATIONS.iter().flat_map(|one| FIGURES.map(|figure| format!("{}_{figure}", one.reading))).collect();
-    let metrics: Vec<&str> =
-        operations.iter().map(String::as_str).chain([reading::THROUGHPUT, LONGEST]).collect();
-    let rows = rows(&report.record, &metrics);
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.get(reading::THROUGHPUT).is_some()).collect();
-    if rows.is_empty() {
-        let what = "throughput of clients";
-        return Err(Error::Lacks { run: report.record.id.clone(), what, format: "dbench" });
-    }
-    rows.into_iter().try_for_each(|row| run(row, out))
+    let figures = OPERATIONS.iter().flat_map(|one| FIGURES.map(|figure| format!("{}_{figure}", one.reading)));
+    let metrics: Vec<String> = figures.chain([reading::THROUGHPUT, LONGEST].map(String::from)).collect();
+    let measured = |row: &Row| row.get(reading::THROUGHPUT).is_some();
+    let rows = rows(&report.record, &metrics, ("dbench", "throughput of clients"), measured)?;
+    rows.iter().try_for_each(|row| run(row, out))
 }
 
 fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {

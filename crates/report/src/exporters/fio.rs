@@ -1,7 +1,7 @@
 //! fio's JSON, for the programs that read that: a document for each round, a job for each task of each variant.
 
 use crate::error::Error;
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, write_json};
 use crate::report::Report;
 use crate::sampled::{Row, rows};
 use serde_json::{Map, Value, json};
@@ -14,43 +14,28 @@ pub const FIO: Exporter = Exporter::new(
     export,
 );
 
-/// What a direction of a job is made of, by its first word.
-macro_rules! direction {
-    ($of:literal) => {
-        [
-            concat!($of, "_operations_count"),
-            concat!($of, "_bandwidth_bytes_per_s"),
-            concat!($of, "_iops_per_s"),
-            concat!($of, "_latency_mean_ns"),
-            concat!($of, "_latency_max_ns"),
-            concat!($of, "_latency_p50_ns"),
-            concat!($of, "_latency_p95_ns"),
-            concat!($of, "_latency_p99_ns"),
-            concat!($of, "_latency_p999_ns"),
-        ]
-    };
-}
-
-const READ: [&str; 9] = direction!("read");
-const WRITE: [&str; 9] = direction!("write");
+/// The figures of a direction of a job, behind its word.
+const FIGURES: [&str; 5] =
+    ["operations_count", "bandwidth_bytes_per_s", "iops_per_s", "latency_mean_ns", "latency_max_ns"];
+/// The percentiles of its latency, as fio calls them.
+const PERCENTILES: [(&str, &str); 4] = [
+    ("50.000000", "latency_p50_ns"),
+    ("95.000000", "latency_p95_ns"),
+    ("99.000000", "latency_p99_ns"),
+    ("99.900000", "latency_p999_ns"),
+];
 const ELAPSED: &str = "load_elapsed_ns";
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let rows = rows(&report.record, &[&READ[..], &WRITE[..], &[ELAPSED]].concat());
-    let loads = |row: &&Row| direction(row, READ).is_some() || direction(row, WRITE).is_some();
-    let rows: Vec<&Row> = rows.iter().filter(loads).collect();
-    if rows.is_empty() {
-        return Err(Error::Lacks {
-            run: report.record.id.clone(),
-            what: "reads or writes of a load",
-            format: "fio",
-        });
-    }
+    let figures = || FIGURES.into_iter().chain(PERCENTILES.map(|(_, figure)| figure));
+    let of = |word| figures().map(move |figure| format!("{word}_{figure}"));
+    let metrics: Vec<String> = of("read").chain(of("write")).chain([ELAPSED.into()]).collect();
+    let loads = |row: &Row| direction(row, "read").is_some() || direction(row, "write").is_some();
+    let rows = rows(&report.record, &metrics, ("fio", "reads or writes of a load"), loads)?;
     for round in rows.chunk_by(|a, b| a.round == b.round) {
-        let jobs: Vec<Value> = round.iter().map(|row| job(row)).collect();
+        let jobs: Vec<Value> = round.iter().map(job).collect();
         let document = json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        writeln!(out)?;
+        write_json(&document, out)?;
     }
     Ok(())
 }
@@ -61,26 +46,25 @@ fn job(row: &Row) -> Value {
         "jobname": row.name,
         "error": 0,
         "job_runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
-        "read": direction(row, READ).unwrap_or_else(none),
-        "write": direction(row, WRITE).unwrap_or_else(none),
+        "read": direction(row, "read").unwrap_or_else(none),
+        "write": direction(row, "write").unwrap_or_else(none),
     })
 }
 
 /// One direction; none where nothing went that way.
-fn direction(row: &Row, [count, bandwidth, iops, mean, max, percentiles @ ..]: [&str; 9]) -> Option<Value> {
-    let iops = row.get(iops).filter(|iops| *iops > 0.0)?;
-    let bandwidth = row.get(bandwidth).unwrap_or(0.0);
-    let percentiles: Map<String, Value> = ["50.000000", "95.000000", "99.000000", "99.900000"]
-        .into_iter()
-        .zip(percentiles)
-        .filter_map(|(name, metric)| Some((name.to_string(), json!(row.get(metric)?))))
-        .collect();
+fn direction(row: &Row, word: &str) -> Option<Value> {
+    let get = |figure: &str| row.get(&format!("{word}_{figure}"));
+    let [count, bandwidth, iops, mean, max] = FIGURES.map(get);
+    let iops = iops.filter(|iops| *iops > 0.0)?;
+    let bandwidth = bandwidth.unwrap_or(0.0);
+    let percentile = |(name, figure): (&str, &str)| Some((name.to_string(), json!(get(figure)?)));
+    let percentiles: Map<String, Value> = PERCENTILES.into_iter().filter_map(percentile).collect();
     Some(json!({
-        "total_ios": row.get(count),
+        "total_ios": count,
         "bw_bytes": bandwidth,
         "bw": bandwidth / 1024.0,
         "iops": iops,
         "runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
-        "lat_ns": {"mean": row.get(mean), "max": row.get(max), "percentile": percentiles},
+        "lat_ns": {"mean": mean, "max": max, "percentile": percentiles},
     }))
 }

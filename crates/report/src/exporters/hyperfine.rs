@@ -1,7 +1,7 @@
 //! hyperfine's JSON, for the programs that read that: one result for each variant and task.
 
 use crate::error::Error;
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, write_json};
 use crate::report::Report;
 use crate::sampled::{Sampled, sampled};
 use fsarena_stats::comparison::median;
@@ -20,24 +20,23 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let elapsed = sampled(record, "elapsed");
     let (user, system) = (sampled(record, "user"), sampled(record, "system"));
     let results: Vec<Value> = elapsed.iter().map(|one| result(one, &user, &system)).collect();
-    serde_json::to_writer_pretty(&mut *out, &json!({ "results": results }))?;
-    Ok(writeln!(out)?)
+    write_json(&json!({ "results": results }), out)
 }
 
 fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {
-    let times: Vec<f64> = one.values.iter().map(|(_, value)| *value).collect();
+    let times = |one: &Sampled| one.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let same = |all: &[Sampled]| {
-        all.iter()
-            .find(|other| other.variant == one.variant && other.task == one.task)
-            .and_then(|other| mean(&other.values.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
+        let mut all = all.iter();
+        mean(&times(all.find(|other| other.variant == one.variant && other.task == one.task)?))
     };
+    let (user, system, times) = (same(user), same(system), times(one));
     json!({
         "command": format!("{} on {}", one.task, one.variant),
         "mean": mean(&times),
         "stddev": deviation(&times),
         "median": median(&times),
-        "user": same(user).unwrap_or(0.0),
-        "system": same(system).unwrap_or(0.0),
+        "user": user.unwrap_or(0.0),
+        "system": system.unwrap_or(0.0),
         "min": times.iter().copied().reduce(f64::min),
         "max": times.iter().copied().reduce(f64::max),
         "times": times,

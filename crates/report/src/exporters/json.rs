@@ -1,7 +1,7 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
 use crate::error::Error;
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, write_json};
 use crate::report::Report;
 use crate::sampled::column_name;
 use crate::sections::decision::Decision;
@@ -13,7 +13,7 @@ use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::trust::reason;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::Write;
 
 /// The analysed run as one document.
@@ -51,8 +51,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
         "notes": notes,
     });
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    Ok(writeln!(out)?)
+    write_json(&document, out)
 }
 
 fn run(record: &RunRecord) -> Value {
@@ -103,14 +102,15 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
 fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
     let name = |variant: usize| names[variant];
     let variant = |(variant, result): (usize, &VariantResult)| {
-        let mut fields = Map::new();
-        fields.insert("variant".into(), json!(names[variant]));
-        fields.insert("rounds".into(), json!(result.rounds));
-        fields.insert(median.into(), json!(result.median));
-        fields.insert("ratio_to_best".into(), json!(result.ratio));
-        fields.insert("groups".into(), json!(result.letters));
-        fields.insert("excluded_pairs".into(), json!(result.excluded));
-        Value::Object(fields)
+        let mut value = json!({
+            "variant": names[variant],
+            "rounds": result.rounds,
+            "ratio_to_best": result.ratio,
+            "groups": result.letters,
+            "excluded_pairs": result.excluded,
+        });
+        value[median] = json!(result.median);
+        value
     };
     json!({
         "best": comparison.best().map(name),

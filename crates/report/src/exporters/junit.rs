@@ -25,8 +25,9 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let counts = counts.each_ref().map(|(name, number)| (*name, number.as_str()));
     let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
-    let name = text(&report.record.plan.name);
-    let run = text(&report.record.id);
+    // Control characters have no place in XML, escaped or not.
+    let name = safe::line(&report.record.plan.name);
+    let run = safe::line(&report.record.id);
     xml.create_element("testsuites")
         .with_attributes(counts)
         .write_inner_content(|xml| {
@@ -46,8 +47,8 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::Result<()> {
-    let (claim, outcome) = (text(&judged.claim.text), judged.outcome().name());
-    let told = text(&claims::told(judged).join("; "));
+    let (claim, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
+    let told = safe::line(&claims::told(judged).join("; "));
     let result = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
         // Neither passed nor failed: the run could not tell.
@@ -66,9 +67,4 @@ fn case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::
         Ok(())
     })?;
     Ok(())
-}
-
-/// Control characters have no place in XML, escaped or not.
-fn text(text: &str) -> String {
-    safe::line(text)
 }

@@ -29,14 +29,10 @@ const LINES: [(&str, &str, &str, f64, &str); 9] = [
 ];
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let rows = rows(&report.record, &LINES.map(|(_, _, metric, ..)| metric));
-    let loads = |row: &&Row| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
-    let rows: Vec<&Row> = rows.iter().filter(loads).collect();
-    if rows.is_empty() {
-        let what = "reads or writes of a load";
-        return Err(Error::Lacks { run: report.record.id.clone(), what, format: "sysbench" });
-    }
-    rows.into_iter().try_for_each(|row| run(row, out))
+    let loads = |row: &Row| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
+    let metrics = LINES.map(|(_, _, metric, ..)| metric);
+    let rows = rows(&report.record, &metrics, ("sysbench", "reads or writes of a load"), loads)?;
+    rows.iter().try_for_each(|row| run(row, out))
 }
 
 fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! From samples and published figures to the rows of a matrix.
 
 use crate::error::Error;
+use crate::matrix::place;
 use fsarena_core::cell::TaskId;
 use fsarena_core::factor;
 use fsarena_core::metric::{CLIENT_BOUND, reading};
@@ -9,7 +10,7 @@ use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::median;
 use fsarena_stats::grid;
 use fsarena_stats::matrix::cells::{Matrix, Row};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The metric that is compared.
 const METRIC: &str = "iops";
@@ -30,7 +31,7 @@ pub fn task(mode: &str, block_size: u64, threads: u32) -> String {
 pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     let rows = of_run(record);
     if rows.is_empty() {
-        return Err(no_matrix(&format!("run {}", record.id)));
+        return Err(no_matrix(format!("run {}", record.id)));
     }
     Ok(Matrix::new(&rows)?)
 }
@@ -42,6 +43,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
     let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
+    let mut known = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let task = &record.tasks[record.samples.task[sample] as usize].id;
@@ -51,29 +53,20 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
         }
         let variant = &record.variants[cell.variant];
         // If several tools measured the same cells, each is a separate variant.
-        let name = if tools.len() > 1 {
-            format!("{} by {}", variant.name, cell.workload)
-        } else {
-            variant.name.clone()
+        let several = tools.len() > 1;
+        let by = if several { format!(" by {}", cell.workload) } else { String::new() };
+        let row = Row {
+            variant: format!("{}{by}", variant.name),
+            raw: variant.is_bare_device(),
+            mode: task.name.clone(),
+            block_size,
+            threads,
+            iops: vec![None; rounds],
+            client_bound: false,
         };
-        let is_it = |row: &Row| {
-            (row.block_size, row.threads) == (block_size, threads)
-                && row.mode == task.name
-                && row.variant == name
-        };
-        let found = rows.iter().position(is_it).unwrap_or_else(|| {
-            let iops = vec![None; rounds];
-            let mode = task.name.clone();
-            let raw = variant.is_bare_device();
-            rows.push(Row {
-                variant: name.clone(),
-                raw,
-                mode,
-                block_size,
-                threads,
-                iops,
-                client_bound: false,
-            });
+        let key = |row: &Row| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
+        let found = *known.entry(key(&row)).or_insert_with(|| {
+            rows.push(row);
             shares.push(vec![]);
             rows.len() - 1
         });
@@ -99,15 +92,14 @@ pub fn of_published(published: &Published) -> Result<Vec<Row>, Error> {
         Some(Row { variant, raw, mode, block_size, threads, iops, client_bound: false })
     };
     match figures.filter_map(row).collect::<Vec<_>>() {
-        rows if rows.is_empty() => Err(no_matrix(&format!("published:{}", published.name()))),
+        rows if rows.is_empty() => Err(no_matrix(format!("published:{}", published.name()))),
         rows => Ok(rows),
     }
 }
 
-fn place(task: &TaskId) -> Option<(u64, u32)> {
-    Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
-}
-
-fn no_matrix(source: &str) -> Error {
-    Error::NoMatrix(source.into())
+fn no_matrix(source: String) -> Error {
+    Error::Usage(format!(
+        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+         workload fileio, sysbench or fio"
+    ))
 }

@@ -14,41 +14,30 @@ pub fn add(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
             marks.entry(at).or_default().push((number + 1).to_string());
         }
     }
+    let cell = |at: At| {
+        let (Some(operations), Some(moved)) = (matrix.iops(at), matrix.bandwidth(at)) else {
+            return Cell::default();
+        };
+        let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
+        let client = if matrix.client_bound(at) { " !" } else { "" };
+        Cell::two(format!("{}{client}{mark}", iops(operations)), megabytes(moved))
+    };
     document.heading(2, "The figures");
     document
         .text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
     for (mode, named) in matrix.modes.iter().enumerate() {
         document.heading(3, named.name.as_str());
         for (variant, subject) in matrix.variants.iter().enumerate() {
-            document.table(table(matrix, &marks, variant, mode, &subject.name));
+            let heads = matrix.threads.iter().map(|count| threads(*count));
+            let mut table = Table::figures(std::iter::once(subject.name.clone()).chain(heads));
+            for (at, bytes) in matrix.sizes.iter().enumerate() {
+                let place = |threads| At { variant, mode, size: at, threads };
+                let shown: Vec<Cell> = (0..matrix.threads.len()).map(place).map(&cell).collect();
+                if shown.iter().any(|cell| !cell.lines.is_empty()) {
+                    table.rows.push(std::iter::once(size(*bytes).into()).chain(shown).collect());
+                }
+            }
+            document.table(table);
         }
     }
-}
-
-fn table(
-    matrix: &Matrix,
-    marks: &BTreeMap<At, Vec<String>>,
-    variant: usize,
-    mode: usize,
-    name: &str,
-) -> Table {
-    let heads = matrix.threads.iter().map(|count| threads(*count));
-    let mut table = Table::figures(std::iter::once(name.to_string()).chain(heads));
-    for (at_size, bytes) in matrix.sizes.iter().enumerate() {
-        let cells = (0..matrix.threads.len()).map(|threads| At { variant, mode, size: at_size, threads });
-        let shown: Vec<Cell> = cells.map(|at| cell(matrix, marks, at)).collect();
-        if shown.iter().any(|cell| !cell.lines.is_empty()) {
-            table.rows.push(std::iter::once(Cell::from(size(*bytes))).chain(shown).collect());
-        }
-    }
-    table
-}
-
-fn cell(matrix: &Matrix, marks: &BTreeMap<At, Vec<String>>, at: At) -> Cell {
-    let (Some(operations), Some(moved)) = (matrix.iops(at), matrix.bandwidth(at)) else {
-        return Cell::default();
-    };
-    let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
-    let client = if matrix.client_bound(at) { " !" } else { "" };
-    Cell::two(format!("{}{client}{mark}", iops(operations)), megabytes(moved))
 }

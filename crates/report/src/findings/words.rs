@@ -22,10 +22,8 @@ impl Speaker<'_> {
             Rule::AboveDevice => "faster than the device".into(),
             Rule::BelowDevice => "far below the bare device".into(),
             Rule::SequentialBelowRandom => {
-                format!(
-                    "slower than {}",
-                    against.map_or("random", |at| self.matrix.modes[at.mode].name.as_str())
-                )
+                let mode = against.map_or("random", |at| &self.matrix.modes[at.mode].name);
+                format!("slower than {mode}")
             }
             Rule::BandwidthFalls if part.worst().ratio.value > 1.0 => "too fast for its larger blocks".into(),
             Rule::BandwidthFalls => "moves less with larger blocks".into(),
@@ -71,89 +69,73 @@ impl Speaker<'_> {
 
     fn part(&self, finding: &Finding, part: &Part) -> String {
         // The title has the place of the whole finding already.
-        let place = match part.cells() == finding.cells() {
-            true => String::new(),
-            false => format!(" at {}", self.extent(&part.cells())),
-        };
-        match part.rule {
-            Rule::AboveDevice => self.above(part, &place),
-            Rule::BelowDevice => self.compared(part, "It is below the bare device", &place),
-            Rule::SequentialBelowRandom => self.compared(part, "Sequential is slower than random", &place),
-            Rule::BandwidthFalls => self.bandwidth(part, &place),
-            Rule::IopsRise => self.fewer(part, &place),
-            Rule::ScalingCollapse => self.collapse(part),
-            Rule::Serialised => self.serialised(part, &place),
-            Rule::FarBehind => self.behind(part, &place),
-            Rule::Cliff => self.cliff(part, &place),
-            Rule::Interaction => self.pit(part, &place),
+        let whole = part.cells() == finding.cells();
+        let place = if whole { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
+        let (worst, least) = (part.worst(), part.least().ratio.value);
+        let (at, ratio, interval) = (worst.at, worst.ratio.value, interval(&worst.ratio));
+        let (here, iops, against) = (sentence(&self.place(at)), self.iops(at), self.against(worst));
+        match (part.rule, worst.against) {
+            (Rule::AboveDevice, device) => {
+                let moved = |at| format!("{} of the bare device", self.bandwidth(at));
+                let device = device.map_or("what the device is stated to move".into(), moved);
+                format!(
+                    "It is faster than the device{place}, so something else answered: a cache. {here}: {} against \
+                     {device}, {}{interval}.",
+                    self.bandwidth(at),
+                    more(ratio),
+                )
+            }
+            (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
+                let device = part.rule == Rule::BelowDevice;
+                let what =
+                    if device { "It is below the bare device" } else { "Sequential is slower than random" };
+                let (by, there) = (range(less(least), less(ratio)), self.worst("Worst", part));
+                format!("{what}{place}: by {by}. {there}: {iops} IOPS{against}{interval}.")
+            }
+            (Rule::FarBehind, _) => {
+                let (share, there) = (range(percent(ratio), percent(least)), self.worst("Least", part));
+                format!(
+                    "{share} of the throughput of the next variant{place}. {there}: {iops} IOPS{against}{interval}."
+                )
+            }
+            (Rule::Interaction, _) => format!(
+                "It is lower than block size and threads explain{place}. {here}: {iops} IOPS, {} less than its \
+                 neighbours make one expect{interval}.",
+                less(ratio),
+            ),
+            (Rule::ScalingCollapse, _) => self.collapse(part),
+            (_, None) => String::new(),
+            (Rule::BandwidthFalls, Some(other)) => self.bandwidth_falls(part, &place, other),
+            (Rule::IopsRise, Some(other)) => format!(
+                "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {iops} IOPS \
+                 at {}, {} at {}{interval}.",
+                range(less(least), less(ratio)),
+                self.threads(at),
+                self.size(at),
+                self.iops(other),
+                self.size(other),
+            ),
+            (Rule::Serialised, Some(witness)) => self.serialised(part, &place, witness),
+            (Rule::Cliff, Some(edge)) => self.cliff(worst, &place, edge),
         }
     }
 
-    fn compared(&self, part: &Part, what: &str, place: &str) -> String {
-        let worst = part.worst();
-        format!(
-            "{what}{place}: by {}. {}: {} IOPS{}{}.",
-            range(less(part.least().ratio.value), less(worst.ratio.value)),
-            self.worst("Worst", part),
-            self.iops(worst.at),
-            self.against(worst),
-            interval(&worst.ratio),
-        )
-    }
-
-    fn above(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        let device = worst.against.map_or("what the device is stated to move".into(), |at| {
-            format!("{} of the bare device", self.bandwidth_of(at))
-        });
-        format!(
-            "It is faster than the device{place}, so something else answered: a cache. {}: {} against {device}, {}{}.",
-            sentence(&self.place(worst.at)),
-            self.bandwidth_of(worst.at),
-            more(worst.ratio.value),
-            interval(&worst.ratio),
-        )
-    }
-
-    fn bandwidth(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        let Some(other) = worst.against else { return String::new() };
-        let (here, there) = (self.size(worst.at), self.size(other));
-        let figures = format!(
-            "with {} {} at {here}, {} at {there}",
-            self.threads(worst.at),
-            self.bandwidth_of(worst.at),
-            self.bandwidth_of(other),
-        );
-        if worst.ratio.value > 1.0 {
-            let effect = range(more(part.least().ratio.value), more(worst.ratio.value));
+    fn bandwidth_falls(&self, part: &Part, place: &str, other: At) -> String {
+        let (worst, least) = (part.worst(), part.least().ratio.value);
+        let (at, ratio, interval) = (worst.at, worst.ratio.value, interval(&worst.ratio));
+        let (here, there) = (self.size(at), self.size(other));
+        let (moved, others) = (self.bandwidth(at), self.bandwidth(other));
+        let figures = format!("with {} {moved} at {here}, {others} at {there}{interval}", self.threads(at));
+        if ratio > 1.0 {
             return format!(
-                "Smaller blocks move more bytes than larger ones{place}: {figures}{}; {effect} over the region. The \
-                 small ones are the odd ones: something other than the device may answer them (a cache, \
-                 read-ahead).",
-                interval(&worst.ratio)
+                "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small ones \
+                 are the odd ones: something other than the device may answer them (a cache, read-ahead).",
+                range(more(least), more(ratio)),
             );
         }
         format!(
-            "Larger blocks move fewer bytes than smaller ones{place}: {figures}{}; {} less over the region.",
-            interval(&worst.ratio),
-            range(less(part.least().ratio.value), less(worst.ratio.value)),
-        )
-    }
-
-    fn fewer(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        let Some(other) = worst.against else { return String::new() };
-        format!(
-            "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {} IOPS at \
-             {}, {} at {}{}.",
-            range(less(part.least().ratio.value), less(worst.ratio.value)),
-            self.threads(worst.at),
-            self.iops(worst.at),
-            self.size(worst.at),
-            self.iops(other),
-            self.size(other),
-            interval(&worst.ratio),
+            "Larger blocks move fewer bytes than smaller ones{place}: {figures}; {} less over the region.",
+            range(less(least), less(ratio)),
         )
     }
 
@@ -168,57 +150,41 @@ impl Speaker<'_> {
             }
         }
         rows.remove(&worst.at.size);
-        let from = |flag: &Flag| {
-            flag.against.map_or(String::new(), |at| self.matrix.threads[at.threads].to_string())
+        let count = |at: At| self.matrix.threads[at.threads].to_string();
+        let loss = |flag: &Flag| {
+            let (size, share, to) = (self.size(flag.at), less(flag.ratio.value), count(flag.at));
+            format!("{size} ({share} from {} to {to})", flag.against.map_or(String::new(), count))
         };
-        let loss = |flag: &&Flag| {
-            format!(
-                "{} ({} from {} to {})",
-                self.size(flag.at),
-                less(flag.ratio.value),
-                from(flag),
-                self.matrix.threads[flag.at.threads]
-            )
-        };
-        let others = rows.values().map(loss).collect::<Vec<_>>();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!(", and so do {}", others.join(", ")),
-        };
+        let others: Vec<String> = rows.values().map(|flag| loss(flag)).collect();
+        let also = if others.is_empty() { "" } else { ", and so do " };
+        let (series, size, share) = (self.series(worst.at), self.size(worst.at), less(worst.ratio.value));
+        let (from, to) = (worst.against.map_or(String::new(), count), self.threads(worst.at));
+        let iops = worst.against.map_or(String::new(), |at| self.iops(at));
         format!(
-            "{} at {} loses {} from {} to {} (from {} to {} IOPS){}{others}.",
-            self.series(worst.at),
-            self.size(worst.at),
-            less(worst.ratio.value),
-            from(worst),
-            self.threads(worst.at),
-            worst.against.map_or(String::new(), |at| self.iops(at)),
+            "{series} at {size} loses {share} from {from} to {to} (from {iops} to {} IOPS){}{also}{}.",
             self.iops(worst.at),
             interval(&worst.ratio),
+            others.join(", "),
         )
     }
 
-    fn serialised(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        let row = self.matrix.along_threads(worst.at.variant, worst.at.mode, worst.at.size);
-        let (Some(first), Some(last), Some(witness)) = (row.first(), row.last(), worst.against) else {
-            return String::new();
-        };
+    fn serialised(&self, part: &Part, place: &str, witness: At) -> String {
+        let at = part.worst().at;
+        let row = self.matrix.along_threads(at.variant, at.mode, at.size);
+        let (Some(first), Some(last)) = (row.first(), row.last()) else { return String::new() };
         let gain = match self.gain(part) {
             gain if gain > 1.005 => format!("{} at most", percent(gain - 1.0)),
             _ => "nothing".into(),
         };
+        let reached = |at: At| format!("{} with {}", self.iops(at), self.threads(at));
         format!(
-            "More threads gain {gain}{place}, though more can be had. At {}: {} IOPS with {}, {} with {}; {} \
-             reaches {} with {}.",
-            self.size(worst.at),
+            "More threads gain {gain}{place}, though more can be had. At {}: {} IOPS with {}, {}; {} reaches {}.",
+            self.size(at),
             self.iops(*first),
             self.threads(*first),
-            self.iops(*last),
-            self.threads(*last),
+            reached(*last),
             self.series(witness),
-            self.iops(witness),
-            self.threads(witness),
+            reached(witness),
         )
     }
 
@@ -231,30 +197,15 @@ impl Speaker<'_> {
         part.flags.iter().filter_map(gain).fold(0.0, f64::max)
     }
 
-    fn behind(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        format!(
-            "{} of the throughput of the next variant{place}. {}: {} IOPS{}{}.",
-            range(percent(worst.ratio.value), percent(part.least().ratio.value)),
-            self.worst("Least", part),
-            self.iops(worst.at),
-            self.against(worst),
-            interval(&worst.ratio),
-        )
-    }
-
     /// The share of the peer's throughput on both sides of the cliff.
-    fn cliff(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        let peer =
-            worst.tests.iter().flat_map(|test| &test.terms).find(|(at, _)| at.variant != worst.at.variant);
-        let (Some((peer, _)), Some(edge)) = (peer, worst.against) else { return String::new() };
+    fn cliff(&self, worst: &Flag, place: &str, edge: At) -> String {
+        let mut terms = worst.tests.iter().flat_map(|test| &test.terms);
+        let Some((peer, _)) = terms.find(|(at, _)| at.variant != worst.at.variant) else {
+            return String::new();
+        };
         let share = |at: At| {
-            let theirs = At { variant: peer.variant, ..at };
-            self.matrix
-                .iops(at)
-                .zip(self.matrix.iops(theirs))
-                .map_or(String::new(), |(own, other)| percent(own / other))
+            let both = self.matrix.iops(at).zip(self.matrix.iops(At { variant: peer.variant, ..at }));
+            both.map_or(String::new(), |(own, other)| percent(own / other))
         };
         format!(
             "Against the other variants it falls behind as blocks get smaller{place}: with {} it has {} of {} at {} \
@@ -265,18 +216,6 @@ impl Speaker<'_> {
             self.size(edge),
             share(worst.at),
             self.size(worst.at),
-        )
-    }
-
-    fn pit(&self, part: &Part, place: &str) -> String {
-        let worst = part.worst();
-        format!(
-            "It is lower than block size and threads explain{place}. {}: {} IOPS, {} less than its neighbours \
-             make one expect{}.",
-            sentence(&self.place(worst.at)),
-            self.iops(worst.at),
-            less(worst.ratio.value),
-            interval(&worst.ratio),
         )
     }
 
@@ -307,9 +246,8 @@ impl Speaker<'_> {
     }
 
     fn extent(&self, cells: &BTreeSet<At>) -> String {
-        extent(
-            &cells.iter().map(|at| (self.matrix.sizes[at.size], self.matrix.threads[at.threads])).collect(),
-        )
+        let place = |at: &At| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
+        extent(&cells.iter().map(place).collect())
     }
 
     fn series(&self, at: At) -> String {
@@ -332,7 +270,7 @@ impl Speaker<'_> {
         self.matrix.iops(at).map_or("–".into(), iops)
     }
 
-    fn bandwidth_of(&self, at: At) -> String {
+    fn bandwidth(&self, at: At) -> String {
         self.matrix.bandwidth(at).map_or("–".into(), megabytes)
     }
 }

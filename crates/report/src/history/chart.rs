@@ -1,6 +1,8 @@
 //! The picture of a history: one point a run, the levels between changes, and the changes.
 
-use super::{Asked, Point, words};
+use super::point::{Asked, Point};
+use super::words;
+use crate::facts::begun;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
 use fsarena_stats::change::{Change, Standing};
@@ -83,7 +85,7 @@ fn runs(points: &[Point]) -> Axis {
     let day = |point: &Point| point.started.chars().take(10).collect::<String>();
     let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
     let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
-        Some(point) if days_repeat => words::date(&point.started).chars().skip(5).collect(),
+        Some(point) if days_repeat => begun(&point.started).chars().skip(5).collect(),
         Some(point) => day(point),
         None => String::new(),
     };

@@ -1,6 +1,7 @@
 //! What a history says in words.
 
-use super::{Asked, Point};
+use super::point::{Asked, Point};
+use crate::facts::begun;
 use crate::number::{self, plural, three, with_unit};
 use fsarena_core::sample::Direction;
 use fsarena_stats::change::{Change, Standing};
@@ -47,7 +48,7 @@ fn sentence(points: &[Point], change: &Change, paired: bool) -> String {
         "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
         standing(change),
         point.run,
-        date(&point.started),
+        begun(&point.started),
         level(change.before),
         level(change.after),
         number::change(factor),
@@ -76,9 +77,4 @@ pub fn left_out(other_work: usize, unpaired: usize) -> String {
         words.push(format!("{} left out: without the reference.", plural(unpaired, "run")));
     }
     words.join(" ")
-}
-
-/// `2026-11-22 10:00`.
-pub fn date(started: &str) -> String {
-    started.chars().take(16).collect::<String>().replace('T', " ")
 }

@@ -33,7 +33,7 @@ pub fn page(report: &Report) -> Result<String, Error> {
 fn block(report: &Report) -> (String, String) {
     let record = &report.record;
     let (columns, left_out) = columns(report);
-    let told = !columns.is_empty() || !report.commands.is_empty();
+    let told = !columns.is_empty() || !report.commands.texts.is_empty();
     let cells = record.cells.iter().filter(|_| told);
     let cells: Vec<Value> = cells.map(|cell| json!([cell.round, cell.position, cell.variant])).collect();
     let metric =
@@ -43,7 +43,7 @@ fn block(report: &Report) -> (String, String) {
         "variants": record.names(),
         "cells": cells,
         "metrics": columns.iter().map(metric).collect::<Vec<_>>(),
-        "texts": report.commands.texts(),
+        "texts": report.commands.texts,
         "log": report.commands.by_cell(record),
         "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
     });
@@ -52,7 +52,7 @@ fn block(report: &Report) -> (String, String) {
     json.pop();
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
     let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
-    (in_script(&json), words(record, values.len(), left_out, report.commands.left_out()))
+    (in_script(&json), words(record, values.len(), left_out, report.commands.left_out))
 }
 
 /// One metric of all samples.

@@ -3,8 +3,8 @@
 //! A column called `round` pairs. Columns that hold nothing but numbers are metrics; the others, where they
 //! differ from row to row, name what was measured. fsarena's own export is such a file.
 
+use super::importer::{Fault, Importer};
 use super::series::{Collector, Quantity, direction};
-use super::{Fault, Importer};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ const CIRCUMSTANCES: [&str; 4] = ["position", "started_at_s", "timestamp", "date
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let table = Table::read(text)?;
     let names: Vec<usize> = (0..table.heads.len()).filter(|at| table.tells_apart(*at)).collect();
-    let metrics: Vec<(usize, Metric)> =
+    let metrics: Vec<(usize, Quantity)> =
         (0..table.heads.len()).filter_map(|at| Some((at, table.metric(at)?))).collect();
     if metrics.is_empty() {
         return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
@@ -37,13 +37,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         let name = words.join(" ");
         for (at, metric) in &metrics {
             let Ok(value) = row[*at].parse() else { continue };
-            let quantity = Quantity {
-                name: &name,
-                metric: &metric.name,
-                unit: metric.unit,
-                direction: metric.direction,
-            };
-            into.push(quantity, round.map(String::as_str), value);
+            into.push(Quantity { name: &name, ..*metric }, round.map(String::as_str), value);
         }
     }
     Ok(())
@@ -53,12 +47,6 @@ struct Table {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
     round: Option<usize>,
-}
-
-struct Metric {
-    name: String,
-    unit: &'static str,
-    direction: Direction,
 }
 
 impl Table {
@@ -100,7 +88,7 @@ impl Table {
         text && !self.circumstance(at) && self.rows.iter().any(|row| row[at] != self.rows[0][at])
     }
 
-    fn metric(&self, at: usize) -> Option<Metric> {
+    fn metric(&self, at: usize) -> Option<Quantity<'_>> {
         let mut values = self.rows.iter().map(|row| &row[at]).filter(|value| !value.is_empty()).peekable();
         let numbers = values.peek().is_some() && values.all(|value| value.parse::<f64>().is_ok());
         (numbers && !self.circumstance(at)).then(|| metric_of(&self.heads[at]))
@@ -108,7 +96,7 @@ impl Table {
 }
 
 /// `elapsed_s` is the metric `elapsed` in seconds. What fsarena knows has the direction that it has there.
-fn metric_of(head: &str) -> Metric {
+fn metric_of(head: &str) -> Quantity<'_> {
     let split = head
         .char_indices()
         .filter(|(_, c)| *c == '_')
@@ -116,21 +104,21 @@ fn metric_of(head: &str) -> Metric {
     let (name, unit) = split.map_or((head, None), |(name, unit)| (name, Some(unit)));
     // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
     let known = metric::find(name).filter(|def| unit.is_none_or(|unit| unit == def.unit));
-    let name = if known.is_some() { name } else { head };
-    let unit_text = unit.map_or("", Unit::symbol);
+    let metric = if known.is_some() { name } else { head };
     let by_unit = unit.and_then(|unit| direction(unit.suffix()));
     let direction = known.map(|def| def.direction).or(by_unit).unwrap_or(Direction::Neutral);
-    Metric { name: name.into(), unit: unit_text, direction }
+    Quantity { name: "", metric, unit: unit.map_or("", Unit::symbol), direction }
 }
 
 fn fault(error: csv::Error) -> Fault {
     let line = error.position().map(|position| position.line() as usize);
-    match error.kind() {
+    let message = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Fault { line, message: format!("{len} fields where the lines before have {expected_len}") }
+            format!("{len} fields where the lines before have {expected_len}")
         }
-        _ => Fault { line, message: error.to_string() },
-    }
+        _ => error.to_string(),
+    };
+    Fault { line, message }
 }
 
 #[cfg(test)]

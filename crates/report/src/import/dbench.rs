@@ -1,9 +1,8 @@
 //! dbench: its table of operations and its last line. Each run of a file begins with its version line.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 use fsarena_core::dbench::{Said, read, recognises};
-use fsarena_core::sample::Direction;
 use std::collections::BTreeSet;
 
 /// dbench's text.
@@ -16,12 +15,8 @@ pub const DBENCH: Importer = Importer {
 
 fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
     // Nothing distinguishes runs of one load; runs of several loads differ in their loads.
-    let loads: BTreeSet<&str> = read(text)
-        .filter_map(|(_, said)| match said {
-            Ok(Said::Load(load)) => Some(load),
-            _ => None,
-        })
-        .collect();
+    let load = |(_, said)| if let Ok(Said::Load(load)) = said { Some(load) } else { None };
+    let loads: BTreeSet<&str> = read(text).filter_map(load).collect();
     let mut of = String::new();
     for (line, said) in read(text) {
         match said.map_err(|message| Fault::at(line, message))? {
@@ -29,24 +24,18 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
             Said::Load(_) => {}
             Said::Operation { name, mean_ms, max_ms, .. } => {
                 let name = &format!("{of}{name}");
-                push(into, name, ("latency", "ms", Direction::Lower), mean_ms);
-                push(into, name, ("latency max", "ms", Direction::Lower), max_ms);
+                into.add(name, ("latency", "ms"), None, mean_ms);
+                into.add(name, ("latency max", "ms"), None, max_ms);
             }
             Said::Throughput { mb_s, clients, max_ms } => {
                 let clients = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
                 let name = format!("{of}{clients}");
-                push(into, &name, ("throughput", "MB/s", Direction::Higher), mb_s);
-                if let Some(longest) = max_ms {
-                    push(into, &name, ("latency max", "ms", Direction::Lower), longest);
-                }
+                into.add(&name, ("throughput", "MB/s"), None, mb_s);
+                max_ms.into_iter().for_each(|max| into.add(&name, ("latency max", "ms"), None, max));
             }
         }
     }
     Ok(())
-}
-
-fn push(into: &mut Collector, name: &str, (metric, unit, direction): (&str, &str, Direction), value: f64) {
-    into.push(Quantity { name, metric, unit, direction }, None, value);
 }
 
 #[cfg(test)]

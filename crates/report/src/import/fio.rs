@@ -1,8 +1,7 @@
 //! fio: `--output-format=json`. Each document of a file is one run.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
-use fsarena_core::sample::Direction;
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -22,12 +21,6 @@ struct Output {
 #[derive(Deserialize)]
 struct Job {
     jobname: String,
-    #[serde(flatten)]
-    directions: Directions,
-}
-
-#[derive(Deserialize)]
-struct Directions {
     #[serde(default)]
     read: Io,
     #[serde(default)]
@@ -76,20 +69,16 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 fn run(output: &Output, into: &mut Collector) {
     let mut sums: BTreeMap<String, Io> = BTreeMap::new();
     for job in &output.jobs {
-        let of = &job.directions;
-        for (word, io) in [("read", of.read), ("write", of.write), ("trim", of.trim)] {
+        for (word, io) in [("read", job.read), ("write", job.write), ("trim", job.trim)] {
             if io.total_ios > 0.0 {
                 sums.entry(format!("{} {word}", job.jobname)).or_default().add(io);
             }
         }
     }
     for (name, io) in sums {
-        let mut push = |metric, unit, direction, value| {
-            into.push(Quantity { name: &name, metric, unit, direction }, None, value);
-        };
-        push("bandwidth", "B/s", Direction::Higher, io.bw_bytes);
-        push("iops", "/s", Direction::Higher, io.iops);
-        push("latency", "ns", Direction::Lower, io.lat_ns.mean);
+        into.add(&name, ("bandwidth", "B/s"), None, io.bw_bytes);
+        into.add(&name, ("iops", "/s"), None, io.iops);
+        into.add(&name, ("latency", "ns"), None, io.lat_ns.mean);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The Go benchmark format, as `go test -bench` prints it and benchstat reads it
 //! (golang.org/design/14313-benchmark-format).
 
+use super::importer::{Fault, Importer};
 use super::series::{Collector, Quantity, direction};
-use super::{Fault, Importer};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
@@ -30,9 +30,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 let [value, unit] = pair else {
                     return Err(Fault::at(at + 1, "a value without its unit"));
                 };
-                let value = value
-                    .parse()
-                    .map_err(|_| Fault::at(at + 1, format!("`{value}` before {unit} is not a number")))?;
+                let value = Fault::number(at + 1, value, &format!("before {unit} is not a number"))?;
                 let direction = better.get(*unit).copied().or_else(|| direction(unit));
                 // benchstat takes all for costs that no unit line says otherwise of.
                 let direction = direction.unwrap_or(Direction::Lower);

@@ -1,8 +1,7 @@
 //! hyperfine: `--export-json`.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
-use fsarena_core::sample::Direction;
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -40,8 +39,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
         let parameters = benchmark.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
         let name = format!("{}{}", benchmark.command, parameters.collect::<String>());
-        let time = Quantity { name: &name, metric: "time", unit: "s", direction: Direction::Lower };
-        benchmark.times.iter().for_each(|value| into.push(time, None, *value));
+        benchmark.times.iter().for_each(|value| into.add(&name, ("time", "s"), None, *value));
     }
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! IOR: the rows of its results. A file can have the output of several runs, one after the other: each is a round.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
-use fsarena_core::sample::Direction;
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 use std::collections::HashMap;
 
 /// IOR's text.
@@ -32,13 +31,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 let name = &format!("{access} {files}");
                 let round = rounds.entry(name.clone()).and_modify(|round| *round += 1).or_insert(1);
                 let round = &round.to_string();
-                for (metric, unit, direction, word) in [
-                    ("bandwidth", "MiB/s", Direction::Higher, bandwidth),
-                    ("elapsed", "s", Direction::Lower, total),
-                ] {
-                    let value =
-                        word.parse().map_err(|_| Fault::at(at, format!("`{word}` is not a {metric}")))?;
-                    into.push(Quantity { name, metric, unit, direction }, Some(round), value);
+                for (metric, unit, word) in [("bandwidth", "MiB/s", bandwidth), ("elapsed", "s", total)] {
+                    let value = Fault::number(at, word, &format!("is not a {metric}"))?;
+                    into.add(name, (metric, unit), Some(round), value);
                 }
             }
             _ => {}

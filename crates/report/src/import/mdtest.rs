@@ -1,8 +1,7 @@
 //! mdtest: the summary of its rates. A file can have the output of several runs, one after the other: each is a round.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
-use fsarena_core::sample::Direction;
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 
 /// mdtest's text.
 pub const MDTEST: Importer = Importer {
@@ -27,10 +26,8 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         if !in_table || name.is_empty() || *deviation == "Dev" || deviation.starts_with('-') {
             continue;
         }
-        let value = mean.parse().map_err(|_| Fault::at(at, format!("`{mean}` is not a rate")))?;
-        let quantity =
-            Quantity { name: &name.join(" "), metric: "rate", unit: "ops/s", direction: Direction::Higher };
-        into.push(quantity, Some(&round.to_string()), value);
+        let value = Fault::number(at, mean, "is not a rate")?;
+        into.add(&name.join(" "), ("rate", "ops/s"), Some(&round.to_string()), value);
     }
     Ok(())
 }

@@ -34,7 +34,8 @@ pub struct Series {
 /// What importers put samples into.
 #[derive(Debug, Default)]
 pub struct Collector {
-    series: Vec<Series>,
+    /// What was taken, in the order of the file.
+    pub series: Vec<Series>,
     places: BTreeMap<(String, String), usize>,
     /// Values seen of each round, for their mean.
     counts: Vec<BTreeMap<String, f64>>,
@@ -54,6 +55,12 @@ pub struct Quantity<'a> {
 }
 
 impl Collector {
+    /// Takes a sample of a metric whose unit says which way is better.
+    pub fn add(&mut self, name: &str, (metric, unit): (&str, &str), round: Option<&str>, value: f64) {
+        let direction = direction(unit).unwrap_or(Direction::Neutral);
+        self.push(Quantity { name, metric, unit, direction }, round, value);
+    }
+
     /// Takes a sample, and leaves it out if it is not a finite number.
     pub fn push(&mut self, quantity: Quantity, round: Option<&str>, value: f64) {
         if !value.is_finite() {
@@ -89,10 +96,6 @@ impl Collector {
             self.series.len() - 1
         })
     }
-
-    pub(super) fn finish(self, origin: &str, format: &'static str) -> Samples {
-        Samples { origin: origin.into(), format, series: self.series }
-    }
 }
 
 /// Which way is better, by the unit: of what comes a second there should be more, of all else less.
@@ -122,13 +125,13 @@ mod tests {
         for (round, value) in [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)] {
             collector.push(TIME, Some(round), value);
         }
-        let samples = collector.finish("a", "csv");
+        let samples = collector;
         assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
         let rounds = samples.series[0].rounds.clone().unwrap();
         assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
         let mut collector = Collector::default();
         [1e308, -1e308].into_iter().for_each(|value| collector.push(TIME, Some("1"), value));
-        assert_eq!(collector.finish("a", "csv").series[0].rounds.as_ref().unwrap()["1"], 0.0);
+        assert_eq!(collector.series[0].rounds.as_ref().unwrap()["1"], 0.0);
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
         collector.push(TIME, Some("1"), 1.0);
         collector.push(TIME, None, 1.0);
         collector.push(TIME, Some("2"), 1.0);
-        assert_eq!(collector.finish("a", "csv").series[0].rounds, None);
+        assert_eq!(collector.series[0].rounds, None);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! sysbench: what `sysbench … run` prints. Each run of a file begins with its version line.
 
-use super::series::{Collector, Quantity};
-use super::{Fault, Importer};
-use fsarena_core::sample::Direction::{self, Higher, Lower};
+use super::importer::{Fault, Importer};
+use super::series::Collector;
 
 /// sysbench's text.
 pub const SYSBENCH: Importer = Importer {
@@ -12,19 +11,19 @@ pub const SYSBENCH: Importer = Importer {
     read,
 };
 
-/// The lines of the summary that say how it went: label, metric, unit, direction.
-const LINES: [(&str, &str, &str, Direction); 11] = [
-    ("reads/s", "reads", "/s", Higher),
-    ("writes/s", "writes", "/s", Higher),
-    ("fsyncs/s", "fsyncs", "/s", Higher),
-    ("read, MiB/s", "read", "MiB/s", Higher),
-    ("written, MiB/s", "written", "MiB/s", Higher),
-    ("events per second", "events", "/s", Higher),
-    ("transactions", "transactions", "/s", Higher),
-    ("total time", "time", "s", Lower),
-    ("avg", "latency", "ms", Lower),
-    ("95th percentile", "latency 95%", "ms", Lower),
-    ("max", "latency max", "ms", Lower),
+/// The lines of the summary that say how it went: label, metric, unit.
+const LINES: [(&str, &str, &str); 11] = [
+    ("reads/s", "reads", "/s"),
+    ("writes/s", "writes", "/s"),
+    ("fsyncs/s", "fsyncs", "/s"),
+    ("read, MiB/s", "read", "MiB/s"),
+    ("written, MiB/s", "written", "MiB/s"),
+    ("events per second", "events", "/s"),
+    ("transactions", "transactions", "/s"),
+    ("total time", "time", "s"),
+    ("avg", "latency", "ms"),
+    ("95th percentile", "latency 95%", "ms"),
+    ("max", "latency max", "ms"),
 ];
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
@@ -37,12 +36,11 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
             test = what.to_string();
         } else if let Some((label, rest)) = line.split_once(':') {
             let known = LINES.iter().find(|(known, ..)| *known == label.trim());
-            let Some((label, metric, unit, direction)) = known else { continue };
+            let Some((label, metric, unit)) = known else { continue };
             let value = number(label, rest).ok_or_else(|| {
                 Fault::at(at + 1, format!("`{}` behind {label} is not a number", rest.trim()))
             })?;
-            let quantity = Quantity { name: &test, metric, unit, direction: *direction };
-            into.push(quantity, None, value);
+            into.add(&test, (metric, unit), None, value);
         }
     }
     Ok(())

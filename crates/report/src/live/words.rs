@@ -1,5 +1,6 @@
 //! What a reader of a run in progress should know, a sentence each.
 
+use crate::number::plural;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::state::RunState;
 use serde::{Serialize, Serializer};
@@ -23,13 +24,11 @@ impl Words {
         let mut words = Words { forecast: state.forecast.clone(), ..Words::default() };
         let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
         for note @ Note { kind, variant, text, .. } in state.notes() {
-            let variant = variant.as_deref();
             match kind {
                 NoteKind::IdleTimeout => words.timeouts += 1,
                 NoteKind::VariantFailed => {
-                    words
-                        .failures
-                        .push(format!("{} {text}", variant.unwrap_or_default()).trim_start().into());
+                    let failure = format!("{} {text}", variant.as_deref().unwrap_or_default());
+                    words.failures.push(failure.trim_start().into());
                 }
                 NoteKind::Fairness | NoteKind::Dropped => add(&mut fairness, note),
                 NoteKind::Remark if note.asks_the_user() => add(&mut fairness, note),
@@ -42,11 +41,8 @@ impl Words {
 
     /// How many tasks began on a busy machine, where any did.
     pub fn busy(&self) -> Option<String> {
-        match self.timeouts {
-            0 => None,
-            1 => Some("1 task began while the machine was still busy".into()),
-            tasks => Some(format!("{tasks} tasks began while the machine was still busy")),
-        }
+        let tasks = plural(self.timeouts, "task");
+        (self.timeouts > 0).then(|| format!("{tasks} began while the machine was still busy"))
     }
 }
 

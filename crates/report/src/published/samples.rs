@@ -33,15 +33,15 @@ fn title(published: &Published, metric: &str) -> String {
     if let Some(made) = published.derived.iter().find(|made| made.metric == metric) {
         return format!("{metric} = {} / {}", made.above, made.below);
     }
-    let unit = published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit);
-    unit.map_or(metric.to_string(), |unit| match unit {
-        Unit::PerSecond => format!("{metric} a second"),
-        unit => format!("{metric}, {}", unit.suffix()),
-    })
+    match published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit) {
+        None => metric.into(),
+        Some(Unit::PerSecond) => format!("{metric} a second"),
+        Some(unit) => format!("{metric}, {}", unit.suffix()),
+    }
 }
 
 fn cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
-    let printed = printed(figure);
+    let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
     let is_it = |misfit: &&Misfit| {
         (&misfit.sample, &misfit.variant, &misfit.made.metric)
             == (&figure.sample, &figure.variant, &figure.metric)
@@ -50,10 +50,6 @@ fn cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
         Some(misfit) => Cell::two(printed, format!("≠ {}", quotient(misfit))).strong(),
         None => printed.into(),
     }
-}
-
-fn printed(figure: &Figure) -> String {
-    format!("{:.*}", usize::from(figure.decimals), figure.value)
 }
 
 fn quotient(misfit: &Misfit) -> String {

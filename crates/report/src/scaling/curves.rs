@@ -50,7 +50,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let asked: Vec<&str> = metric.map_or(METRICS.to_vec(), |metric| vec![metric]);
     let has = |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|v| !v.is_nan()));
     let Some((metric, values)) = asked.iter().find_map(has) else {
-        return Err(Error::NoCurve(format!("run {} has no {}", record.id, asked.join(" or "))));
+        return Err(no_curve(format!("run {} has no {}", record.id, asked.join(" or "))));
     };
     let left_out = grid::left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| rest_of(&task.id)).collect();
@@ -71,7 +71,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         }
     }
     if found.is_empty() {
-        return Err(Error::NoCurve(format!("run {} varies no clients or threads", record.id)));
+        return Err(no_curve(format!("run {} varies no clients or threads", record.id)));
     }
     let several = found.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
     let name = |(variant, task): &(String, String)| {
@@ -86,6 +86,10 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         curves.retain(|curve| !matches!(curve, Err(series::Error::OneNumber { .. })));
     }
     Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
+}
+
+fn no_curve(why: String) -> Error {
+    Error::Usage(format!("{why}: a curve is throughput by number of clients, as a run of gus3 measures it"))
 }
 
 impl Curves {

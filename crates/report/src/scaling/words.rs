@@ -1,39 +1,49 @@
 //! What a curve says, in sentences.
 
-use crate::number::{percent, three};
+use crate::document::{Table, row};
+use crate::number::{percent, plural, three};
 use fsarena_stats::scaling::Scaling;
 use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::scaling::laws::Law;
 
+/// What the intervals stand on.
+pub fn grounds(rounds: usize) -> String {
+    match rounds {
+        0 | 1 => "There is only one value per point, so intervals are unknown.".into(),
+        rounds => format!(
+            "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
+             at the end are within-round ratios with 95% intervals, the peak has that of round bootstrap.",
+            plural(rounds, "round")
+        ),
+    }
+}
+
+/// A row for each series: its law, where it saturates and peaks, and what is left at the end.
+pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
+    let mut table = Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]);
+    let row = |one: &Scaling| {
+        row![one.series.name.as_str(), law(one), saturation_range(one), peak_range(one), left(one)]
+    };
+    table.rows = all.map(row).collect();
+    table
+}
+
 /// All sentences about one series.
 pub fn sentences(one: &Scaling) -> Vec<String> {
-    let mut said = vec![law_sentence(one)];
-    said.extend(misfit(one));
-    said.push(saturation(one));
-    said.push(peak(one));
-    said
+    std::iter::once(law_sentence(one)).chain(misfit(one)).chain([saturation(one), peak(one)]).collect()
 }
 
 /// The chosen law, or those between which the points do not choose.
 pub fn law(one: &Scaling) -> String {
-    match &one.choice {
-        None => "–".into(),
-        Some(choice) => match choice.winner() {
-            Some(fit) => formula(&fit.law),
-            None => format!("inconclusive: {}", names(choice)),
-        },
-    }
+    let Some(choice) = &one.choice else { return "–".into() };
+    choice.winner().map_or_else(|| format!("inconclusive: {}", names(choice)), |fit| formula(&fit.law))
 }
 
 /// The name of the law that fits best, and whether the points choose it.
 pub fn law_name(one: &Scaling) -> String {
-    match &one.choice {
-        None => "too few numbers for a law".into(),
-        Some(choice) => {
-            let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
-            format!("{}{sure}", choice.fits[0].law.name())
-        }
-    }
+    let Some(choice) = &one.choice else { return "too few numbers for a law".into() };
+    let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
+    format!("{}{sure}", choice.fits[0].law.name())
 }
 
 fn law_sentence(one: &Scaling) -> String {
@@ -43,21 +53,17 @@ fn law_sentence(one: &Scaling) -> String {
     let Some(fit) = choice.winner() else {
         return format!(
             "It is inconclusive which law throughput follows, the {}: AICc differs by less than {DECISIVE}. The \
-             best is {}, R² {}.",
+             best is {}, R² {:.3}.",
             names(choice),
             formula(&choice.fits[0].law),
-            share(choice.fits[0].r_squared)
+            choice.fits[0].r_squared
         );
     };
     let next = choice.fits.get(1).map_or(String::new(), |next| {
         format!("; by AICc {} ahead of the {}", three(next.aicc - fit.aicc), next.law.name())
     });
-    format!(
-        "Throughput follows the {}: {}, R² {}{next}.",
-        fit.law.name(),
-        formula(&fit.law),
-        share(fit.r_squared)
-    )
+    let (name, law, share) = (fit.law.name(), formula(&fit.law), fit.r_squared);
+    format!("Throughput follows the {name}: {law}, R² {share:.3}{next}.")
 }
 
 fn names(choice: &Choice) -> String {
@@ -69,12 +75,8 @@ fn formula(law: &Law) -> String {
     match *law {
         Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
         Law::Amdahl { lambda, sigma } => {
-            format!(
-                "{0}·N/(1 + {1}·(N−1)), never above {2}",
-                three(lambda),
-                three(sigma),
-                three(lambda / sigma)
-            )
+            let most = three(lambda / sigma);
+            format!("{}·N/(1 + {}·(N−1)), never above {most}", three(lambda), three(sigma))
         }
         Law::Usl { lambda, sigma, kappa } => {
             format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
@@ -85,20 +87,15 @@ fn formula(law: &Law) -> String {
     }
 }
 
-/// R² of a good fit has its digits behind the nines.
-fn share(r_squared: f64) -> String {
-    format!("{r_squared:.3}")
-}
-
 /// The sentence for a curve that no law describes.
 pub fn misfit(one: &Scaling) -> Option<String> {
     let best: &Fit = one.choice.as_ref()?.fits.first()?;
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
+    let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) };
     Some(format!(
         "Yet no law describes the curve: even this one leaves more than replicates differ among themselves (lack \
-         of fit F = {}, p {}).",
-        three(lack.f),
-        if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) }
+         of fit F = {}, p {p}).",
+        three(lack.f)
     ))
 }
 
@@ -153,13 +150,9 @@ pub fn left(one: &Scaling) -> String {
 fn peak(one: &Scaling) -> String {
     let last = one.series.n.last().copied().unwrap_or(f64::NAN);
     let modelled = one.modelled_peak.map_or(String::new(), |peak| {
-        let range = if peak.low.is_finite() {
-            let high =
-                if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
-            format!(" ({}–{high})", three(peak.low))
-        } else {
-            String::new()
-        };
+        let high = if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
+        let low = Some(peak.low).filter(|low| low.is_finite());
+        let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three(low)));
         format!(", by the law at {}{range}", three(peak.value))
     });
     let at = format!("It peaks at {} clients with {}{modelled}", peak_range(one), three(one.peak.throughput));

@@ -1,7 +1,8 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
 use crate::document::{Chapter, Document};
-use crate::findings::{grounds, rows::matrix_of_run, summary, told};
+use crate::findings::rows::matrix_of_run;
+use crate::findings::summary::{grounds, summary, told};
 use crate::section::{Detail, Section};
 use crate::{number::plural, report::Report};
 use fsarena_stats::matrix::cells::Matrix;

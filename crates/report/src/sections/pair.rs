@@ -116,7 +116,7 @@ pub fn json(report: &Report) -> Value {
             "task": row.task,
             "metric": row.metric.id,
             "ratio_b_to_a": row.ratio,
-            "verdict": row.finding.id(),
+            "verdict": row.finding,
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,
         })

@@ -2,7 +2,8 @@
 
 use crate::document::{Chapter, Document, Source, made_of};
 use crate::report::Report;
-use crate::scaling::{curves::Curves, grounds, overview, words};
+use crate::scaling::curves::Curves;
+use crate::scaling::words::{self, grounds, overview};
 use crate::section::{Detail, Section};
 
 /// How throughput scales with clients.

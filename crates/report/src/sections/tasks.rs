@@ -37,7 +37,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
         });
     }
     if matrix::fits(analysis) {
-        return matrix::add(document, report, analysis);
+        return matrix::add(document, &report.record, analysis);
     }
     let of_task =
         |task: &TaskAnalysis| row(label(&task.task), &task.comparison, unit, record.task(&task.task.id));
@@ -77,7 +77,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", metric::label(&analysis.metric.id)));
         document.table(Table::figures(header(record, "task")).with(rows));
-        document.text(typical::words(report));
+        document.text(typical::words(&report.analyses));
     }
 }
 

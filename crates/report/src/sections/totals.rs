@@ -41,6 +41,6 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
             "Medians over rounds of the sum over all tasks. peak_memory_bytes is the largest of any task.",
         );
         document.table(Table::figures(header(record, "over all tasks")).with(rows));
-        document.text(typical::words(report));
+        document.text(typical::words(&report.analyses));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cells::At;
 use super::rule::{Flag, Rule, regions};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one rule flagged in one region.
@@ -14,9 +15,11 @@ pub struct Part {
 }
 
 /// How well a finding is founded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Single values against a tolerance: nothing is known of their spread.
+    #[serde(rename = "single-values")]
     Table,
     /// Fewer than eight rounds: no interval is exact.
     Provisional,

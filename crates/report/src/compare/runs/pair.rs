@@ -61,7 +61,10 @@ impl<'a> Side<'a> {
     pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
         let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
         if in_a != in_b {
-            return Err(Error::Executors { a: self.record.id.clone(), in_a, b: other.id.clone(), in_b });
+            let (a, b) = (&self.record.id, &other.id);
+            return Err(Error::Usage(format!(
+                "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
+            )));
         }
         order::ranks(self.record)
     }
@@ -70,7 +73,7 @@ impl<'a> Side<'a> {
 impl<'a> Pair<'a> {
     /// What both runs have.
     pub fn of(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
-        let nothing = |what| Error::NothingInCommon { a: a.record.id.clone(), b: b.record.id.clone(), what };
+        let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
         let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
         if variants.is_empty() {
             return Err(nothing("variant"));
