@@ -108,7 +108,7 @@ impl Overviews {
 
 /// Reads what the list needs of one run.
 fn overview(found: Found) -> Overview {
-    let damaged = |what: &str| Error::Damaged { path: found.run.path().into(), what: what.into() };
+    let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
     let read = || summary(&found.run).map(|told| (told, found.run.plan()));
     let (told, plan) = match &found.refused {
         Some(why) => (Err(damaged(why)), None),

@@ -1,6 +1,6 @@
 //! The ratio of means, with its bootstrap interval.
 
-use crate::{average::mean, estimate::Estimate, simulate::stream};
+use crate::{average::mean, ratio::Estimate, simulate::stream};
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 

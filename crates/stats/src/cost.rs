@@ -13,7 +13,7 @@ pub mod line;
 pub mod per_request;
 
 use crate::average::{mean, squares};
-pub use crate::estimate::Estimate;
+pub use crate::ratio::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The windows of one service: loads and spendings, in order of time. Both are rates, so that windows need not

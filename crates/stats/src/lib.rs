@@ -10,7 +10,6 @@ pub mod comparison;
 pub mod composite;
 pub mod conclusion;
 pub mod cost;
-pub mod estimate;
 pub mod evalue;
 pub mod grid;
 pub mod hosts;

@@ -9,7 +9,7 @@ pub mod saturation;
 pub mod series;
 mod usl;
 
-use crate::estimate::Estimate;
+use crate::ratio::Estimate;
 use choice::Choice;
 use peak::Peak;
 use saturation::Saturation;

@@ -139,7 +139,7 @@ impl RunDir {
             1 => Ok(fits.remove(0).clone()),
             _ => {
                 let known = fits.into_iter().take(SHOWN).map(RunDir::id).collect();
-                Err(Error::Ambiguous { name: name.into(), known })
+                Err(Error::Ambiguous(name.into(), known))
             }
         }
     }

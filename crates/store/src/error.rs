@@ -14,59 +14,35 @@ pub enum Error {
     /// No run has the name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// Several runs begin with the name.
-    #[error("`{name}` fits several runs: {}. Type more of the id", .known.join(", "))]
-    Ambiguous {
-        /// The name that the caller gave.
-        name: String,
-        /// The runs it fits.
-        known: Vec<String>,
-    },
-    /// The directory or file is not a run that this fsarena can read.
-    #[error("{}: {what}", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        what: String,
-    },
-    /// Another process is writing the run.
-    #[error("{}: another fsarena is writing this run; wait for it to end, or stop it", .path.display())]
-    Busy {
-        /// The run's directory.
-        path: PathBuf,
-    },
-    /// A file could not be read or written.
-    #[error("{doing} {}: {source}", .path.display())]
-    Io {
-        /// The operation, such as "reading".
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The word of the system or of SQLite.
-        source: io::Error,
-    },
-    /// The data to store makes no sense: a bug of the caller.
-    #[error("{}: {what}", .path.display())]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// What makes no sense.
-        what: String,
-    },
+    /// Several runs begin with the name that the caller gave: these.
+    #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
+    Ambiguous(String, Vec<String>),
+    /// The directory or file is not a run that this fsarena can read, for this reason.
+    #[error("{path}: {1}", path = .0.display())]
+    Damaged(PathBuf, String),
+    /// Another process is writing the run of this directory.
+    #[error("{path}: another fsarena is writing this run; wait for it to end, or stop it", path = .0.display())]
+    Busy(PathBuf),
+    /// A file could not be read or written: the operation, such as "reading", the file, and the word of the system or of
+    /// SQLite.
+    #[error("{0} {path}: {2}", path = .1.display())]
+    Io(&'static str, PathBuf, #[source] io::Error),
+    /// The data to store in this file makes no sense, for this reason: a bug of the caller.
+    #[error("{path}: {1}", path = .0.display())]
+    Unfit(PathBuf, String),
 }
 
 impl Error {
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
-        Error::Damaged { path: path.into(), what: what.into() }
+        Error::Damaged(path.into(), what.into())
     }
 
     pub(crate) fn unfit(path: &Path, what: impl Into<String>) -> Error {
-        Error::Unfit { path: path.into(), what: what.into() }
+        Error::Unfit(path.into(), what.into())
     }
 
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Io { doing, path: path.into(), source }
+        move |source| Error::Io(doing, path.into(), source)
     }
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
@@ -96,12 +72,12 @@ impl Error {
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Io { source, .. }
+            Error::Io(.., source)
                 if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
                 ExitCode::Missing
             }
-            Error::Io { .. } | Error::Unfit { .. } => ExitCode::Internal,
+            Error::Io(..) | Error::Unfit(..) => ExitCode::Internal,
             _ => ExitCode::Usage,
         }
     }

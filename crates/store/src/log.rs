@@ -52,7 +52,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Err(TryLockError::Error(_)) => return Ok(()),
         }
     }
-    Err(Error::Busy { path: path.parent().unwrap_or(path).into() })
+    Err(Error::Busy(path.parent().unwrap_or(path).into()))
 }
 
 /// Attempts to take the lock before the run counts as being written, and the time between them.

@@ -1,6 +1,6 @@
 //! A whole run, read back.
 
-use crate::rows::{Ids, Source};
+use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{CellRecord, LogLine, MetricInfo, RunRecord, RunStatus, SampleTable};
@@ -76,7 +76,7 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
         Ok(TaskInfo {
             id: TaskId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
-            number: row.optional_text(4)?,
+            number: row.optional(4, Cursor::text)?,
             in_composite: row.int(5)? != 0,
         })
     })?;
@@ -138,12 +138,12 @@ fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     let (notes, _) = source.table("note", sql, |row| {
         let note = Note {
             kind: row.word(2)?,
-            variant: row.optional_text(3)?,
-            task: row.optional_text(4)?,
+            variant: row.optional(3, Cursor::text)?,
+            task: row.optional(4, Cursor::text)?,
             text: row.text(5)?,
-            fix: row.optional_text(6)?,
+            fix: row.optional(6, Cursor::text)?,
         };
-        Ok((row.optional_number(1)?, note))
+        Ok((row.optional(1, Cursor::number)?, note))
     })?;
     Ok(notes)
 }

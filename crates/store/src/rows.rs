@@ -106,14 +106,6 @@ impl Cursor<'_> {
         T::try_from(self.int(column)?).map_err(|_| self.damaged("a number out of range"))
     }
 
-    /// A whole number or none.
-    pub fn optional_number<T: TryFrom<i64>>(&self, column: usize) -> Result<Option<T>> {
-        match self.value(column)? {
-            ValueRef::Null => Ok(None),
-            _ => self.number(column).map(Some),
-        }
-    }
-
     /// A number.
     pub fn real(&self, column: usize) -> Result<f64> {
         match self.value(column)? {
@@ -123,21 +115,22 @@ impl Cursor<'_> {
         }
     }
 
-    /// Text or none.
-    pub fn optional_text(&self, column: usize) -> Result<Option<String>> {
+    /// Text.
+    pub fn text(&self, column: usize) -> Result<String> {
         match self.value(column)? {
-            ValueRef::Null => Ok(None),
             ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(Some(text.to_string())),
+                Ok(text) => Ok(text.to_string()),
                 Err(_) => Err(self.damaged("text that is not UTF-8")),
             },
+            ValueRef::Null => Err(self.damaged("missing text")),
             _ => Err(self.damaged("something that is not text")),
         }
     }
 
-    /// Text.
-    pub fn text(&self, column: usize) -> Result<String> {
-        self.optional_text(column)?.ok_or_else(|| self.damaged("missing text"))
+    /// What `of` reads from a column, or none.
+    pub fn optional<T>(&self, column: usize, of: fn(&Self, usize) -> Result<T>) -> Result<Option<T>> {
+        let there = !matches!(self.value(column)?, ValueRef::Null);
+        there.then(|| of(self, column)).transpose()
     }
 
     /// A value kept as JSON.

@@ -114,7 +114,7 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 pub fn open_to_read(path: &Path) -> Result<Connection> {
     let db = open(path, READ).map_err(Error::read(path))?;
     match begin(&db, path) {
-        Err(Error::Damaged { .. }) if needs_immutable(&db) => {}
+        Err(Error::Damaged(..)) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
     }
     drop(db);

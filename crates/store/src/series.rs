@@ -46,7 +46,11 @@ fn point(row: &Cursor) -> Result<Point> {
     if ![start_s, length_s].iter().all(|seconds| (0.0..LONGEST_S).contains(seconds)) {
         return Err(row.damaged("a stretch of time that is none"));
     }
-    let latency = match (row.optional_number(6)?, row.optional_number(7)?, row.optional_number(8)?) {
+    let latency = match (
+        row.optional(6, Cursor::number)?,
+        row.optional(7, Cursor::number)?,
+        row.optional(8, Cursor::number)?,
+    ) {
         (Some(p50_ns), Some(p99_ns), Some(p999_ns)) => Some(Latency { p50_ns, p99_ns, p999_ns }),
         _ => None,
     };

@@ -1,7 +1,7 @@
 //! The highest throughput: where it is, and what is left of it at the end.
 
 use super::{series::Series, usl};
-use crate::{estimate::Estimate, pairs::log_ratios, ratio::Ratio, simulate::stream};
+use crate::{pairs::log_ratios, ratio::Estimate, ratio::Ratio, simulate::stream};
 use rand::RngExt;
 
 /// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.
