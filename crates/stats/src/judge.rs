@@ -193,10 +193,9 @@ impl<'a> Judge<'a> {
     fn extreme(&mut self, judged: &mut Judged, extreme: &Extreme) -> Result<(), Missing> {
         let variant = self.variant(&extreme.variant)?;
         let subject = self.quantities.get(&judged.claim.subject)?;
-        let rivals: Vec<(usize, Pairs)> = (0..self.record.variants.len())
-            .filter(|rival| *rival != variant && self.competes(*rival))
-            .map(|rival| (rival, log_ratios(&subject.values[rival], &subject.values[variant])))
-            .collect();
+        let rivals = (0..self.record.variants.len()).filter(|one| *one != variant && self.competes(*one));
+        let pairs = |rival: usize| (rival, log_ratios(&subject.values[rival], &subject.values[variant]));
+        let rivals: Vec<(usize, Pairs)> = rivals.map(pairs).collect();
         let races: Vec<&Vec<f64>> = rivals.iter().map(|(_, pairs)| &pairs.d).collect();
         let direction = subject.metric.direction;
         if direction == Direction::Neutral {

@@ -29,9 +29,8 @@ pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
     let of = &of;
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || bounds(thread).map(of).collect::<Vec<T>>()))
-            .collect();
+        let worker = |thread| scope.spawn(move || bounds(thread).map(of).collect::<Vec<T>>());
+        let workers: Vec<_> = (0..threads).map(worker).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulated run does not fail")).collect()
     })
 }

@@ -37,12 +37,11 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
     // long. The test is exact with either number.
     let permutations = if rounds <= MANY { 1_999 } else { 999 };
-    let mut largest: Vec<f64> = (0..permutations)
-        .map(|_| {
-            residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
-            largest_t(&residuals, variants)
-        })
-        .collect();
+    let permuted = |_| {
+        residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
+        largest_t(&residuals, variants)
+    };
+    let mut largest: Vec<f64> = (0..permutations).map(permuted).collect();
     largest.sort_unstable_by(f64::total_cmp);
     // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
     let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];

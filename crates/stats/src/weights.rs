@@ -27,14 +27,13 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     let total: f64 = weighed.iter().map(|task| weights[*task]).sum();
     let rounds = weighed.iter().map(|task| d[*task].len()).min()?;
     // The sum over the tasks that a round has, and how many it lacks: a task is then left out by one subtraction.
-    let sums: Vec<(f64, usize)> = (0..rounds)
-        .map(|round| {
-            weighed.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
-                value if value.is_finite() => (sum + weights[*task] * value, lacks),
-                _ => (sum, lacks + 1),
-            })
+    let sum = |round: usize| {
+        weighed.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
+            value if value.is_finite() => (sum + weights[*task] * value, lacks),
+            _ => (sum, lacks + 1),
         })
-        .collect();
+    };
+    let sums: Vec<(f64, usize)> = (0..rounds).map(sum).collect();
     let without = |left: &usize| {
         let weight = weights[*left];
         let known = sums.iter().zip(&d[*left]).filter_map(|((sum, lacks), value)| match value.is_finite() {
@@ -65,19 +64,16 @@ pub fn probability_best(
         Direction::Neutral => return None,
     };
     let variants = values.first()?.len();
-    let scores: Vec<Vec<f64>> = (0..variants)
-        .map(|variant| {
-            let of_variant = values.iter().map(|task| task[variant].as_ref());
-            let logs: Vec<Vec<f64>> =
-                of_variant.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect()).collect();
-            composite(&logs, weights)
-        })
-        .collect();
-    let complete: Vec<usize> = (0..scores.first()?.len())
-        .filter(|round| {
-            scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()))
-        })
-        .collect();
+    let score = |variant: usize| {
+        let of_variant = values.iter().map(|task| task[variant].as_ref());
+        let logs = of_variant.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect());
+        composite(&logs.collect::<Vec<Vec<f64>>>(), weights)
+    };
+    let scores: Vec<Vec<f64>> = (0..variants).map(score).collect();
+    let known = |round: &usize| {
+        scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()))
+    };
+    let complete: Vec<usize> = (0..scores.first()?.len()).filter(known).collect();
     if complete.is_empty() {
         return None;
     }

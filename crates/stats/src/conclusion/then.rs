@@ -66,9 +66,8 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
         Relation::Extreme(extreme) => {
             let own = series(&claim.subject, &extreme.variant)?;
             let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
-            let d: Vec<Vec<f64>> = rivals
-                .filter_map(|variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d))
-                .collect();
+            let d = |variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d);
+            let d: Vec<Vec<f64>> = rivals.filter_map(d).collect();
             let direction = metric::find(&claim.subject.metric)?.direction;
             verdict::judge_extreme(extreme, &d, direction, None).map(|verdict| verdict.outcome)
         }
@@ -98,11 +97,10 @@ impl Figures<'_> {
         let own = self.value(subject, &extreme.variant)?;
         let below =
             (metric::find(&subject.metric)?.direction == Direction::Lower) == (extreme.end == End::Best);
-        let rivals: Vec<(f64, f64)> = rivals
-            .iter()
-            .filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)))
-            .map(|(low, high)| if below { (low, high) } else { (-high, -low) })
-            .collect();
+        let rivals =
+            rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
+        let rivals: Vec<(f64, f64)> =
+            rivals.map(|(low, high)| if below { (low, high) } else { (-high, -low) }).collect();
         let outcome = match () {
             () if rivals.iter().any(|(low, _)| *low > 0.0) => Outcome::Refuted,
             () if rivals.iter().all(|(_, high)| *high < 0.0) => Outcome::Held,

@@ -95,19 +95,17 @@ impl Finding {
 
 /// Groups flags into findings, largest first. `chosen` are the trials that e-BH selected.
 pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> Vec<Finding> {
-    let mut tables: BTreeMap<(usize, usize), BTreeMap<Rule, Vec<Flag>>> = BTreeMap::new();
-    for flag in flags {
-        tables.entry((flag.at.variant, flag.at.mode)).or_default().entry(flag.rule).or_default().push(flag);
+    // A break runs along its own borders; a level that is off on both sides of one has two causes.
+    let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.breaks());
+    let mut regions = [regions(breaks, &BTreeSet::new()), regions(levels, borders)].concat();
+    regions.sort_by_key(|flags| (flags[0].rule, flags[0].at));
+    let mut tables: BTreeMap<(usize, usize), Vec<Part>> = BTreeMap::new();
+    for flags in regions {
+        let Flag { rule, at, .. } = flags[0];
+        tables.entry((at.variant, at.mode)).or_default().push(Part { rule, flags });
     }
-    let mut findings = Vec::new();
-    for by_rule in tables.into_values() {
-        let parts = by_rule.into_iter().flat_map(|(rule, flags)| {
-            // A break runs along its own borders; a level that is off on both sides of one has two causes.
-            let borders = if rule.breaks() { &BTreeSet::new() } else { borders };
-            regions(flags, borders).into_iter().map(move |flags| Part { rule, flags }).collect::<Vec<_>>()
-        });
-        findings.extend(merged(parts.collect()).into_iter().map(|parts| finding(parts, chosen)));
-    }
+    let groups = tables.into_values().flat_map(merged);
+    let mut findings: Vec<Finding> = groups.map(|parts| finding(parts, chosen)).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
 }

@@ -68,7 +68,7 @@ impl Flag {
     }
 }
 
-/// Parts flags of one variant and mode into regions: cells that are neighbours along one axis belong together,
+/// Parts flags into regions, each of one rule, variant and mode, in that order: cells that are neighbours along one axis belong together,
 /// unless a border runs between them (between a cell of `borders` and the next larger block size).
 pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
     let mut rest = flags;
@@ -77,9 +77,8 @@ pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
         let mut region = vec![seed];
         let mut seen = 0;
         while seen < region.len() {
-            let here = region[seen].at;
-            let (near, far) = rest.into_iter().partition(|flag| touch(here, flag.at, borders));
-            let near: Vec<Flag> = near;
+            let (near, far): (Vec<Flag>, _) =
+                rest.into_iter().partition(|flag| touch(&region[seen], flag, borders));
             region.extend(near);
             rest = far;
             seen += 1;
@@ -87,12 +86,13 @@ pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
         region.sort_by_key(|flag| flag.at);
         regions.push(region);
     }
-    regions.sort_by_key(|region| region[0].at);
+    regions.sort_by_key(|region| (region[0].rule, region[0].at));
     regions
 }
 
-fn touch(a: At, b: At, borders: &BTreeSet<At>) -> bool {
-    if (a.variant, a.mode) != (b.variant, b.mode) {
+fn touch(one: &Flag, other: &Flag, borders: &BTreeSet<At>) -> bool {
+    let (a, b) = (one.at, other.at);
+    if (one.rule, a.variant, a.mode) != (other.rule, b.variant, b.mode) {
         return false;
     }
     let (sizes, threads) = (a.size.abs_diff(b.size), a.threads.abs_diff(b.threads));

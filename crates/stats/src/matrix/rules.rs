@@ -52,13 +52,12 @@ fn roofline(screen: &mut Screen) {
 fn sequential(screen: &mut Screen) {
     let modes = &screen.matrix.modes;
     let direction = |mode: usize, order| modes[mode].kind.filter(|kind| kind.0 == order).map(|kind| kind.1);
-    let pairs: Vec<(usize, usize)> = (0..modes.len())
-        .flat_map(|seq| (0..modes.len()).map(move |rnd| (seq, rnd)))
-        .filter(|(seq, rnd)| {
-            let wanted = direction(*seq, Order::Sequential);
-            wanted.is_some() && wanted == direction(*rnd, Order::Random)
-        })
-        .collect();
+    let alike = |(seq, rnd): &(usize, usize)| {
+        let wanted = direction(*seq, Order::Sequential);
+        wanted.is_some() && wanted == direction(*rnd, Order::Random)
+    };
+    let pairs = (0..modes.len()).flat_map(|seq| (0..modes.len()).map(move |rnd| (seq, rnd)));
+    let pairs: Vec<(usize, usize)> = pairs.filter(alike).collect();
     let subjects = screen.places();
     for (sequential, random) in pairs {
         for &at in subjects.iter().filter(|at| at.mode == sequential) {

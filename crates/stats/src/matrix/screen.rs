@@ -3,7 +3,7 @@
 use super::cells::{At, Matrix, Mode};
 use super::rule::{Flag, Rule, regions};
 use super::{contrast::Contrast, limits::ALONE, limits::CEILING};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What the rules noted so far.
 pub struct Screen<'a> {
@@ -119,16 +119,11 @@ impl<'a> Screen<'a> {
     /// Takes back flags that stand alone without the replicates to carry them, and draws the borders that
     /// the remaining ones make.
     pub fn keep_company(&mut self) {
-        let mut groups: BTreeMap<(Rule, usize, usize), Vec<Flag>> = BTreeMap::new();
-        for flag in self.flags.drain(..) {
-            groups.entry((flag.rule, flag.at.variant, flag.at.mode)).or_default().push(flag);
-        }
         let counts = |region: &Vec<Flag>| {
             region.len() > 1 || region.iter().any(|flag| !flag.ratio.provisional || flag.size() > -ALONE.ln())
         };
-        for flags in groups.into_values() {
-            self.flags.extend(regions(flags, &BTreeSet::new()).into_iter().filter(counts).flatten());
-        }
+        let flags = std::mem::take(&mut self.flags);
+        self.flags = regions(flags, &BTreeSet::new()).into_iter().filter(counts).flatten().collect();
         self.breaks = self.flags.iter().filter_map(border).collect();
     }
 

@@ -59,12 +59,11 @@ pub enum Order {
 /// The log ratios d of `rounds` rounds in which two identical variants are measured.
 pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut machine = Machine::new(noise, rng);
-    (0..rounds)
-        .map(|_| {
-            let d = machine.round(rng);
-            if order == Order::Random && rng.random() { -d } else { d }
-        })
-        .collect()
+    let round = |_| {
+        let d = machine.round(rng);
+        if order == Order::Random && rng.random() { -d } else { d }
+    };
+    (0..rounds).map(round).collect()
 }
 
 /// A machine with a memory.
@@ -109,12 +108,11 @@ impl Machine {
 /// AR(.95) drift of 1% where `drifts`.
 pub fn series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut drift = SD * normal(rng);
-    (0..runs)
-        .map(|_| {
-            drift = MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
-            SD * normal(rng) + if drifts { drift } else { 0.0 }
-        })
-        .collect()
+    let run = |_| {
+        drift = MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
+        SD * normal(rng) + if drifts { drift } else { 0.0 }
+    };
+    (0..runs).map(run).collect()
 }
 
 fn spiky(rng: &mut impl Rng) -> f64 {

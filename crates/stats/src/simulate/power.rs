@@ -18,13 +18,12 @@ pub fn ratios(runs: usize, seed: u64) -> Vec<f64> {
         let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LOOKS[LOOKS.len() - 1].n).collect();
         smallest_found(&d)
     });
-    (0..LOOKS.len())
-        .map(|at| {
-            let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
-            let quantile = ((POWER * runs as f64).ceil() as usize).clamp(1, runs) - 1;
-            *found.select_nth_unstable_by(quantile, f64::total_cmp).1
-        })
-        .collect()
+    let effect = |at: usize| {
+        let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
+        let quantile = ((POWER * runs as f64).ceil() as usize).clamp(1, runs) - 1;
+        *found.select_nth_unstable_by(quantile, f64::total_cmp).1
+    };
+    (0..LOOKS.len()).map(effect).collect()
 }
 
 /// By each look, the smallest effect that puts the 95% interval of some look so far above 0.

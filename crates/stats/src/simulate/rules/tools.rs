@@ -86,12 +86,11 @@ fn bootstrap_p(a: &[f64], b: &[f64], rng: &mut impl Rng) -> f64 {
     let pool: Vec<f64> = a.iter().chain(b).copied().collect();
     let t = welch(a, b).0;
     let mut sample = vec![0.0; pool.len()];
-    let below = (0..RESAMPLES)
-        .filter(|_| {
-            sample.iter_mut().for_each(|x| *x = pool[rng.random_range(0..pool.len())]);
-            welch(&sample[..a.len()], &sample[a.len()..]).0 < t
-        })
-        .count();
+    let is_below = |_: &usize| {
+        sample.iter_mut().for_each(|x| *x = pool[rng.random_range(0..pool.len())]);
+        welch(&sample[..a.len()], &sample[a.len()..]).0 < t
+    };
+    let below = (0..RESAMPLES).filter(is_below).count();
     2.0 * below.min(RESAMPLES - below) as f64 / RESAMPLES as f64
 }
 
