@@ -15,6 +15,13 @@ pub(crate) fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) ->
     values.map(|value| (value.borrow() - mean).powi(2)).sum()
 }
 
+/// The values in ascending order.
+pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
 /// The natural logarithm; NaN of a value that has none.
 pub(crate) fn log(value: f64) -> f64 {
     if value > 0.0 { value.ln() } else { f64::NAN }
@@ -27,8 +34,7 @@ pub(crate) fn logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// The median of the values that are there: the mean of the two middle ones where their number is even.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut values: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
-    values.sort_unstable_by(f64::total_cmp);
+    let values = sorted(values.iter().copied().filter(|v| !v.is_nan()));
     match values.len() {
         0 => None,
         n if n % 2 == 1 => Some(values[n / 2]),

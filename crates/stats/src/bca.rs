@@ -1,6 +1,6 @@
 //! The ratio of means, with its bootstrap interval.
 
-use crate::{average::mean, ratio::Estimate, simulate::stream};
+use crate::{average::mean, average::sorted, ratio::Estimate, simulate::stream};
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -21,10 +21,8 @@ pub fn mean_ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Estimate> {
         return None;
     }
     let mut rng = stream(seed, 0);
-    let mut resampled: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| ratio((0..pairs.len()).map(|_| pairs[rng.random_range(0..pairs.len())])))
-        .collect();
-    resampled.sort_unstable_by(f64::total_cmp);
+    let resample = |_| ratio((0..pairs.len()).map(|_| pairs[rng.random_range(0..pairs.len())]));
+    let resampled = sorted((0..RESAMPLES).filter_map(resample));
     let (bias, acceleration) = (bias(&resampled, value), acceleration(&pairs)?);
     let end = |p: f64| {
         let z = bias + Normal::standard().inverse_cdf(p);

@@ -7,6 +7,8 @@
 //! ever reaches 1/α is at most α (Ville 1939; Ramdas and others 2020, "Admissible anytime-valid
 //! sequential inference must rely on nonnegative martingales").
 
+use crate::average::sorted;
+
 /// The bets. Each is also made the other way.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 
@@ -78,8 +80,7 @@ const HALVINGS: usize = 16;
 /// E is not quite monotone in θ.
 pub fn interval(d: &[f64], alpha: f64) -> Option<(f64, f64)> {
     let rejects = |theta: f64| e_value(d, theta) * alpha >= 1.0;
-    let mut sorted = d.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let mut sorted = sorted(d.iter().copied());
     let low = end(&sorted, f64::NEG_INFINITY, &rejects)?;
     sorted.reverse();
     Some((low, end(&sorted, f64::INFINITY, &rejects)?))

@@ -5,7 +5,7 @@
 //! U_ib holds with 95%: so does the regret of every variant at once, whichever is then chosen.
 
 use crate::table::{self, FIRST_LOOK};
-use crate::{pairs::log_ratios, walsh::Walsh};
+use crate::{pairs::log_ratios, rank::pairs, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.
@@ -23,18 +23,15 @@ pub struct Regrets {
 /// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals. `references` are neither.
 /// Where the 5% are split among `split` runs, each has that part of them.
 pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-    let count = |(at, rounds): (usize, &Vec<f64>)| match references.contains(&at) {
-        true => 0,
-        false => rounds.iter().filter(|value| **value > 0.0).count(),
+    let count = |(at, rounds): (usize, &Vec<f64>)| {
+        rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
     };
     let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
     let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0)).max(1);
     let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
-    let live = || (0..values.len()).filter(|variant| counts[*variant] >= enough);
-    let pairs: Vec<(usize, usize, Option<Walsh>)> = live()
-        .flat_map(|i| live().filter(move |j| *j > i).map(move |j| (i, j)))
-        .map(|(i, j)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d)))
-        .collect();
+    let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
+    let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
+    let pairs: Vec<(usize, usize, Option<Walsh>)> = live.map(averages).collect();
     let rounds = pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
     let provisional = table::bound(rounds, rivals).is_none();
     let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];

@@ -1,7 +1,7 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
 use crate::table::{self, LOOKS, Look};
-use crate::{average::median, walsh::Walsh};
+use crate::{average::median, average::sorted, walsh::Walsh};
 
 /// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,8 +60,7 @@ fn holds((low, high): (f64, f64), value: f64) -> bool {
 /// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It needs no symmetry. Under six values no interval of
 /// this kind reaches 95%, and the extremes are given. None without values.
 fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
-    let mut sorted = d.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let sorted = sorted(d.iter().copied());
     let k = critical(d.len());
     Some((median(d)?, (sorted[k], sorted[sorted.len() - 1 - k])))
 }

@@ -4,6 +4,7 @@
 //! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
 //! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
 
+use crate::average::sorted;
 use crate::select::{self, Multiset};
 use crate::{ratio::Ratio, table::FIRST_LOOK};
 
@@ -17,11 +18,7 @@ const Z: f64 = 1.959_963_984_540_054;
 ///
 /// Provisional under 8 values a side; where even the extremes reach no 95%, those are the interval.
 pub fn ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
-    let logs = |values: &[f64]| {
-        let mut logs: Vec<f64> = values.iter().map(|v| v.ln()).filter(|v| v.is_finite()).collect();
-        logs.sort_unstable_by(f64::total_cmp);
-        logs
-    };
+    let logs = |values: &[f64]| sorted(values.iter().map(|v| v.ln()).filter(|v| v.is_finite()));
     let differences = Differences { x: logs(x), y: logs(y) };
     let (m, n) = (differences.x.len(), differences.y.len());
     if m == 0 || n == 0 {

@@ -1,5 +1,6 @@
 //! All pairs of variants at once: intervals that all hold together with 95%.
 
+use crate::average::sorted;
 use crate::rank::pairs;
 use crate::simulate::{MANY, stream};
 use rand::seq::SliceRandom;
@@ -41,8 +42,7 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
         residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
         largest_t(&residuals, variants)
     };
-    let mut largest: Vec<f64> = (0..permutations).map(permuted).collect();
-    largest.sort_unstable_by(f64::total_cmp);
+    let largest = sorted((0..permutations).map(permuted));
     // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
     let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
     let interval = |i: usize, j: usize| {

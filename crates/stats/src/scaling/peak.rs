@@ -1,6 +1,7 @@
 //! The highest throughput: where it is, and what is left of it at the end.
 
 use super::{series::Series, usl};
+use crate::average::sorted;
 use crate::{pairs::log_ratios, ratio::Estimate, ratio::Ratio, simulate::stream};
 use rand::RngExt;
 
@@ -67,13 +68,10 @@ fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> Optio
 }
 
 /// The 2.5% and 97.5% percentiles.
-fn middle(mut draws: Vec<f64>) -> Option<(f64, f64)> {
-    if draws.is_empty() {
-        return None;
-    }
-    draws.sort_unstable_by(f64::total_cmp);
+fn middle(draws: Vec<f64>) -> Option<(f64, f64)> {
+    let draws = sorted(draws);
     let tail = (draws.len() as f64 * 0.025) as usize;
-    Some((draws[tail], draws[draws.len() - 1 - tail]))
+    Some((*draws.get(tail)?, draws[draws.len() - 1 - tail]))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Throughput by the number of clients, round by round.
 
-use crate::average::mean;
+use crate::average::{mean, sorted};
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +54,7 @@ impl Series {
                 }
             }
         }
-        let mut numbers: Vec<f64> = rows.iter().map(|row| row.0).collect();
-        numbers.sort_unstable_by(f64::total_cmp);
+        let mut numbers = sorted(rows.iter().map(|row| row.0));
         numbers.dedup();
         if numbers.len() < 2 {
             return Err(Error::OneNumber { name: name.into() });

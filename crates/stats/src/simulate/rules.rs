@@ -7,6 +7,7 @@ mod tools;
 pub use tools::Tool;
 
 use super::{count, noise::series, parallel, stream};
+use crate::average::sorted;
 use crate::{sequential::first_look, table::LOOKS};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
@@ -109,8 +110,7 @@ fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64)
                 tool.statistic(&x[..look.n], &x[look.n..])
             })
         };
-        let mut null = statistics(0.0);
-        null.sort_unstable_by(f64::total_cmp);
+        let null = sorted(statistics(0.0));
         let threshold = null[((1.0 - ALPHA) * runs as f64) as usize];
         for (effect, needed) in effects.iter().zip(&mut needed).filter(|(_, needed)| needed.is_none()) {
             let seen = statistics(effect.ln_1p()).into_iter().filter(|s| *s > threshold).count();
