@@ -1,12 +1,19 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
-mod names;
-
+use crate::{flags::Runs, running, terminal};
 use clap::{Arg, Command, builder::PossibleValue, builder::PossibleValuesParser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
-use names::Value;
-use std::ffi::OsStr;
+use fsarena_core::plan::{Plan, file::PlanFile, resolve::Overrides};
+use fsarena_core::{app::APPS, factor, metric::METRICS, scale::Scale, setting::Kind, study, study::STUDIES};
+use fsarena_fs::filesystems::FILESYSTEMS;
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_report::exporters::EXPORTERS;
+use fsarena_run::{axes, vocabulary, work};
+use fsarena_store::{RunDir, RunSummary};
+use std::{ffi::OsStr, path::PathBuf};
 
+/// A value and a line of help.
+type Value = (String, String);
 /// The values that continue a text.
 type Values = fn(&str) -> Vec<Value>;
 
@@ -54,37 +61,46 @@ fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCan
 
 /// What an argument accepts, by the name of its value in the help; none where that is a number, a free text or a path.
 fn values(arg: &Arg) -> Option<Values> {
+    let open = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
-        ("a" | "b", _) => names::levels_of_variant,
-        ("engine" | "cache", _) if arg.get_possible_values().is_empty() => match arg.get_id().as_str() {
-            "engine" => |_| names::choices("engine"),
-            _ => |_| names::choices("cache"),
+        ("a" | "b", _) => levels_of_variant,
+        ("engine", _) if open => |_| choices("engine"),
+        ("cache", _) if open => |_| choices("cache"),
+        (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),
+        (_, "RUN") => |_| runs(),
+        (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
+        ("what", "WHAT") if open => |_| [runs(), studies(), published()].concat(),
+        (_, "FS,…" | "TYPE") => |_| filesystems(),
+        (_, "SET,…") => |_| option_sets(),
+        (_, "FACTOR=LEVEL,…") => levels,
+        (_, "NAME=VALUE") => settings,
+        (_, "WORKLOAD") => {
+            |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help)))
+        }
+        (_, "METRIC" | "METRIC,…") => |_| {
+            let readings = vocabulary::readings().map(|reading| (reading.id, reading.help));
+            unique(METRICS.iter().map(|metric| (metric.id, metric.help)).chain(readings))
         },
-        (_, "STUDY" | "STUDY|PLAN.toml") => |_| names::studies(),
-        (_, "RUN") => |_| names::runs(),
-        (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => {
-            |_| [names::runs(), names::published()].concat()
-        }
-        ("what", "WHAT") if arg.get_possible_values().is_empty() => {
-            |_| [names::runs(), names::studies(), names::published()].concat()
-        }
-        (_, "FS,…") => |_| names::filesystems(),
-        (_, "TYPE") => |_| names::filesystems(),
-        (_, "SET,…") => |_| names::option_sets(),
-        (_, "FACTOR=LEVEL,…") => names::levels,
-        (_, "NAME=VALUE") => names::settings,
-        (_, "WORKLOAD") => |_| names::workloads(),
-        (_, "METRIC" | "METRIC,…") => |_| names::metrics(),
-        (_, "TASK") => |_| names::tasks(),
-        (_, "TASK=WEIGHT") => |_| names::followed(names::tasks(), "="),
-        (_, "VARIANT") => |_| names::variants(),
-        (_, "STAGE") => |_| names::stages(),
-        (_, "SCALE") => |_| names::scales(),
-        (_, "WHERE") => |_| names::places(),
-        (_, "KERNEL") => |_| vec![("debian:".into(), "newest Debian kernel of a version".into())],
-        (_, "DEVICE" | "DIR|DEVICE") => |_| names::devices(),
-        ("format", "FORMAT") => |_| names::exporters(),
-        (_, "FORMAT=PATH") => |_| names::followed(names::exporters(), "="),
+        (_, "TASK") => |_| tasks(),
+        (_, "TASK=WEIGHT") => |_| followed(tasks(), "="),
+        (_, "VARIANT") => |_| plain(run().map_or(vec![], |run| run.variants)),
+        (_, "STAGE") => |_| {
+            let plan = |study: &study::Study| PlanFile::parse(study.name, study.plan.as_bytes()).ok();
+            let stages = STUDIES.iter().filter_map(plan).flat_map(|plan| plan.file.stages);
+            unique(stages.map(|stage| (stage.name, stage.question)))
+        },
+        (_, "SCALE") => |_| {
+            let help = ["as published", "minutes", "seconds"];
+            unique(Scale::ALL.map(|scale| scale.name()).into_iter().zip(help))
+        },
+        (_, "WHERE") => |_| unique(PLACES),
+        (_, "KERNEL") => |_| unique([("debian:", "newest Debian kernel of a version")]),
+        (_, "DEVICE" | "DIR|DEVICE") => |_| {
+            let entries = std::fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten();
+            plain(entries.map(|entry| entry.path().display().to_string()))
+        },
+        ("format", "FORMAT") => |_| exporters(),
+        (_, "FORMAT=PATH") => |_| followed(exporters(), "="),
         _ => return None,
     })
 }
@@ -104,6 +120,147 @@ fn value_name(arg: &Arg) -> &str {
         _ => "",
     };
     arg.get_value_names().and_then(|names| names.first()).map_or(own, |name| name.as_str())
+}
+
+/// What `--on` accepts.
+const PLACES: [(&str, &str); 8] = [
+    ("loop", "image on disk"),
+    ("loop:", "image in a directory"),
+    ("ram", "image in memory"),
+    ("zram", "compressed memory"),
+    ("dir:", "existing directory as it is, without root"),
+    ("qemu", "guest kernel, without root"),
+    ("uml", "guest kernel, without root"),
+    ("exact", "guest that counts instructions instead of time"),
+];
+
+/// Each name once, in order.
+fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N, H)>) -> Vec<Value> {
+    let mut all: Vec<Value> = vec![];
+    for (name, help) in values {
+        let name = name.into();
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, help.into()));
+        }
+    }
+    all
+}
+
+/// The names with something that follows each.
+fn followed(values: Vec<Value>, by: &str) -> Vec<Value> {
+    values.into_iter().map(|(name, help)| (name + by, help)).collect()
+}
+
+/// `NAME=` for each of these names, and after that the values of the name. A comma separates several.
+fn pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
+    let Some((name, given)) = current.split_once('=') else {
+        return followed(names.into_iter().map(|(name, _)| name).collect(), "=");
+    };
+    let before = &given[..given.rfind(',').map_or(0, |comma| comma + 1)];
+    let values = names.into_iter().filter(|((known, _), _)| known == name).flat_map(|(_, values)| values);
+    values.map(|value| (format!("{name}={before}{value}"), String::new())).collect()
+}
+
+/// Names without help.
+fn plain(names: impl IntoIterator<Item = String>) -> Vec<Value> {
+    unique(names.into_iter().map(|name| (name, "")))
+}
+
+fn studies() -> Vec<Value> {
+    let studies = STUDIES.iter().map(|study| (study.name, study.source));
+    unique(studies.chain(APPS.iter().map(|app| (app.name, "plan of an application"))))
+}
+
+fn published() -> Vec<Value> {
+    let sets = STUDIES.iter().flat_map(|study| study.published().unwrap_or_default());
+    unique(sets.map(|set| (format!("published:{}", set.name()), "published figures")))
+}
+
+fn filesystems() -> Vec<Value> {
+    unique(FILESYSTEMS.iter().map(|def| (def.id, def.title)))
+}
+
+fn option_sets() -> Vec<Value> {
+    unique(FILESYSTEMS.iter().flat_map(|def| def.options).map(|set| (set.id, set.help)))
+}
+
+fn settings(current: &str) -> Vec<Value> {
+    let settings = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
+    let pair = |(name, help): Value| {
+        let values = choices(&name).into_iter().map(|(value, _)| value).collect();
+        ((name, help), values)
+    };
+    pairs(current, unique(settings.map(|def| (def.id, def.help))).into_iter().map(pair).collect())
+}
+
+/// The words that a setting accepts in any workload.
+fn choices(setting: &str) -> Vec<Value> {
+    let settings = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
+    let words = settings.filter(|def| def.id == setting).filter_map(|def| match def.kind {
+        Kind::Choice(words) => Some(words),
+        _ => None,
+    });
+    unique(words.flatten().map(|word| (*word, "")))
+}
+
+fn levels(current: &str) -> Vec<Value> {
+    let pair = |def: factor::FactorDef| {
+        let levels = match def.id {
+            factor::FS => filesystems(),
+            factor::OPTIONS => option_sets(),
+            _ => unique(def.example.split(", ").filter(|word| !word.contains(' ')).map(|word| (word, ""))),
+        };
+        ((def.id.into(), def.help.into()), levels.into_iter().map(|(level, _)| level).collect())
+    };
+    pairs(current, axes::factors().into_iter().map(pair).collect())
+}
+
+/// The same for a side of `ab`, in which a comma separates factors.
+fn levels_of_variant(current: &str) -> Vec<Value> {
+    let (before, last) = current.split_at(current.rfind(',').map_or(0, |comma| comma + 1));
+    levels(last).into_iter().map(|(level, help)| (format!("{before}{level}"), help)).collect()
+}
+
+fn exporters() -> Vec<Value> {
+    unique(EXPORTERS.iter().map(|exporter| (exporter.id, exporter.help)))
+}
+
+/// The words of the line that a shell completes, which stand after `--`; none where no shell does.
+fn words() -> impl Iterator<Item = String> {
+    let words = std::env::args_os().skip(1).skip_while(|arg| arg != "--").skip(1);
+    words.map(|word| word.to_string_lossy().into_owned())
+}
+
+/// The runs directory, where a shell completes.
+fn runs_dir() -> Option<PathBuf> {
+    words().next()?;
+    Some(terminal::flag("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
+}
+
+fn runs() -> Vec<Value> {
+    let stored = runs_dir().and_then(|dir| RunDir::all(&dir).ok()).unwrap_or_default();
+    unique([("latest".into(), "the newest run")].into_iter().chain(stored.iter().map(|run| (run.id(), ""))))
+}
+
+/// The first run that the line names, else the newest.
+fn run() -> Option<RunSummary> {
+    let dir = runs_dir()?;
+    let run = words().chain(["latest".into()]).find_map(|word| RunDir::find(&dir, &word).ok())?;
+    fsarena_store::summary(&run).ok()
+}
+
+/// The tasks of the study that the line names, else of its run, else of the default study.
+fn tasks() -> Vec<Value> {
+    let named = words().find_map(|word| study::find(&word));
+    if let Some(run) = run().filter(|_| named.is_none()) {
+        return plain(run.tasks);
+    }
+    let of_study = |study: &study::Study| -> Option<Plan> {
+        let written = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?;
+        running::resolved(&written, &mut Overrides::default()).ok()
+    };
+    let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
+    unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))
 }
 
 #[cfg(test)]

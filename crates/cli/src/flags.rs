@@ -1,10 +1,10 @@
 //! Flags that several commands take, and the values that flags of every command accept.
 
-use crate::config::Config;
+use crate::{config::Config, failure::Failure};
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use fsarena_core::{metric::METRICS, names::unknown, sample::Unit};
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, path::PathBuf, time::Duration};
 
 pub use fsarena_core::setting::size;
 
@@ -55,6 +55,11 @@ pub struct View {
     /// Print the whole report, not only what fits on a screen
     #[arg(long, help_heading = "Report")]
     pub full: bool,
+}
+
+/// A run is resumed and recovered from whatever directory, so its paths are absolute.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::file(path))
 }
 
 /// Reads a percentage, `1%` or `1`, as a fraction.

@@ -8,13 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
 
-/// The heads of columns, each with the field that the column shows.
-pub type Columns = &'static [(&'static str, &'static str)];
-
 /// Something that lists as a row, with a field for each column.
 pub trait Row: Serialize {
-    /// The columns.
-    const COLUMNS: Columns;
+    /// The fields to show, in order. The head of a column is the name of its field, unless another follows: `fix: REMEDY`.
+    const COLUMNS: &'static [&'static str];
 
     /// A field as text for people, where that is not the same as for programs.
     fn for_people(&self, _field: &str) -> Option<String> {
@@ -32,14 +29,18 @@ pub fn rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
     if let Some(columns) = terminal::width() {
         table.set_width(columns);
     }
-    table.set_header(R::COLUMNS.iter().map(|(head, _)| head));
+    let columns = R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, "")));
+    table.set_header(columns.clone().map(|(field, head)| match head {
+        "" => field.to_uppercase().replace('_', " "),
+        head => head.into(),
+    }));
     if let Some(names) = table.column_mut(0) {
         // A name that is broken over lines cannot be copied.
         names.set_constraint(ColumnConstraint::ContentWidth);
     }
     for row in rows {
         let fields = serde_json::to_value(row).map_err(std::io::Error::other).map_err(printing)?;
-        table.add_row(R::COLUMNS.iter().map(|(_, field)| cell(row, &fields, field)));
+        table.add_row(columns.clone().map(|(field, _)| cell(row, &fields, field)));
     }
     text(table.to_string().lines().map(|line| line.trim_end().to_string() + "\n").collect::<String>())
 }

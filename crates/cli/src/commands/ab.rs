@@ -135,11 +135,7 @@ fn directories(sides: &[variant::Levels; 2]) -> Result<Option<Vec<String>>, Fail
     if dirs.len() < 2 || sides.iter().any(|side| side.len() > 1) {
         return usage("a side that is a directory has no other factor, and both sides are directories");
     }
-    let absolute = |dir: &String| {
-        let path = std::path::absolute(dir).map_err(Failure::file(dir.as_ref()))?;
-        Ok(path.to_string_lossy().into_owned())
-    };
-    dirs.into_iter().map(absolute).collect::<Result<_, _>>().map(Some)
+    dirs.into_iter().map(|dir| run::absolute_text(dir.as_ref())).collect::<Result<_, _>>().map(Some)
 }
 
 type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;

@@ -1,7 +1,7 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
 use crate::config::{Config, KEYS, flag};
-use crate::{failure::Outcome, flags::ListFormat, output, output::Columns, output::Row, terminal};
+use crate::{failure::Outcome, flags::ListFormat, output, output::Row, terminal};
 use clap::{Arg, Command};
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ struct SettingRow {
 }
 
 impl Row for SettingRow {
-    const COLUMNS: Columns = &[("SETTING", "setting"), ("VALUE", "value"), ("FROM", "from")];
+    const COLUMNS: &'static [&'static str] = &["setting", "value", "from"];
 }
 
 /// Prints them.

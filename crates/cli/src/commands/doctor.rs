@@ -1,8 +1,6 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
-use crate::{
-    failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, output, output::Columns, output::Row,
-};
+use crate::{failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, output, output::Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_run::doctor::{Finding, findings, missing_packages};
 use fsarena_sys::{argv::Argv, kernel::Kernel};
@@ -22,8 +20,7 @@ pub struct Args {
 }
 
 impl Row for Finding {
-    const COLUMNS: Columns =
-        &[("WHAT", "what"), ("STATE", "state"), ("FOUND", "found"), ("TO GET MORE", "fix")];
+    const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
 }
 
 /// Checks, or with `--install` installs what is missing.

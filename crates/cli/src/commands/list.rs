@@ -1,8 +1,7 @@
 //! `fsarena list`: the names that other commands accept.
 
 use crate::{
-    failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, given::Given, output,
-    output::Columns, output::Row,
+    failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, given::Given, output, output::Row,
 };
 use clap::ValueEnum;
 use fsarena_core::{
@@ -83,12 +82,7 @@ struct StudyRow {
 }
 
 impl Row for StudyRow {
-    const COLUMNS: Columns = &[
-        ("STUDY", "study"),
-        ("QUESTION", "question"),
-        ("PUBLISHED FIGURES", "published"),
-        ("SOURCE", "source"),
-    ];
+    const COLUMNS: &'static [&'static str] = &["study", "question", "published: PUBLISHED FIGURES", "source"];
 }
 
 fn studies() -> Result<Vec<StudyRow>, Failure> {
@@ -112,7 +106,7 @@ struct AppRow {
 }
 
 impl Row for AppRow {
-    const COLUMNS: Columns = &[("APPLICATION", "app"), ("TITLE", "title"), ("QUESTION", "question")];
+    const COLUMNS: &'static [&'static str] = &["app: APPLICATION", "title", "question"];
 }
 
 fn apps() -> Result<Vec<AppRow>, Failure> {
@@ -143,13 +137,7 @@ struct OptionSetRow {
 }
 
 impl Row for FilesystemRow {
-    const COLUMNS: Columns = &[
-        ("FILESYSTEM", "filesystem"),
-        ("KERNEL", "kernel"),
-        ("MKFS", "mkfs"),
-        ("OPTION SETS", "option_sets"),
-        ("TITLE", "title"),
-    ];
+    const COLUMNS: &'static [&'static str] = &["filesystem", "kernel", "mkfs", "option_sets", "title"];
 
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
@@ -188,13 +176,7 @@ struct SettingRow {
 }
 
 impl Row for SettingRow {
-    const COLUMNS: Columns = &[
-        ("WORKLOAD", "workload"),
-        ("SETTING", "setting"),
-        ("ACCEPTS", "accepts"),
-        ("DEFAULT", "default"),
-        ("HELP", "help"),
-    ];
+    const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
 }
 
 fn settings() -> Vec<SettingRow> {
@@ -228,8 +210,7 @@ struct MetricRow {
 }
 
 impl Row for MetricRow {
-    const COLUMNS: Columns =
-        &[("METRIC", "metric"), ("KIND", "kind"), ("UNIT", "unit"), ("BETTER", "better"), ("HELP", "help")];
+    const COLUMNS: &'static [&'static str] = &["metric", "kind", "unit", "better", "help"];
 
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
@@ -256,8 +237,8 @@ struct FactorRow {
 }
 
 impl Row for FactorRow {
-    const COLUMNS: Columns =
-        &[("FACTOR", "name"), ("DEFAULT", "default"), ("LEVELS, FOR EXAMPLE", "levels"), ("HELP", "help")];
+    const COLUMNS: &'static [&'static str] =
+        &["name: FACTOR", "default", "levels: LEVELS, FOR EXAMPLE", "help"];
 }
 
 fn factors() -> Vec<FactorRow> {
@@ -278,7 +259,7 @@ struct ExporterRow {
 }
 
 impl Row for ExporterRow {
-    const COLUMNS: Columns = &[("NAME", "name"), ("DEFAULT", "default"), ("HELP", "help")];
+    const COLUMNS: &'static [&'static str] = &["name", "default", "help"];
 }
 
 fn exporters() -> Vec<ExporterRow> {
@@ -295,13 +276,7 @@ struct RunRow {
 }
 
 impl Row for RunRow {
-    const COLUMNS: Columns = &[
-        ("RUN", "run"),
-        ("STUDY", "study"),
-        ("STARTED", "started"),
-        ("STATUS", "status"),
-        ("VARIANTS", "variants"),
-    ];
+    const COLUMNS: &'static [&'static str] = &["run", "study", "started", "status", "variants"];
 
     /// To the second: `2026-11-21 20:15:04Z`.
     fn for_people(&self, field: &str) -> Option<String> {

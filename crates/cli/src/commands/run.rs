@@ -9,7 +9,7 @@ mod refuse;
 mod stages;
 
 pub use flags::Args;
-pub use overrides::kernel_level;
+pub use overrides::{absolute_text, kernel_level};
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{running::handle_signals, running::resolved};

@@ -5,7 +5,7 @@ mod here;
 
 pub use here::quoted;
 
-use crate::{failure::Outcome, flags::ListFormat, output, output::Columns, output::Row};
+use crate::{failure::Outcome, flags::ListFormat, output, output::Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::lower_limit;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
@@ -156,14 +156,8 @@ impl Line {
 }
 
 impl Row for Line {
-    const COLUMNS: Columns = &[
-        ("RULE", "rule"),
-        ("NOISE", "noise"),
-        ("ERRS", "error"),
-        ("95% LIMITS", "limits"),
-        ("PROMISED", "promise"),
-        ("STATE", "state"),
-    ];
+    const COLUMNS: &'static [&'static str] =
+        &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
 }
 
 fn words(report: &Report) -> String {

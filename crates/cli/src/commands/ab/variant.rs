@@ -10,77 +10,47 @@ pub type Levels = BTreeMap<String, String>;
 /// Reads `factor=level,…`. A level goes on over commas until the next `factor=`. In quotes, single or double,
 /// a comma is part of the level whatever follows; a backslash is nothing special.
 pub fn parse(text: &str) -> Result<Levels, String> {
-    let mut levels = Levels::new();
-    let mut open: Option<String> = None;
     let factors = axes::factors();
-    for piece in pieces(text)? {
-        let named = piece.head.as_deref().filter(|id| factors.iter().any(|factor| factor.id == *id));
-        match (named, &open) {
-            (Some(id), _) => {
-                if levels.insert(id.to_string(), piece.level).is_some() {
+    let known = || factors.iter().map(|factor| factor.id);
+    let words = |letters: &[Letter]| letters.iter().map(|(letter, _)| *letter).collect::<String>();
+    let (mut levels, mut open) = (Levels::new(), None::<String>);
+    for piece in unquoted(text)?.split(|letter| *letter == (',', false)) {
+        let equals = piece.iter().position(|letter| *letter == ('=', false));
+        let split = equals.map(|at| (words(&piece[..at]), words(&piece[at + 1..])));
+        match (split, &open) {
+            (Some((id, level)), _) if known().any(|factor| factor == id) => {
+                if levels.insert(id.clone(), level).is_some() {
                     return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
                 }
-                open = Some(id.to_string());
+                open = Some(id);
             }
-            (None, Some(id)) => {
-                let level = levels.get_mut(id).expect("open means that it is there");
-                level.push(',');
-                level.push_str(&piece.text);
+            (_, Some(id)) => levels.entry(id.clone()).or_default().extend([",", &words(piece)]),
+            (Some((id, _)), None) => return Err(unknown("factor", &id, known()).into()),
+            (None, None) => {
+                let text = words(piece);
+                return Err(format!(
+                    "write `factor=level` instead of `{text}` (list factors: fsarena list factors)"
+                ));
             }
-            (None, None) => return Err(fault(&piece)),
         }
     }
     Ok(levels)
 }
 
-fn fault(piece: &Piece) -> String {
-    match &piece.head {
-        Some(id) => unknown("factor", id, axes::factors().iter().map(|factor| factor.id)).into(),
-        None => {
-            format!("write `factor=level` instead of `{}` (list factors: fsarena list factors)", piece.text)
-        }
-    }
-}
+/// A letter, and whether it stands in quotes.
+type Letter = (char, bool);
 
-/// What stands between two commas, without its quotes.
-struct Piece {
-    /// All of it.
-    text: String,
-    /// What stands before the first `=` that is not in quotes.
-    head: Option<String>,
-    /// What stands behind that.
-    level: String,
-}
-
-fn pieces(text: &str) -> Result<Vec<Piece>, String> {
-    let mut pieces = Vec::new();
-    let (mut piece, mut equals, mut quote) = (String::new(), None, None);
-    let finish = |piece: &mut String, equals: &mut Option<usize>| {
-        let text = std::mem::take(piece);
-        let split = equals.take().map(|at: usize| (text[..at].to_string(), text[at + 1..].to_string()));
-        let (head, level) = split.map_or((None, String::new()), |(head, level)| (Some(head), level));
-        Piece { text, head, level }
-    };
-    for c in text.chars() {
-        match (c, quote) {
-            ('"' | '\'', None) => quote = Some(c),
-            (c, Some(open)) if c == open => quote = None,
-            (',', None) => pieces.push(finish(&mut piece, &mut equals)),
-            _ => {
-                if c == '=' && quote.is_none() && equals.is_none() {
-                    equals = Some(piece.len());
-                }
-                piece.push(c);
-            }
+/// The letters without the quotes.
+fn unquoted(text: &str) -> Result<Vec<Letter>, String> {
+    let (mut letters, mut quote) = (vec![], None);
+    for letter in text.chars() {
+        match quote {
+            None if ['"', '\''].contains(&letter) => quote = Some(letter),
+            Some(open) if open == letter => quote = None,
+            _ => letters.push((letter, quote.is_some())),
         }
     }
-    match quote {
-        Some(quote) => Err(format!("the quote {quote} is not closed")),
-        None => {
-            pieces.push(finish(&mut piece, &mut equals));
-            Ok(pieces)
-        }
-    }
+    quote.map_or(Ok(letters), |quote| Err(format!("the quote {quote} is not closed")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What the flags of `fsarena run` say over the plan.
 
 use super::flags::{Args, On};
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
+use crate::flags::absolute;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
@@ -16,29 +17,22 @@ const WITHIN: f64 = 0.01;
 impl Args {
     /// What these flags say over the plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
-        let mut factors = Vec::new();
-        for (id, levels) in [
-            (factor::FS, &self.fs),
-            (factor::OPTIONS, &self.options),
-            (factor::MKFS, &self.mkfs),
-            (factor::MOUNT, &self.mount),
-        ] {
-            if !levels.is_empty() {
-                factors.push((id.to_string(), levels.clone()));
-            }
-        }
-        factors.extend(self.factor.iter().cloned());
-        if !self.kernel.is_empty() {
-            let levels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
-            factors.push((factor::KERNEL.to_string(), levels));
-        }
         let (backing, directories) = self.backing()?;
+        let kernels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
+        let own = [
+            (factor::FS, self.fs.clone()),
+            (factor::OPTIONS, self.options.clone()),
+            (factor::MKFS, self.mkfs.clone()),
+            (factor::MOUNT, self.mount.clone()),
+            (factor::KERNEL, kernels),
+            (factor::DIR, directories),
+        ];
+        let own = own.into_iter().filter(|(_, levels)| !levels.is_empty());
+        let own = own.map(|(id, levels)| (id.to_string(), levels));
+        let factors = own.chain(self.factor.iter().cloned()).collect();
         let other = self.other.as_deref().map(absolute).transpose()?;
         let tree: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
         let tree = Some(tree.join(SEPARATOR.encode_utf8(&mut [0; 4]))).filter(|tree| !tree.is_empty());
-        if !directories.is_empty() {
-            factors.push((factor::DIR.into(), directories));
-        }
         let mut settings = self.set.iter().map(path_absolute).collect::<Result<Vec<_>, _>>()?;
         settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
         let loads =
@@ -111,7 +105,7 @@ impl Args {
             match on {
                 On::Dir(path) => directories.push(absolute_text(path)?),
                 _ if self.on.len() > 1 => {
-                    return Err(Failure::new(ExitCode::Usage, "--on can be repeated for `dir:PATH` only"));
+                    return usage("--on can be repeated for `dir:PATH` only");
                 }
                 On::Loop(path) => {
                     let path = path.as_deref().or(self.images.as_deref()).map(absolute).transpose()?;
@@ -149,18 +143,13 @@ pub(super) fn is_path((id, text): &(String, String)) -> bool {
     !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path)
 }
 
-/// A run is resumed and recovered from whatever directory, so its paths are absolute.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(Failure::file(path))
-}
-
-/// The same for a setting that is a path and is given.
+/// A setting that is a path and is given, made absolute.
 fn path_absolute(set: &(String, String)) -> Result<(String, String), Failure> {
     let (id, text) = set;
     Ok((id.clone(), if is_path(set) { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
-fn absolute_text(path: &Path) -> Result<String, Failure> {
+pub fn absolute_text(path: &Path) -> Result<String, Failure> {
     let not_text = |path: PathBuf| {
         let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
         Failure::new(ExitCode::Usage, message)

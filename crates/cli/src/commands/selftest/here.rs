@@ -2,9 +2,7 @@
 //! filesystem right after the idle wait, and after it has idled longer.
 
 use crate::running::{handle_signals, resolved, unstored};
-use crate::{
-    failure::Failure, failure::Outcome, flags::ListFormat, flags::time, output, output::Columns, output::Row,
-};
+use crate::{failure::Failure, failure::Outcome, flags::ListFormat, flags::time, output, output::Row};
 use fsarena_core::plan::{Backing, Plan, Written};
 use fsarena_core::{
     cell::Variant, claim::Claim, claim::Quantity, exit::ExitCode, factor, matrix, number::percent,
@@ -175,21 +173,16 @@ impl Line {
 }
 
 impl Row for Line {
-    const COLUMNS: Columns = &[
-        ("FILESYSTEM", "filesystem"),
-        ("DIFFERENCE", "difference"),
-        ("ROUNDS", "rounds"),
-        ("EQUIVALENT", "outcome"),
-    ];
+    const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
 }
 
 impl Row for Noise {
-    const COLUMNS: Columns = &[
-        ("TASK", "task"),
-        ("METRIC", "metric"),
-        ("σ OF IDENTICAL VARIANTS", "sigma_percent"),
-        ("8 ROUNDS RESOLVE", "resolves_8_percent"),
-        ("ROUNDS FOR 1%", "rounds_for_1_percent"),
+    const COLUMNS: &'static [&'static str] = &[
+        "task",
+        "metric",
+        "sigma_percent: σ OF IDENTICAL VARIANTS",
+        "resolves_8_percent: 8 ROUNDS RESOLVE",
+        "rounds_for_1_percent: ROUNDS FOR 1%",
     ];
 
     fn for_people(&self, field: &str) -> Option<String> {
@@ -205,13 +198,13 @@ impl Row for Noise {
 }
 
 impl Row for Power {
-    const COLUMNS: Columns = &[
-        ("MORE FILES", "more_percent"),
-        ("TASK", "task"),
-        ("METRIC", "metric"),
-        ("EFFECT", "effect_percent"),
-        ("95% INTERVAL", "low_percent"),
-        ("FOUND", "found_at_rounds"),
+    const COLUMNS: &'static [&'static str] = &[
+        "more_percent: MORE FILES",
+        "task",
+        "metric",
+        "effect_percent: EFFECT",
+        "low_percent: 95% INTERVAL",
+        "found_at_rounds: FOUND",
     ];
 
     fn for_people(&self, field: &str) -> Option<String> {

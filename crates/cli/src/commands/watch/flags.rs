@@ -1,27 +1,13 @@
 //! The flags of `fsarena watch`.
 
 use crate::failure::Failure;
-use crate::flags::{ListFormat, Runs, time};
-use fsarena_core::exit::ExitCode;
+use crate::flags::{ListFormat, Runs, absolute, time};
 use fsarena_watch::{Known, Spec, Watch, Where};
 use std::{path::PathBuf, time::Duration};
 
 /// Flags that define a watch: `--resume` takes them from the stored watch.
-const FIXED: [&str; 13] = [
-    "name",
-    "squid",
-    "prometheus",
-    "series",
-    "log",
-    "word",
-    "device_operations",
-    "command",
-    "path",
-    "device",
-    "service",
-    "window",
-    "every",
-];
+const FIXED: &str =
+    "name squid prometheus series log word device_operations command path device service window every";
 
 /// Watch what the requests of a live machine cost, without generating load
 ///
@@ -100,7 +86,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
     pub windows: Option<u32>,
     /// Resume an earlier watch in the same run
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED, help_heading = "Watch")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED.split(' '), help_heading = "Watch")]
     pub resume: Option<String>,
     /// Format on standard output: a table, or one JSON object per line
     #[arg(long, value_enum, default_value = "term", help_heading = "Watch")]
@@ -144,15 +130,9 @@ impl Args {
             host.unwrap_or_else(|| "here".into())
         });
         // A restart may happen in another directory.
-        let [path, device] = [&self.path, &self.device].map(|path| path.as_ref().map(absolute).transpose());
+        let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
         let at = Where { path: path?, device: device? };
         let service = self.service.iter().map(|text| Known::of(text)).collect();
         Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
     }
-}
-
-fn absolute(path: impl AsRef<std::path::Path>) -> Result<PathBuf, Failure> {
-    let path = path.as_ref();
-    std::path::absolute(path)
-        .map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display())))
 }
