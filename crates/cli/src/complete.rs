@@ -3,8 +3,10 @@
 use crate::{flags::Runs, running, terminal};
 use clap::{Arg, Command, builder::PossibleValue, builder::PossibleValuesParser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
-use fsarena_core::plan::{Plan, file::PlanFile, resolve::Overrides};
-use fsarena_core::{app::APPS, factor, metric::METRICS, scale::Scale, setting::Kind, study, study::STUDIES};
+use fsarena_core::{
+    app::APPS, factor, metric::METRICS, plan::Plan, plan::file::PlanFile, plan::resolve::Overrides,
+    scale::Scale, setting::Kind, study, study::STUDIES,
+};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;

@@ -7,7 +7,7 @@ use crate::{
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, record::RunRecord};
 use fsarena_fs::advice::{command_line, of_options};
-use fsarena_report::Decision;
+use fsarena_report::{Decision, report::Asked};
 use fsarena_run::{Keep, Request, fit::Fit, fit::RUNS};
 use fsarena_store::RunDir;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, time::Duration, time::Instant};
@@ -116,7 +116,7 @@ fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Res
     }
     let Some(run) = stage(args, &plan, 0, tried, budget / 2, &BTreeMap::new())? else { return Ok(None) };
     let record = fsarena_store::read(&run)?;
-    let report = report::plain(record)?;
+    let report = report::of(record, Asked::default())?;
     let survivors = Decision::of(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> =
         survivors.into_iter().map(|variant| report.record.variants[variant].clone()).collect();
@@ -149,7 +149,7 @@ fn stage(
 /// The last lines: how to make the choice, what is as good, and what would be faster and less safe.
 fn advice(run: &RunDir) -> Result<String, Failure> {
     let record: RunRecord = fsarena_store::read(run)?;
-    let report = report::plain(record)?;
+    let report = report::of(record, Asked::default())?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::of(&report) else {

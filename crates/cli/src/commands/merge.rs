@@ -1,10 +1,8 @@
 //! `fsarena merge`: one run out of the shards of many machines.
 
+use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, View, metric};
-use crate::{
-    commands::report, commands::report::Export, commands::report::parse_export, failure::Failure,
-    failure::Outcome, output,
-};
+use crate::{commands::report, commands::report::Export, commands::report::parse_export, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use std::path::Path;
@@ -43,8 +41,9 @@ pub fn run(args: Args) -> Outcome {
     if !merged.complete {
         return Ok(ExitCode::Done);
     }
-    let options = report::Options::for_stdout(args.metric, args.view);
-    report::answer(fsarena_store::read(&merged.run)?, &options, &args.export, &merged.run)
+    let record = fsarena_store::read(&merged.run)?;
+    let report = report::for_terminal(record, args.metric, vec![], args.view)?;
+    report::answer(report, &args.export, &merged.run)
 }
 
 /// The run of this name, or the shards in this directory.
@@ -59,8 +58,5 @@ fn shards(root: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
             shards.push(run);
         }
     }
-    match shards.len() {
-        0 => Err(Failure::new(ExitCode::Usage, format!("{name}: contains no shards"))),
-        _ => Ok(shards),
-    }
+    if shards.is_empty() { usage(format!("{name}: contains no shards")) } else { Ok(shards) }
 }

@@ -1,20 +1,13 @@
 //! `fsarena report`: any stored run, rendered again without running anything.
 
-mod files;
-
-pub use files::{Export, parse_export};
-
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
 use crate::{commands::selftest, output, terminal};
 use fsarena_core::{claim::Claim, record::RunRecord};
-use fsarena_report::{
-    commands::Commands, document::terminal::Screen, exporter::Exporter, exporters, report::Asked,
-    report::Report,
-};
+use fsarena_report::{commands::Commands, exporter::Exporter, exporters, report::Asked, report::Report};
 use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
-use std::io::{BufWriter, Write};
+use std::{io::BufWriter, io::Write, path::Path, path::PathBuf};
 
 /// Report a stored run in any format, without running anything
 #[derive(Debug, clap::Args)]
@@ -40,50 +33,23 @@ pub struct Args {
     runs: Runs,
 }
 
-/// Options of a report.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The metrics, claims and weights that the user requested.
-    pub asked: Asked,
-    /// What the reader's terminal can show.
-    pub screen: Screen,
-    /// Whether the terminal shows the whole report.
-    pub full: bool,
-}
-
-impl Options {
-    /// What standard output can show.
-    pub fn for_stdout(metrics: Vec<String>, view: View) -> Options {
-        let asked = Asked {
-            metrics,
-            weights: view.weight,
-            margin: view.margin,
-            current: view.current,
-            claims: vec![],
-        };
-        Options { asked, screen: terminal::screen(), full: view.full }
-    }
-}
-
 /// Renders.
 pub fn run(args: Args) -> Outcome {
     let run = RunDir::find(&args.runs.runs, &args.run)?;
-    let mut options = Options::for_stdout(args.metric, args.view);
-    options.asked.claims = args.claim;
-    let mut report = build(fsarena_store::read(&run)?, &options)?;
+    let mut report = for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.view)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
     if formats.any(|exporter| exporter.shows_commands) {
         report.commands = commands(&run)?;
     }
     for (exporter, path) in &args.export {
-        files::write(&report, exporter, path)?;
+        write(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
     report.pictures = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
-    files::say_what_lacks(args.format, &report);
+    say_what_lacks(args.format, &report);
     Ok(report.exit_code())
 }
 
@@ -96,19 +62,18 @@ fn commands(run: &RunDir) -> Result<Commands, Failure> {
 
 /// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
 /// output. The claims say how the program ends.
-pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &RunDir) -> Outcome {
-    let mut report = build(record, options)?;
+pub fn answer(mut report: Report, exports: &[Export], run: &RunDir) -> Outcome {
     report.commands = commands(run)?;
     let mut main = None;
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
             let path = run.path().join(name);
-            files::write(&report, exporter, &path)?;
+            write(&report, exporter, &path)?;
             main.get_or_insert(path);
         }
     }
     for (exporter, path) in exports {
-        files::write(&report, exporter, path)?;
+        write(&report, exporter, path)?;
     }
     let mut answer = Vec::new();
     exporters::find(exporters::DEFAULT)?.export(&report, &mut answer)?;
@@ -119,21 +84,27 @@ pub fn answer(record: RunRecord, options: &Options, exports: &[Export], run: &Ru
     Ok(report.exit_code())
 }
 
-/// The report of a run with default options: default metrics, no terminal.
-pub fn plain(record: RunRecord) -> Result<Report, Failure> {
-    build(record, &Options::default())
+/// The report of a run as the user requested it, for standard output.
+pub fn for_terminal(
+    record: RunRecord,
+    metrics: Vec<String>,
+    claims: Vec<Claim>,
+    view: View,
+) -> Result<Report, Failure> {
+    let View { margin, weight: weights, current, full } = view;
+    let mut report = of(record, Asked { metrics, weights, margin, current, claims })?;
+    (report.screen, report.full) = (terminal::screen(), full);
+    Ok(report)
 }
 
-fn build(record: RunRecord, options: &Options) -> Result<Report, Failure> {
-    let mut asked = options.asked.clone();
+/// The report of a run with what is requested of it: by default the metrics of its workloads, and no terminal.
+pub fn of(record: RunRecord, mut asked: Asked) -> Result<Report, Failure> {
     if asked.metrics.is_empty() {
         asked.metrics = answering(&record);
     }
     let resolution = selftest::quoted(&record);
     let mut report = fsarena_report::report::of(record, asked)?;
     report.resolution = resolution;
-    report.screen = options.screen;
-    report.full = options.full;
     Ok(report)
 }
 
@@ -145,4 +116,43 @@ fn answering(record: &RunRecord) -> Vec<String> {
     let asked = work::metrics(&record.plan);
     let printed = readings.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
     asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
+}
+
+/// A format and the file or folder that a report goes to.
+pub type Export = (&'static Exporter, PathBuf);
+
+/// Writes a report in a format to a file or a folder.
+fn write(report: &Report, exporter: &Exporter, path: &Path) -> Result<(), Failure> {
+    exporter.write(report, path)?;
+    say_what_lacks(exporter, report);
+    Ok(())
+}
+
+/// Says on standard error what a format leaves out.
+fn say_what_lacks(exporter: &Exporter, report: &Report) {
+    if let Some(lacks) = (exporter.lacks)(report) {
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id);
+    }
+}
+
+/// `FORMAT=PATH`.
+pub fn parse_export(text: &str) -> Result<Export, String> {
+    let (format, path) = text
+        .split_once('=')
+        .filter(|(_, path)| !path.is_empty())
+        .ok_or("write it FORMAT=PATH (list formats: fsarena list exporters)")?;
+    Ok((exporters::find(format).map_err(|error| error.to_string())?, path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_are_formats_too() {
+        assert_eq!(parse_export("png=out").map(|(exporter, _)| exporter.id), Ok("png"));
+        assert!(parse_export("jpg=out").is_err_and(|error| error.contains("svg")));
+        assert!(parse_export("html").is_err_and(|error| error.contains("FORMAT=PATH")));
+    }
 }

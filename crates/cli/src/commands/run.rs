@@ -1,6 +1,5 @@
 //! `fsarena run`: question in, answer out.
 
-mod dry;
 mod flags;
 mod once;
 mod overrides;

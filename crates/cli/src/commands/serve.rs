@@ -2,7 +2,7 @@
 
 use crate::{commands::report, failure::Outcome, failure::printing, flags::Runs};
 use fsarena_core::{exit::ExitCode, plan::Plan, record::RunRecord};
-use fsarena_report::report::Report;
+use fsarena_report::report::{Asked, Report};
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
 use std::{io::Write, net::IpAddr, net::Ipv4Addr, path::PathBuf};
@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Outcome {
 
 /// The report with the default options.
 fn report(record: RunRecord) -> Result<Report, String> {
-    report::plain(record).map_err(|failure| failure.to_string())
+    report::of(record, Asked::default()).map_err(|failure| failure.to_string())
 }
 
 /// The primary metric of a plan.

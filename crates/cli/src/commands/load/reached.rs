@@ -1,16 +1,9 @@
 //! How much of a load reached the device.
 
 use fsarena_core::{event::Note, metric::Reach, metric::reading, sample::Readings};
-use fsarena_probe::{Scene, Session, Snapshot};
+use fsarena_probe::{Scene, Session};
 use fsarena_sys::{device, kernel::Kernel};
 use std::path::Path;
-
-/// The probes around a load.
-pub struct Counters {
-    session: Session,
-    notes: Vec<Note>,
-    before: Snapshot,
-}
 
 /// What the probes saw.
 pub struct Reached {
@@ -20,23 +13,16 @@ pub struct Reached {
     pub notes: Vec<Note>,
 }
 
-impl Counters {
-    /// Reads the probes before the load.
-    pub fn open(kernel: &Kernel, dir: &Path) -> Counters {
-        let device = device::behind(kernel, dir).map(|device| (device.major, device.minor));
-        let (mut session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
-        let before = session.before();
-        Counters { session, notes, before }
-    }
-
-    /// Reads them after it.
-    pub fn reached(mut self) -> Reached {
-        let at_return = self.session.at_return();
-        let at_durable = self.session.at_durable();
-        let readings = self.session.finish(&self.before, &at_return, &at_durable);
-        self.notes.extend(self.session.take_notes());
-        Reached { readings, notes: self.notes }
-    }
+/// Does a load in a directory, with the probes around it.
+pub fn around<T>(kernel: &Kernel, dir: &Path, load: impl FnOnce() -> T) -> (T, Reached) {
+    let device = device::behind(kernel, dir).map(|device| (device.major, device.minor));
+    let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+    let before = session.before();
+    let done = load();
+    let (at_return, at_durable) = (session.at_return(), session.at_durable());
+    let readings = session.finish(&before, &at_return, &at_durable);
+    notes.extend(session.take_notes());
+    (done, Reached { readings, notes })
 }
 
 impl Reached {

@@ -1,10 +1,17 @@
-//! One run from its first event to its report.
+//! One run from its first event to its report, or with `--dry-run` its plan.
 
-use super::{dry, flags::Args};
-use crate::{commands::report, failure::Failure, flags::known_metric, output, progress::Progress};
-use fsarena_core::{event::Note, event::NoteKind, exit::ExitCode, exit::Exits, matrix};
+use super::flags::Args;
+use crate::{
+    commands::report, failure::Failure, failure::Outcome, flags::known_metric, output, progress::Progress,
+    progress::lines::expected,
+};
+use fsarena_core::{
+    cell::Variant, event::Note, event::NoteKind, exit::ExitCode, exit::Exits, matrix, number::plural,
+    plan::Plan,
+};
 use fsarena_report::ranking::check_weights;
-use fsarena_run::{Request, check, execute, executor::Fatal, try_options};
+use fsarena_run::{Request, check, execute, executor::Fatal, preflight::Check, try_options};
+use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 
@@ -26,7 +33,7 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
                 .say(&format!("the options of mkfs and mount could not be tried: {error}")),
             Ok(_) => {}
         }
-        return Ok((dry::print_plan(&request.plan, &variants, &check)?, None));
+        return Ok((print_plan(&request.plan, &variants, &check)?, None));
     }
     request.user = args.user.clone();
     let mut progress = Progress::new(args.quiet);
@@ -51,8 +58,8 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
         let line = format!("shard {shard}: {} in {}\n", record.status.why, run.path().display());
         output::text(line)
     } else if measured {
-        let options = report::Options::for_stdout(args.metric.clone(), args.view.clone());
-        report::answer(record, &options, &args.export, &run)
+        let report = report::for_terminal(record, args.metric.clone(), vec![], args.view.clone());
+        report.and_then(|report| report::answer(report, &args.export, &run))
     } else {
         Ok(ExitCode::Done)
     };
@@ -62,4 +69,16 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     // What ended the run matters more than a report that could not be written.
     ended?;
     Ok((answered?, Some(run)))
+}
+
+/// The plan as resolved, and what it needs.
+fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
+    let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let mut head = vec![format!("{}: {}", plural(names.len(), "variant"), names.join(", "))];
+    head.extend(plan.omitted.iter().cloned());
+    let meaning = |claim| format!("claim: {claim}\n#   {}", meaning(claim, plan.stop.margin()));
+    head.extend(plan.claims.iter().map(meaning));
+    head.push(format!("{}; {}", expected(&plan.stop), check.describe()));
+    output::text(format!("# {}\n\n{text}\n", head.join("\n# ")))
 }
