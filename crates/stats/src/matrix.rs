@@ -14,6 +14,7 @@ pub mod cells;
 pub mod confirm;
 pub mod contrast;
 pub mod finding;
+pub mod fresh;
 pub mod limits;
 pub mod rule;
 mod rules;

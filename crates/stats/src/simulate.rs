@@ -7,6 +7,7 @@ pub mod power;
 pub mod rules;
 
 pub mod selftest;
+pub mod state;
 
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;

@@ -2,15 +2,17 @@
 //! clients scales.
 
 mod again;
-mod confirm;
 mod explain;
 mod profile;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
+use crate::progress::Progress;
 use crate::{commands::show, given::Given, output, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::{findings, findings::rows, scaling::curves, scaling::file};
+use fsarena_run::{Keep, Request, execute};
+use fsarena_stats::matrix::{finding::Finding, fresh};
 use fsarena_stats::{matrix::Analysis, matrix::analyse, matrix::cells::Matrix, scaling::series::Series};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
@@ -135,7 +137,7 @@ pub fn run(args: Args) -> Outcome {
         Some(run) => Some(fsarena_store::read(&RunDir::find(&args.runs.runs, run)?)?),
         None if args.confirm && !analysis.findings.is_empty() => {
             handle_signals()?;
-            Some(confirm::fresh(args.scene(), args.rounds, &record, &matrix, &analysis.findings)?)
+            Some(fresh(args.scene(), args.rounds, &record, &matrix, &analysis.findings)?)
         }
         None => None,
     };
@@ -182,6 +184,20 @@ fn of_run(args: &Args, record: &RunRecord) -> Result<(Matrix, Analysis), Failure
     let matrix = rows::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     Ok((matrix, analysis))
+}
+
+/// Measures the cells that decide about the findings again, on fresh rounds, and stores them as a separate run.
+fn fresh(
+    scene: again::Scene,
+    rounds: u32,
+    record: &RunRecord,
+    matrix: &Matrix,
+    findings: &[Finding],
+) -> Result<RunRecord, Failure> {
+    let plan = fresh::plan(&record.plan, matrix, findings, rounds);
+    let request = Request::new(plan, Keep::New(scene.runs.into()));
+    let run = execute(request, &mut [&mut Progress::new(scene.quiet)])?.run;
+    Ok(fsarena_store::read(&run.expect("it is stored"))?)
 }
 
 /// The worst cell of the largest finding, of a variant where one is named.

@@ -8,6 +8,7 @@ pub use here::quoted;
 use crate::{failure::Outcome, flags::ListFormat, output, output::Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::lower_limit;
+use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
 use here::Here;
 use serde_json::{Value, json};
@@ -74,49 +75,7 @@ pub fn run(args: Args) -> Outcome {
             output::text(format!("\n{}\n", words(&report)))?
         }
     };
-    Ok(code(&report))
-}
-
-/// Whether the promise is kept, broken, or inconclusive after these few runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Kept,
-    Broken,
-    Open,
-}
-
-fn state(check: &Check) -> State {
-    use fsarena_stats::simulate::noise::Order;
-    let above = lower_limit(check.wrong, check.runs) > check.limit();
-    match (check.passed(), check.order) {
-        (true, _) => State::Kept,
-        (false, Order::Random) if above || check.slow() && check.runs >= 100 => State::Broken,
-        // Fixed order is to err; that it surely does not is what breaks the promise.
-        (false, Order::Fixed) if check.upper() <= check.limit() => State::Broken,
-        (false, _) => State::Open,
-    }
-}
-
-impl State {
-    fn name(self) -> &'static str {
-        match self {
-            State::Kept => "ok",
-            State::Broken => "BROKEN",
-            State::Open => "too few runs",
-        }
-    }
-}
-
-/// Broken is refuted, too few runs leave it inconclusive.
-fn code(report: &Report) -> ExitCode {
-    let states: Vec<State> = report.checks.iter().chain([&report.negative]).map(state).collect();
-    if states.contains(&State::Broken) {
-        ExitCode::Refuted
-    } else if states.contains(&State::Open) {
-        ExitCode::Inconclusive
-    } else {
-        ExitCode::Done
-    }
+    Ok(report.exit_code())
 }
 
 #[derive(serde::Serialize)]
@@ -131,7 +90,6 @@ struct Line {
 
 impl Line {
     fn of(check: &Check) -> Line {
-        use fsarena_stats::simulate::noise::Order;
         let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         let time = |of: fn((f64, f64)) -> f64| {
             check.time.map_or(String::new(), |time| format!(", {:.2} of the time", of(time)))
@@ -150,7 +108,7 @@ impl Line {
                 percent(check.upper())
             ),
             promise: format!("{promise} {}{}", percent(check.limit()), time(|(_, limit)| limit)),
-            state: state(check).name(),
+            state: check.state().name(),
         }
     }
 }
@@ -162,7 +120,7 @@ impl Row for Line {
 
 fn words(report: &Report) -> String {
     let runs = report.negative.runs;
-    let end = match code(report) {
+    let end = match report.exit_code() {
         ExitCode::Done => "Every rule keeps its promise, and without random order the first would not.",
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
         _ => "So few runs do not tell whether every promise is kept: allow more with --simulations.",
@@ -186,7 +144,7 @@ fn as_json(report: &Report) -> Value {
             "limit": check.limit(),
             "time_share": check.time.map(|(share, _)| share),
             "time_limit": check.time.map(|(_, limit)| limit),
-            "state": state(check).name(),
+            "state": check.state().name(),
         })
     };
     json!({
@@ -194,35 +152,4 @@ fn as_json(report: &Report) -> Value {
         "negative": check(&report.negative),
         "passed": report.passed(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fsarena_stats::simulate::noise::{Noise, Order};
-    use fsarena_stats::simulate::selftest::Rule;
-
-    fn check(order: Order, wrong: usize, runs: usize) -> Check {
-        Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs, time: None }
-    }
-
-    #[test]
-    fn a_rate_over_its_bound_is_broken_and_too_few_runs_leave_it_open() {
-        let of = |wrong, runs| state(&check(Order::Random, wrong, runs));
-        assert_eq!(
-            [of(1_000, 20_000), of(1_400, 20_000), of(5, 100)],
-            [State::Kept, State::Broken, State::Open]
-        );
-        let report = |checks: Vec<Check>| Report { checks, negative: check(Order::Fixed, 80, 100) };
-        let codes = [vec![(1_000, 20_000)], vec![(1_400, 20_000), (5, 100)], vec![(5, 100)]].map(|checks| {
-            code(&report(checks.into_iter().map(|(w, n)| check(Order::Random, w, n)).collect()))
-        });
-        assert_eq!(codes, [ExitCode::Done, ExitCode::Refuted, ExitCode::Inconclusive]);
-    }
-
-    #[test]
-    fn a_negative_test_that_does_not_err_is_broken() {
-        assert_eq!(state(&check(Order::Fixed, 80, 100)), State::Kept);
-        assert_eq!(state(&check(Order::Fixed, 900, 20_000)), State::Broken);
-    }
 }

@@ -1,12 +1,13 @@
 //! One cell again, under the lock tracepoints.
 
-use super::{again, again::Scene, again::no_task, confirm::restricted};
+use super::{again, again::Scene, again::no_task};
 use crate::failure::Failure;
 use fsarena_core::{
     cell::TaskId, cell::Variant, exit::ExitCode, names::unknown, plan::Plan, record::RunRecord,
 };
 use fsarena_report::{document::Document, document::Part, page::Page};
 use fsarena_run::protocol::Profiling;
+use fsarena_stats::matrix::fresh::restricted;
 use fsarena_sys::{kernel::Kernel, process};
 use fsarena_trace::{Options, Profile, Target, Tracer};
 use serde_json::json;

@@ -1,40 +1,22 @@
-//! The worst cells again, on fresh rounds.
+//! The plan of fresh rounds for the worst cells.
 
-use super::again::Scene;
-use crate::{failure::Failure, progress::Progress};
-use fsarena_core::{
-    cell::Variant, cell::WorkloadPlan, matrix::expand, plan::Plan, record::RunRecord, schedule::mix,
-    setting::Value,
-};
-use fsarena_run::{Keep, Request, execute};
-use fsarena_stats::matrix::{cells::At, cells::Matrix, confirm::rerun, finding::Finding};
+use super::{cells::Matrix, confirm::rerun, finding::Finding};
+use fsarena_core::cell::{Variant, WorkloadPlan};
+use fsarena_core::{matrix::expand, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the seed of a run is mixed with for its fresh rounds.
 const FRESH: u64 = 0xF2E5;
 
-/// Measures the cells that decide about the findings again, on fresh rounds, and stores them as a separate run.
-pub fn fresh(
-    scene: Scene,
-    rounds: u32,
-    record: &RunRecord,
-    matrix: &Matrix,
-    findings: &[Finding],
-) -> Result<RunRecord, Failure> {
-    let plan = plan(&record.plan, matrix, &rerun(findings), rounds);
-    let request = Request::new(plan, Keep::New(scene.runs.into()));
-    let run = execute(request, &mut [&mut Progress::new(scene.quiet)])?.run;
-    Ok(fsarena_store::read(&run.expect("it is stored"))?)
-}
-
-/// The same plan with these cells only: one workload for each mode and block size, because the cells are
+/// The same plan with the cells only that decide about these findings: one workload for each mode and block size, because the cells are
 /// rarely all combinations.
-fn plan(plan: &Plan, matrix: &Matrix, cells: &BTreeSet<At>, rounds: u32) -> Plan {
+pub fn plan(plan: &Plan, matrix: &Matrix, findings: &[Finding], rounds: u32) -> Plan {
+    let cells = rerun(findings);
     let names: BTreeSet<&str> = cells.iter().map(|at| matrix.variants[at.variant].name.as_str()).collect();
     let of_cells =
         |variant: &Variant| names.iter().any(|name| *name == variant.name || is_by_tool(name, &variant.name));
     let mut rows: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
-    for at in cells {
+    for at in &cells {
         let row = (matrix.modes[at.mode].name.as_str(), matrix.sizes[at.size]);
         rows.entry(row).or_default().insert(matrix.threads[at.threads]);
     }
