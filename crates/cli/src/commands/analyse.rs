@@ -7,13 +7,13 @@ mod profile;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
-use crate::progress::Progress;
-use crate::{commands::show, given::Given, output, running::handle_signals};
+use crate::{commands::show, given::Given, output, progress::Progress, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::{findings, findings::rows, scaling::curves, scaling::file};
 use fsarena_run::{Keep, Request, execute};
-use fsarena_stats::matrix::{finding::Finding, fresh};
-use fsarena_stats::{matrix::Analysis, matrix::analyse, matrix::cells::Matrix, scaling::series::Series};
+use fsarena_stats::{
+    matrix::analyse, matrix::cells::Matrix, matrix::confirm::confirm, matrix::fresh, scaling::series::Series,
+};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::{io::Write, path::Path};
@@ -131,22 +131,23 @@ pub fn run(args: Args) -> Outcome {
         };
         return output::page(&explain::explain(args.scene(), &record, &choice)?, &args.format);
     }
-    let (matrix, mut analysis) = of_run(&args, &record)?;
+    let matrix = rows::matrix_of_run(&record)?;
+    let mut analysis = analyse(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
-    let fresh = match &args.fresh {
-        Some(run) => Some(fsarena_store::read(&RunDir::find(&args.runs.runs, run)?)?),
+    let again = match &args.fresh {
+        Some(run) => Some(RunDir::find(&args.runs.runs, run)?),
         None if args.confirm && !analysis.findings.is_empty() => {
+            // Measures the cells that decide about the findings again, on fresh rounds, as a separate run.
             handle_signals()?;
-            Some(fresh(args.scene(), args.rounds, &record, &matrix, &analysis.findings)?)
+            let plan = fresh::plan(&record.plan, &matrix, &analysis.findings, args.rounds);
+            let request = Request::new(plan, Keep::New(args.runs.runs.clone()));
+            execute(request, &mut [&mut Progress::new(args.quiet)])?.run
         }
         None => None,
     };
-    if let Some(fresh) = fresh {
-        fsarena_stats::matrix::confirm::confirm(
-            &mut analysis.findings,
-            &matrix,
-            &rows::matrix_of_run(&fresh)?,
-        );
+    if let Some(again) = again {
+        let fresh = fsarena_store::read(&again)?;
+        confirm(&mut analysis.findings, &matrix, &rows::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
     output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
@@ -164,13 +165,12 @@ fn published(args: &Args, name: &str) -> Outcome {
         return output::page(&fsarena_report::published::consistency(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
-        return scaling(args, &format!("published:{name}"), curves, FILE_SEED);
+        return scaling(args, &args.what, curves, FILE_SEED);
     }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&rows::of_published(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));
-    let page = findings::page(&format!("published:{name}"), &matrix, &analysis, args.tables);
-    output::page(&page, &args.format)
+    output::page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
 }
 
 fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
@@ -180,29 +180,10 @@ fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome
     output::page(&page, &args.format)
 }
 
-fn of_run(args: &Args, record: &RunRecord) -> Result<(Matrix, Analysis), Failure> {
-    let matrix = rows::matrix_of_run(record)?;
-    let analysis = analyse(&matrix, args.ceiling);
-    Ok((matrix, analysis))
-}
-
-/// Measures the cells that decide about the findings again, on fresh rounds, and stores them as a separate run.
-fn fresh(
-    scene: again::Scene,
-    rounds: u32,
-    record: &RunRecord,
-    matrix: &Matrix,
-    findings: &[Finding],
-) -> Result<RunRecord, Failure> {
-    let plan = fresh::plan(&record.plan, matrix, findings, rounds);
-    let request = Request::new(plan, Keep::New(scene.runs.into()));
-    let run = execute(request, &mut [&mut Progress::new(scene.quiet)])?.run;
-    Ok(fsarena_store::read(&run.expect("it is stored"))?)
-}
-
 /// The worst cell of the largest finding, of a variant where one is named.
 fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
-    let (matrix, analysis) = of_run(args, record)?;
+    let matrix = rows::matrix_of_run(record)?;
+    let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
     let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {

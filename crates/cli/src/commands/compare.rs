@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::{commands::show, flags::Runs, flags::parse_percent, given::Given, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets, is_watch,
+    Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
 use fsarena_report::{import, import::Samples, page::FORMATS};
 use fsarena_store::RunDir;
@@ -49,28 +49,6 @@ pub struct Args {
     runs: Runs,
 }
 
-impl Args {
-    /// The metric for runs.
-    fn metric(&self) -> &str {
-        self.metric.as_deref().unwrap_or("elapsed")
-    }
-
-    /// Refuses flags for files of samples where the comparison has none.
-    fn refuse_ignored(&self) -> Result<(), Failure> {
-        let files = is_file(&self.run) || self.with.as_deref().is_some_and(is_file);
-        if !files && let Some(flag) = self.given.first_of(&["margin", "from"]) {
-            return usage(format!("{flag} applies to files of samples only; {} is not a file", self.run));
-        }
-        if self.metric.is_some() && self.with.is_none() {
-            return usage(format!(
-                "--metric applies to two sides; {} is compared with nothing else",
-                self.run
-            ));
-        }
-        Ok(())
-    }
-}
-
 fn formats() -> clap::builder::PossibleValuesParser {
     let value =
         |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
@@ -79,48 +57,44 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares.
 pub fn run(args: Args) -> Outcome {
-    args.refuse_ignored()?;
-    let compared = match &args.with {
-        None => alone(&args.run)?,
-        Some(with) => match several(&args, with)? {
-            Some(records) => compare_all(&records, args.metric())?,
-            None => two(&args, with)?,
-        },
+    let files = is_file(&args.run) || args.with.as_deref().is_some_and(is_file);
+    if !files && let Some(flag) = args.given.first_of(&["margin", "from"]) {
+        return usage(format!("{flag} applies to files of samples only; {} is not a file", args.run));
+    }
+    if args.metric.is_some() && args.with.is_none() {
+        return usage(format!("--metric applies to two sides; {} is compared with nothing else", args.run));
+    }
+    output::page(&compared(&args)?.page(), &args.format)
+}
+
+fn compared(args: &Args) -> Result<Compared, Failure> {
+    let metric = args.metric.as_deref().unwrap_or("elapsed");
+    let set = |name: &str| name.strip_prefix("published:").map(show::published).transpose();
+    let read = |name: &String| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
+    let first = &args.run;
+    let Some(with) = &args.with else {
+        return match set(first)? {
+            // Published samples are compared among themselves.
+            Some(set) => Ok(compare_services(&set)?),
+            None => usage(format!("compare {first} with what? Name a second run, `published:NAME` or file")),
+        };
     };
-    output::page(&compared.page(), &args.format)
-}
-
-/// Published samples are compared among themselves.
-fn alone(name: &str) -> Result<Compared, Failure> {
-    match name.strip_prefix("published:") {
-        Some(name) => Ok(compare_services(&show::published(name)?)?),
-        None => usage(format!("compare {name} with what? Name a second run, `published:NAME` or file")),
+    if args.more.is_empty() {
+        match (is_file(first), is_file(with)) {
+            (true, true) => return of_files(args, with),
+            (true, false) => return mixed(first, with),
+            (false, true) => return mixed(with, first),
+            (false, false) => {}
+        }
+        match (set(first)?, set(with)?) {
+            (Some(a), Some(b)) => return Ok(compare_sets(&a, &b, metric)?),
+            (Some(_), None) => return usage(format!("name the run first: fsarena compare {with} {first}")),
+            (None, Some(set)) => return Ok(compare_published(&read(first)?, &set, metric)?),
+            (None, None) => {}
+        }
     }
-}
-
-fn two(args: &Args, with: &str) -> Result<Compared, Failure> {
-    match (is_file(&args.run), is_file(with)) {
-        (true, true) => of_files(args, with),
-        (false, false) => of_runs(args, with),
-        (true, false) => mixed(&args.run, with),
-        (false, true) => mixed(with, &args.run),
-    }
-}
-
-/// The runs, where the first of them is a watch or there are more than two.
-fn several(args: &Args, with: &str) -> Result<Option<Vec<RunRecord>>, Failure> {
-    let others = || std::iter::once(with).chain(args.more.iter().map(String::as_str));
-    let no_run = |name: &str| is_file(name) || name.starts_with("published:");
-    if args.more.is_empty() && (no_run(&args.run) || no_run(with)) {
-        return Ok(None);
-    }
-    let read = |name: &str| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
-    let first: RunRecord = read(&args.run)?;
-    if args.more.is_empty() && !is_watch(&first) {
-        return Ok(None);
-    }
-    let others = others().map(read).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(Some(std::iter::once(first).chain(others).collect()))
+    let names = [first, with].into_iter().chain(&args.more);
+    Ok(compare_all(&names.map(read).collect::<Result<Vec<RunRecord>, Failure>>()?, metric)?)
 }
 
 /// Runs are directories, so anything else that exists is taken for samples.
@@ -136,23 +110,6 @@ fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     };
     let (a, b) = (read(&args.run)?, read(with)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
-}
-
-fn of_runs(args: &Args, with: &str) -> Result<Compared, Failure> {
-    if let (Some(a), Some(b)) = (args.run.strip_prefix("published:"), with.strip_prefix("published:")) {
-        return Ok(compare_sets(&show::published(a)?, &show::published(b)?, args.metric())?);
-    }
-    if let Some(name) = args.run.strip_prefix("published:") {
-        show::published(name)?;
-        return usage(format!("name the run first: fsarena compare {with} {}", args.run));
-    }
-    let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.run)?)?;
-    let metric = args.metric();
-    if let Some(name) = with.strip_prefix("published:") {
-        return Ok(compare_published(&record, &show::published(name)?, metric)?);
-    }
-    let other = fsarena_store::read(&RunDir::find(&args.runs.runs, with)?)?;
-    Ok(compare_all(&[record, other], metric)?)
 }
 
 fn mixed(file: &str, other: &str) -> Result<Compared, Failure> {

@@ -7,9 +7,8 @@ pub use here::quoted;
 
 use crate::{failure::Outcome, flags::ListFormat, output, output::Row};
 use fsarena_core::exit::ExitCode;
-use fsarena_stats::simulate::lower_limit;
-use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
+use fsarena_stats::simulate::{lower_limit, noise::Order};
 use here::Here;
 use serde_json::{Value, json};
 

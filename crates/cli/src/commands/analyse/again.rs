@@ -40,15 +40,12 @@ pub fn profiles(
         }
         _ => {}
     })?;
-    let read = |(variant, profile): (String, serde_json::Value)| {
-        let wrong = |error| {
-            Failure::new(
-                ExitCode::Internal,
-                format!("{variant}: the measuring process sent no profile: {error}"),
-            )
-        };
-        let profile = serde_json::from_value(profile).map_err(wrong)?;
-        Ok((variant, profile))
+    let read = |(variant, profile)| match serde_json::from_value(profile) {
+        Ok(profile) => Ok((variant, profile)),
+        Err(error) => {
+            let message = format!("{variant}: the measuring process sent no profile: {error}");
+            Err(Failure::new(ExitCode::Internal, message))
+        }
     };
     found.into_iter().map(read).collect()
 }

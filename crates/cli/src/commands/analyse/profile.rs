@@ -1,10 +1,8 @@
 //! The variants of an exact run again, sampled: where their instructions go.
 
 use super::{again, again::Scene, again::no_task};
-use crate::failure::Failure;
-use fsarena_core::{
-    cell::TaskId, exit::ExitCode, metric::reading, plan::Backing, plan::Emulator, record::RunRecord,
-};
+use crate::failure::{Failure, usage};
+use fsarena_core::{cell::TaskId, metric::reading, plan::Backing, plan::Emulator, record::RunRecord};
 use fsarena_report::{functions, functions::Sampled, functions::flame, page::Page};
 use fsarena_run::protocol::Profiling;
 use fsarena_stats::comparison::median;
@@ -23,11 +21,9 @@ const DIR: &str = "profile";
 /// Runs every variant once more and says where the instructions of a task went. Nothing of it is stored but the pictures:
 /// sampling is work too.
 pub fn profile(scene: Scene, what: &str, record: &RunRecord, task: &str) -> Result<Page, Failure> {
-    let counts =
-        matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-    if !counts {
-        let message = format!("run {} did not count instructions; profile a run with --on exact", record.id);
-        return Err(Failure::new(ExitCode::Usage, message));
+    if !matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
+        let run = &record.id;
+        return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
     }
     let counted = Counted::of(record)?;
     let task = counted.task(record, task)?;
@@ -56,9 +52,9 @@ struct Counted(BTreeMap<(String, TaskId), Vec<f64>>);
 
 impl Counted {
     fn of(record: &RunRecord) -> Result<Counted, Failure> {
-        let (_, values) = record.metric(METRIC).ok_or_else(|| {
-            Failure::new(ExitCode::Usage, format!("run {} has counted nothing yet", record.id))
-        })?;
+        let Some((_, values)) = record.metric(METRIC) else {
+            return usage(format!("run {} has counted nothing yet", record.id));
+        };
         let mut counted: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
             let task = &record.tasks[record.samples.task[row] as usize];

@@ -1,7 +1,7 @@
 //! The files of a load: made by fsarena and removed again, or one that the user names.
 
 use super::flags::Args;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, Job};
@@ -31,15 +31,12 @@ impl Place {
         let parent = directory(parent)?;
         let there = matches!(named, Some((_, true)));
         if there && args.size.is_some() {
-            let message = "--size is for files that are made; one that is there has its own size";
-            return Err(Failure::new(ExitCode::Usage, message));
+            return usage("--size is for files that are made; one that is there has its own size");
         }
         if !there && !job.open.recreate {
             room(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
         }
-        let mut place = Place::below(&parent)?;
-        place.named = named;
-        Ok(place)
+        Ok(Place { named, ..Place::below(&parent)? })
     }
 
     /// A directory of our own below an existing one.
@@ -97,13 +94,13 @@ fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
     if kind.is_file() {
         return Ok((path.into(), true));
     }
-    let what = match () {
-        () if kind.is_block_device() => {
-            "is a block device, and a load could destroy what is on it; `fsarena run engel --fs raw` measures the \
-             bare device below an image that fsarena made"
-        }
-        () if kind.is_dir() => "is a directory; --dir makes files in it",
-        () => "is not a regular file",
+    let what = if kind.is_block_device() {
+        "is a block device, and a load could destroy what is on it; `fsarena run engel --fs raw` measures the bare \
+         device below an image that fsarena made"
+    } else if kind.is_dir() {
+        "is a directory; --dir makes files in it"
+    } else {
+        "is not a regular file"
     };
     Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
 }
@@ -112,8 +109,7 @@ fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
 fn directory(path: &Path) -> Result<PathBuf, Failure> {
     let found = path.canonicalize().map_err(Failure::file(path))?;
     if !found.is_dir() {
-        let message = format!("{}: not a directory; --dir names where files are made", path.display());
-        return Err(Failure::new(ExitCode::Usage, message));
+        return usage(format!("{}: not a directory; --dir names where files are made", path.display()));
     }
     Ok(found)
 }
@@ -123,13 +119,9 @@ fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
     if free >= needed {
         return Ok(());
     }
-    let message = format!(
-        "too little room in {}: {} needed, {} free; take a smaller --size, or another --dir",
-        dir.display(),
-        ByteSize(needed),
-        ByteSize(free)
-    );
-    Err(Failure::new(ExitCode::Missing, message))
+    let (dir, needed, free) = (dir.display(), ByteSize(needed), ByteSize(free));
+    let sizes = format!("too little room in {dir}: {needed} needed, {free} free");
+    Err(Failure::new(ExitCode::Missing, format!("{sizes}; take a smaller --size, or another --dir")))
 }
 
 /// Gives a finished file the name that the user wants, where nothing has taken it meanwhile.

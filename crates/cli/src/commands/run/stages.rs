@@ -1,7 +1,8 @@
 //! A study of several stages: each is a run, and the later ones go on with what an earlier one found best.
 
 use super::{flags::Args, once::once};
-use crate::{failure::Failure, failure::Outcome, running::resolved};
+use crate::failure::{Failure, Outcome, usage};
+use crate::{output, running::resolved};
 use fsarena_core::plan::{Plan, Stage, Written};
 use fsarena_core::{
     exit::ExitCode, names::unknown, plan::file::PlanFile, plan::file::StageFile, record::RunRecord,
@@ -15,12 +16,15 @@ use std::{collections::BTreeMap, io::Write};
 /// What says which level is best, where a stage does not.
 const BY: &str = "throughput";
 
+/// The run of each stage before.
+type Earlier = BTreeMap<String, String>;
+
 /// Runs the stages of a plan one after another, all or those after a run of one of them.
 pub fn run(args: &Args, written: &Written) -> Outcome {
     let file = &written.file;
     let (mut earlier, begin) = match &args.after {
         Some(name) => after(args, file, name)?,
-        None => (BTreeMap::new(), 0),
+        None => (Earlier::new(), 0),
     };
     let mut over = args.overrides()?;
     let whole = over.budget_s;
@@ -40,17 +44,13 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
         if let Some(chosen) = chosen(args, stage, &earlier)? {
             narrow(args, stage, &mut plan, chosen)?;
         } else if stage.best.is_some() {
-            let of = stage.of.as_deref().unwrap_or_default();
+            let [of, factor] = [&stage.of, &stage.best].map(|name| name.as_deref().unwrap_or_default());
+            let name = &stage.name;
             if !args.dry_run {
-                let message =
-                    format!("stage {} goes on with a run of stage {of}: name it, --after RUN", stage.name);
-                return Err(Failure::new(ExitCode::Usage, message));
+                return usage(format!("stage {name} goes on with a run of stage {of}: name it, --after RUN"));
             }
             // Nothing has been run yet: that is what --dry-run is for.
-            let mut out = std::io::stdout().lock();
-            let name = &stage.name;
-            let factor = stage.best.as_deref().unwrap_or_default();
-            let _ = writeln!(out, "# stage {name}: every variant at its best {factor} of stage {of}\n");
+            output::text(format!("# stage {name}: every variant at its best {factor} of stage {of}\n\n"))?;
             continue;
         }
         plan.stage = Some(Stage { name: stage.name.clone(), earlier: earlier.clone(), error_split: None });
@@ -69,14 +69,12 @@ pub fn run(args: &Args, written: &Written) -> Outcome {
 
 /// The stages to run: that which the user names, or all but those that run only if they are named.
 fn wanted<'a>(args: &Args, stages: &'a [StageFile]) -> Result<Vec<&'a StageFile>, Failure> {
-    match &args.stage {
-        Some(name) => {
-            let names = stages.iter().map(|stage| stage.name.as_str());
-            let stage = stages.iter().find(|stage| stage.name == *name);
-            Ok(vec![stage.ok_or_else(|| unknown("stage", name, names))?])
-        }
-        None => Ok(stages.iter().filter(|stage| !stage.optional).collect()),
-    }
+    let Some(name) = &args.stage else {
+        return Ok(stages.iter().filter(|stage| !stage.optional).collect());
+    };
+    let names = stages.iter().map(|stage| stage.name.as_str());
+    let stage = stages.iter().find(|stage| stage.name == *name);
+    Ok(vec![stage.ok_or_else(|| unknown("stage", name, names))?])
 }
 
 /// Finds what would keep a later stage from beginning, before the first one is measured.
@@ -90,26 +88,21 @@ fn ready(args: &Args, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// The runs before a stage, and where to go on: behind the stage of this run.
-fn after(args: &Args, file: &PlanFile, name: &str) -> Result<(BTreeMap<String, String>, usize), Failure> {
-    let usage = |message: String| Failure::new(ExitCode::Usage, message);
+fn after(args: &Args, file: &PlanFile, name: &str) -> Result<(Earlier, usize), Failure> {
     let run = RunDir::find(&args.runs.runs, name)?;
     let plan = run.plan()?;
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
-    let no_stage =
-        || usage(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()));
-    let stage = stage.ok_or_else(no_stage)?;
-    let at = file.stages.iter().position(|known| known.name == stage.name).ok_or_else(no_stage)?;
+    let place = |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
+    let Some((at, stage)) = stage.and_then(place) else {
+        return usage(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()));
+    };
     let mut earlier = stage.earlier;
     earlier.insert(stage.name, run.id());
     Ok((earlier, at + 1))
 }
 
 /// What an earlier stage found best; none where this stage needs nothing of it, or it has not been run.
-fn chosen(
-    args: &Args,
-    stage: &StageFile,
-    earlier: &BTreeMap<String, String>,
-) -> Result<Option<Vec<Best>>, Failure> {
+fn chosen(args: &Args, stage: &StageFile, earlier: &Earlier) -> Result<Option<Vec<Best>>, Failure> {
     let (Some(factor), Some(of)) = (&stage.best, &stage.of) else { return Ok(None) };
     let Some(id) = earlier.get(of) else { return Ok(None) };
     let record: RunRecord = fsarena_store::read(&RunDir::find(&args.runs.runs, id)?)?;
@@ -119,11 +112,8 @@ fn chosen(
 /// Each variant at its best level, and nothing else.
 fn narrow(args: &Args, stage: &StageFile, plan: &mut Plan, chosen: Vec<Best>) -> Result<(), Failure> {
     if chosen.is_empty() {
-        let message = format!(
-            "stage {} has nothing to go on with: no variant of the earlier stage has data",
-            stage.name
-        );
-        return Err(Failure::new(ExitCode::Internal, message));
+        let why = "has nothing to go on with: no variant of the earlier stage has data";
+        return Err(Failure::new(ExitCode::Internal, format!("stage {} {why}", stage.name)));
     }
     if !args.quiet {
         let word = |best: &Best| {
