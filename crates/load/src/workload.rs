@@ -156,11 +156,13 @@ pub trait Workload: Sync {
         Ok(())
     }
 
-    /// The tasks, ready to be done once.
+    /// The tasks, ready to be done once. A workload has these, or [`Workload::steps_of`].
     ///
     /// # Errors
     /// If the inputs are missing.
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error>;
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        self.steps_of(job, place, Client::ALONE)
+    }
 
     /// Whether its clients work in one directory. Otherwise each has a separate one.
     fn shares(&self) -> bool {

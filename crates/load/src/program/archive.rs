@@ -5,15 +5,16 @@ use crate::error::{Error, at};
 use crate::tarball::{self, RECORD};
 use rustix::fs::{FileType, OFlags, Stat, readlinkat};
 use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
 /// Archives the directory `name` that is in `within`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<(), Error> {
-    let file = create(archive, OFlags::TRUNC, 0o666)?;
+    let file = File::from(create(archive, OFlags::TRUNC, 0o666)?);
     look(&file, archive)?;
     let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let records = Records { file, record: Vec::with_capacity(RECORD) };
@@ -44,7 +45,7 @@ impl Packer<'_> {
         let (dir, stat) = open_in(parent, name, path, WITHIN)?;
         let entries = list(&dir, path, usize::MAX)?;
         // The slash at the end marks a directory, as in every archive of GNU tar.
-        self.header(EntryType::Directory, &with_slash(path), &stat)?;
+        self.header(EntryType::Directory, &path.join(""), &stat)?;
         for entry in entries {
             self.entry(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
@@ -54,11 +55,8 @@ impl Packer<'_> {
     fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<(), Error> {
         let (file, _) = open_in(parent, name, path, WITHIN)?;
         self.header(EntryType::Regular, path, stat)?;
-        self.contents(&file, stat.st_size as usize).map_err(Error::io(format!(
-            "copy {} to {}",
-            path.display(),
-            self.archive.display()
-        )))?;
+        let failed = Error::io(format!("copy {} to {}", path.display(), self.archive.display()));
+        self.contents(&file, stat.st_size as usize).map_err(failed)?;
         look(&file, path).map(drop)
     }
 
@@ -92,15 +90,9 @@ fn header(kind: EntryType, stat: &Stat) -> Header {
     tarball::header(kind, [stat.st_mode, stat.st_uid, stat.st_gid], stat.st_mtime, size)
 }
 
-fn with_slash(path: &Path) -> PathBuf {
-    let mut path = path.as_os_str().to_os_string();
-    path.push("/");
-    PathBuf::from(path)
-}
-
 /// Writes records of 10 KiB, as GNU tar does: one write a record.
 struct Records {
-    file: OwnedFd,
+    file: File,
     record: Vec<u8>,
 }
 
@@ -126,10 +118,7 @@ impl Records {
 
     fn write_if_full(&mut self) -> io::Result<()> {
         if self.record.len() == RECORD {
-            let mut rest = self.record.as_slice();
-            while !rest.is_empty() {
-                rest = &rest[rustix::io::write(&self.file, rest)?..];
-            }
+            self.file.write_all(&self.record)?;
             self.record.clear();
         }
         Ok(())

@@ -48,11 +48,8 @@ fn shape(job: &Job) -> Shape {
 }
 
 fn info(load: Load, stage: Stage) -> TaskInfo {
-    match stage {
-        Stage::Deliver => load.info("deliver", "Deliver messages"),
-        Stage::Read => load.info("read", "Read messages and move them to cur/"),
-        Stage::Expire => load.info("expire", "Remove messages"),
-    }
+    let [_, name, title] = stage.words();
+    load.info(name, title)
 }
 
 /// Every task: all stages of one load, then those of the next.
@@ -88,10 +85,10 @@ impl Workload for Maildir {
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let task = |(load, stage): (Load, Stage)| {
-            let job = job.clone();
+            let (job, kind) = (job.clone(), stage.words()[0]);
             let empty = Action::on("empty", &root, move |root| boxes::prepare(root, &shape));
-            let work = Action::on(stage.kind(), &root, move |root| {
-                let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [stage.kind()]);
+            let work = Action::on(kind, &root, move |root| {
+                let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [kind]);
                 let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
                 Ok(act::run(&acting, &boxes)?.found())
             });
@@ -103,7 +100,7 @@ impl Workload for Maildir {
     /// Every message is where its last task left it, whole, and nothing else is there.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let named = |stage: &Stage| info(Load { clients: 1, rate: 0 }, *stage).id.name == task.name;
+        let named = |stage: &Stage| stage.words()[1] == task.name;
         let check = |stage| Action::on("compare", &root, move |root| boxes::verify(root, &shape, stage));
         Stage::ALL.into_iter().find(named).map(check).into_iter().collect()
     }

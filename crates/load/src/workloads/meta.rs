@@ -121,10 +121,6 @@ impl Workload for Meta {
         true
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        self.steps_of(job, place, Client::ALONE)
-    }
-
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>, Error> {
         let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));

@@ -81,7 +81,7 @@ impl Workload for Postgres {
         };
         let both = (Cluster::new(&place.root, &place.other)?, chosen);
         let (cluster, chosen) = &both;
-        let init = words(&["initdb"], vec![cluster.data().display().to_string()]);
+        let init = words(&["initdb"], vec![cluster.data.display().to_string()]);
         let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));
         let fills = words(&["pgbench", "-i"], chosen.databases().map(database).collect());
         let mut prepare = vec![init, Action::with(&both, fills, |(cluster, chosen)| fill(cluster, chosen))];

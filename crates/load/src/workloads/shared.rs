@@ -104,10 +104,6 @@ impl Workload for Shared {
         true
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        self.steps_of(job, place, Client::ALONE)
-    }
-
     fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>, Error> {
         let drop = job.settings.text("cache") == "drop";
         let task = |row: Row| {

@@ -8,20 +8,19 @@
 mod client;
 mod origin;
 mod process;
-mod settings;
 
 use crate::task::{Action, Error, Task};
-use crate::web::settings::{Load, filling, outline};
+use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::web::{account::Account, readings};
 use crate::workload::{Job, Place, Survey, Workload};
 use client::{Asking, Tally};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
-use fsarena_core::{cell::TaskInfo, metric::reading, setting::WorkloadDef};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_engine::readings::set_latency;
 use fsarena_sys::cpu;
 use process::{Ground, Squid};
-use settings::Chosen;
 use std::net::{Ipv4Addr, TcpListener};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,18 +32,37 @@ pub struct SquidWorkload;
 const DEF: WorkloadDef = WorkloadDef {
     id: "squid",
     help: "the real squid with its cache on the filesystem under test: fill, restart from cold, and serve at set rates",
-    settings: settings::SETTINGS,
+    settings: &[
+        SettingDef::choice("store", &["aufs", "ufs", "rock"], "aufs")
+            .help("how squid keeps objects: files by threads, files by itself, or one database"),
+        SettingDef::ints("rates", 0..=100_000, &[50, 100, 200])
+            .help("requests a second, Poisson, one task each; 0 for as many as the clients can ask"),
+        SettingDef::float("seconds", 0.1..=86_400.0, 5.0).help("how long each task asks"),
+        SettingDef::int("clients", 1..=1000, 32)
+            .help("connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000"),
+        SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
+        settings::L1,
+        settings::L2,
+        settings::RECURRENCE,
+        settings::ZIPF,
+    ],
 };
 
 /// What one task after the other works with.
 #[derive(Clone)]
 struct Stage {
-    chosen: Chosen,
+    job: Job,
     ground: Ground,
     /// Where the origin listens. The port is part of every object's name, so all tasks have the same.
     origin: Arc<TcpListener>,
     /// Runs from the cold task to the last.
     running: Arc<Mutex<Option<Squid>>>,
+}
+
+/// The cache, of whole MiB.
+fn cache(job: &Job) -> Shape {
+    let shape = Shape::of(job);
+    Shape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
 }
 
 fn loads(job: &Job) -> Vec<Load> {
@@ -65,8 +83,8 @@ impl Workload for SquidWorkload {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        let chosen = Chosen::of(job);
-        Ok(Survey { room: chosen.cache.room(2, 16 << 20), remarks: remarks(&chosen), ..Survey::default() })
+        let remarks = vec![remark(job.settings.text("store"), &cache(job))];
+        Ok(Survey { room: cache(job).room(2, 16 << 20), remarks, ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -74,13 +92,14 @@ impl Workload for SquidWorkload {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
-        let ground = Ground { cache: place.root.join("cache"), run: place.other.join("squid") };
+        let (store, shape) = (job.settings.text("store").to_string(), cache(job));
+        let ground = Ground { store, shape, cache: place.root.join("cache"), run: place.other.join("squid") };
         let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(Arc::new(listener))
         });
         let origin = origin.map_err(Error::io("start the origin"))?;
-        let stage = Stage { chosen: Chosen::of(job), ground, origin, running: Arc::default() };
+        let stage = Stage { job: job.clone(), ground, origin, running: Arc::default() };
         let fill = Action::with(&stage, stage.words(&filling()), Stage::fill);
         let mut tasks = vec![Task::new(filling(), fill)];
         let mut loads = loads(job).into_iter().peekable();
@@ -94,30 +113,33 @@ impl Workload for SquidWorkload {
 }
 
 /// What every report must say.
-fn remarks(chosen: &Chosen) -> Vec<Note> {
+fn remark(store: &str, cache: &Shape) -> Note {
     let text = format!(
-        "squid with cache_dir {} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
+        "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
          {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
          elapsed time and in no figure for a request",
-        chosen.store,
-        chosen.cache_mib(),
-        100.0 * chosen.cache.recurrence,
-        chosen.cache.zipf
+        cache.bytes >> 20,
+        100.0 * cache.recurrence,
+        cache.zipf
     );
-    vec![Note::new(NoteKind::Remark, text)]
+    Note::new(NoteKind::Remark, text)
 }
 
 impl Stage {
+    fn clients(&self) -> usize {
+        self.job.settings.int("clients") as usize
+    }
+
     fn words(&self, info: &TaskInfo) -> [String; 3] {
         ["squid".into(), info.id.to_string(), self.ground.cache.display().to_string()]
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
     fn fill(&self) -> Result<Found, Error> {
-        self.ground.make(&self.chosen)?;
-        let squid = Squid::start(&self.ground, &self.chosen)?;
-        let (clients, objects) = (self.chosen.clients, self.chosen.cache.to_fill());
-        let found = self.measure(&squid, async |asking| asking.fill(clients, objects).await);
+        self.ground.make()?;
+        let squid = Squid::start(&self.ground)?;
+        let objects = self.ground.shape.to_fill();
+        let found = self.measure(&squid, async |asking| asking.fill(self.clients(), objects).await);
         let stopped = squid.stop();
         stopped.and(Ok(found?))
     }
@@ -125,10 +147,10 @@ impl Stage {
     /// Asks for a while; the first load starts squid and the last one ends it.
     fn serve(&self, rate: i64, last: bool) -> Result<Found, Error> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let squid = running.take().map_or_else(|| Squid::start(&self.ground, &self.chosen), Ok)?;
-        let (seconds, clients, seed) = (self.chosen.seconds, self.chosen.clients, self.chosen.cache.seed);
+        let squid = running.take().map_or_else(|| Squid::start(&self.ground), Ok)?;
+        let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
         let found = self.measure(&squid, async |asking| match rate {
-            0 => asking.unpaced(clients, seconds, seed).await,
+            0 => asking.unpaced(self.clients(), seconds, seed).await,
             rate => asking.paced(rate as f64, seconds, seed).await,
         })?;
         // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
@@ -145,7 +167,7 @@ impl Stage {
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
         let origin = self.origin.try_clone().map_err(Error::io("start the origin"))?;
-        let seed = self.chosen.cache.seed;
+        let seed = self.job.seed;
         let account = Account::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
@@ -153,7 +175,7 @@ impl Stage {
                 tokio::net::TcpListener::from_std(origin).map_err(Error::io("start the origin"))?;
             let address = listener.local_addr().map_err(Error::io("start the origin"))?;
             let origin = tokio::task::spawn_local(origin::serve(listener, seed));
-            let asking = Asking::new(squid.address, address, seed, self.chosen.cache.demand());
+            let asking = Asking::new(squid.address, address, seed, self.ground.shape.demand());
             let begun = Instant::now();
             ask(&asking).await;
             let took = begun.elapsed();

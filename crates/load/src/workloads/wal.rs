@@ -112,9 +112,10 @@ impl Workload for Wal {
 fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<Found, Error> {
     let log = Log::open(dir, *shape)?;
     let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
+    let (records, syncs) = log.counts();
     let mut found = outcome.found();
-    found.readings.set("sync_operations_count", log.syncs() as f64);
-    note(committed, log.committed())?;
+    found.readings.set("sync_operations_count", syncs as f64);
+    note(committed, records)?;
     Ok(found)
 }
 

@@ -22,12 +22,12 @@ impl Stage {
     /// In their order.
     pub const ALL: [Stage; 3] = [Stage::Deliver, Stage::Read, Stage::Expire];
 
-    /// The kind of operation in readings: a delivery is a commit.
-    pub const fn kind(self) -> &'static str {
+    /// The kind of operation in readings, where a delivery is a commit; the name of its task, and what people read.
+    pub const fn words(self) -> [&'static str; 3] {
         match self {
-            Stage::Deliver => "commit",
-            Stage::Read => "read",
-            Stage::Expire => "expire",
+            Stage::Deliver => ["commit", "deliver", "Deliver messages"],
+            Stage::Read => ["read", "read", "Read messages and move them to cur/"],
+            Stage::Expire => ["expire", "expire", "Remove messages"],
         }
     }
 }

@@ -57,11 +57,8 @@ impl Log {
     /// The first line that is not one; the last is cut off where pgbench was.
     pub fn take(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
-            match transaction(line) {
-                Some(Some(one)) => self.done.push(one),
-                Some(None) => {}
-                None => return Err(format!("pgbench logged a line that fsarena cannot read: `{line}`")),
-            }
+            let unread = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
+            self.done.extend(transaction(line).ok_or_else(unread)?);
         }
         Ok(())
     }
@@ -99,19 +96,16 @@ fn record(into: &mut Histogram<u64>, microseconds: u64) {
 
 /// One line; none within where the transaction failed.
 fn transaction(line: &str) -> Option<Option<[u64; 3]>> {
-    let mut fields = line.split_ascii_whitespace();
-    let (client, count, latency) = (fields.next()?, fields.next()?, fields.next()?);
-    let (script, seconds, microseconds) = (fields.next()?, fields.next()?, fields.next()?);
-    for whole in [client, count, script] {
-        whole.parse::<u64>().ok()?;
-    }
-    let ended =
-        seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(microseconds.parse().ok()?)?;
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [client, count, latency, script, seconds, microseconds, lag @ ..] = &fields[..] else { return None };
+    let whole = |text: &str| text.parse::<u64>().ok();
+    [client, count, script].into_iter().try_for_each(|text| whole(text).map(drop))?;
+    let ended = whole(seconds)?.checked_mul(1_000_000)?.checked_add(whole(microseconds)?)?;
     if latency.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Some(None);
     }
-    let latency: u64 = latency.parse().ok()?;
-    let lag: u64 = fields.next().map_or(Some(0), |lag| lag.parse().ok())?;
+    let latency = whole(latency)?;
+    let lag = lag.first().map_or(Some(0), |lag| whole(lag))?;
     Some(Some([ended, latency, latency.saturating_sub(lag)]))
 }
 

@@ -24,7 +24,7 @@ pub struct Cluster {
     /// The directory of the programs.
     bin: PathBuf,
     /// The data directory, on the filesystem under test.
-    data: PathBuf,
+    pub data: PathBuf,
     /// Logs, on the source disk.
     run: PathBuf,
 }
@@ -40,11 +40,6 @@ impl Cluster {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         Ok(Cluster { bin, data: root.join("cluster"), run: other.join("postgres") })
-    }
-
-    /// The data directory.
-    pub fn data(&self) -> &Path {
-        &self.data
     }
 
     /// Makes it: `initdb`, and the settings.
@@ -76,9 +71,8 @@ impl Cluster {
         let mut command = DEF.command(&self.bin.join("postgres"));
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
-        service
-            .wait_until(|log| log.contains("database system is ready to accept connections"))
-            .map_err(|error| Error::Unfit(format!("{error}{}", hint(&error.to_string(), &self.data))))?;
+        let up = service.wait_until(|log| log.contains("database system is ready to accept connections"));
+        up.map_err(|error| Error::Unfit(format!("{error}{}", hint(&error.to_string(), &self.data))))?;
         Ok(service)
     }
 
@@ -140,9 +134,9 @@ impl Cluster {
 
     /// Runs a program that talks to the server.
     fn ask(&self, service: &Service, argv: &Argv) -> Result<Finished, Error> {
-        let log = || format!("; the server's log ends: {}", service.last_words());
+        let log = |_: &str| format!("; the server's log ends: {}", service.last_words());
         self.expect(argv).map_err(|error| match error {
-            Error::Command(error) => saying_more(error, |_| log()).into(),
+            Error::Command(error) => saying_more(error, log).into(),
             other => other,
         })
     }

@@ -1,8 +1,8 @@
 //! One squid, from its configuration to its end.
 
-use super::settings::Chosen;
 use crate::error::{Error, at};
 use crate::service::{Service, ServiceDef, last_lines};
+use crate::web::settings::Shape;
 use fsarena_sys::{cpu, kernel::Kernel};
 use rustix::process::Signal;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -20,6 +20,10 @@ const NAME: &str = "fsarena";
 /// Where a squid has its files.
 #[derive(Debug, Clone)]
 pub struct Ground {
+    /// How it keeps objects: `aufs`, `ufs`, `rock`.
+    pub store: String,
+    /// The cache that it has there.
+    pub shape: Shape,
     /// The cache, on the filesystem under test.
     pub cache: PathBuf,
     /// Everything else: configuration, log, pid. On the other disk.
@@ -39,11 +43,11 @@ impl Ground {
     ///
     /// # Errors
     /// Where they cannot be made, or squid's user may not reach them.
-    pub fn make(&self, chosen: &Chosen) -> Result<(), Error> {
+    pub fn make(&self) -> Result<(), Error> {
         for dir in [&self.cache, &self.run] {
             DEF.make_dir(dir)?;
         }
-        let config = self.configure(chosen, 3128)?;
+        let config = self.configure(3128)?;
         let output = command(&config, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
         if output.status.success() {
             return Ok(());
@@ -53,11 +57,10 @@ impl Ground {
     }
 
     /// The configuration: everything off that is not the cache on disk.
-    fn configure(&self, chosen: &Chosen, port: u16) -> Result<PathBuf, Error> {
+    fn configure(&self, port: u16) -> Result<PathBuf, Error> {
         let (cache, run) = (self.cache.display(), self.run.display());
-        let (first, second) = chosen.cache.levels;
-        let levels = if chosen.store == "rock" { String::new() } else { format!(" {first} {second}") };
-        let (store, mib) = (&chosen.store, chosen.cache_mib());
+        let (store, mib, (first, second)) = (&self.store, self.shape.bytes >> 20, self.shape.levels);
+        let levels = if store == "rock" { String::new() } else { format!(" {first} {second}") };
         let text = format!(
             "http_port 127.0.0.1:{port}\nhttp_access allow localhost\nhttp_access deny all\n\
              visible_hostname fsarena\nmaximum_object_size 4 MB\ncache_dir {store} {cache} {mib}{levels}\n\
@@ -82,11 +85,11 @@ impl Squid {
     ///
     /// # Errors
     /// If squid does not start; with the last lines of its log.
-    pub fn start(ground: &Ground, chosen: &Chosen) -> Result<Squid, Error> {
+    pub fn start(ground: &Ground) -> Result<Squid, Error> {
         // A free port on loopback.
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let address = bound.map_err(Error::io("look for a free port"))?;
-        let config = ground.configure(chosen, address.port())?;
+        let config = ground.configure(address.port())?;
         // An existing log belongs to an earlier squid.
         let _ = std::fs::remove_file(ground.log());
         let mut command = command(&config, &["-N"]);

@@ -110,14 +110,10 @@ impl Log {
         Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), settled: Condvar::new() })
     }
 
-    /// Records on the device.
-    pub fn committed(&self) -> u64 {
-        self.state().synced
-    }
-
-    /// How often the log was synced.
-    pub fn syncs(&self) -> u64 {
-        self.state().syncs
+    /// Records on the device, and how often the log was synced.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.synced, state.syncs)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
