@@ -5,11 +5,9 @@
 
 mod archive;
 mod calls;
-mod commands;
 mod copy;
 mod create;
 mod op;
-mod split;
 mod untar;
 mod walk;
 
@@ -20,7 +18,7 @@ use std::path::Path;
 
 /// The action that does an operation. Native calls are logged as the commands that they stand for.
 pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
-    let mut argvs = commands::argvs(op, clones);
+    let mut argvs = op.argvs(clones);
     if native {
         let (first, op) = (argvs.iter().take(1).flat_map(|argv| argv.words()), op.clone());
         let call = Call::new(first, move || perform(&op, clones));
@@ -46,7 +44,7 @@ fn perform(op: &Op, clones: bool) -> Result<(), Error> {
         Op::Untar(archive, into) => untar::unpack(archive, into),
         Op::Tar(archive, within, name) => archive::pack(archive, within, name),
         Op::Create(file, mebibytes) => create::zeros(file, *mebibytes),
-        Op::Split(file, piece, into) => split::split(file, *piece as usize, into),
+        Op::Split(file, piece, into) => create::split(file, *piece as usize, into),
         Op::Cat(file) => copy::cat(file),
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::demands::{Demands, first};
 use crate::error::{Error, at};
+use crate::payload::Payload;
 use crate::tarball::{self, Counted};
 use crate::tree::{self, TOP};
-use crate::{payload::Payload, workload::Job};
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::schedule::mix;
-use fsarena_core::setting::SettingDef;
+use crate::workload::{Job, remark};
+use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
@@ -137,7 +136,7 @@ impl Source {
                 )
             }
         };
-        Note::new(NoteKind::Remark, text)
+        remark(text)
     }
 
     /// The contents of the tree and its demands on a filesystem; a generated tree has none. Reads both in one pass,

@@ -2,8 +2,9 @@
 
 use crate::{demands::Demands, error::Error, task::Action, task::Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
-use fsarena_core::{event::Note, scale::Scale};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,6 +107,16 @@ pub struct Survey {
     pub demands: Demands,
     /// Remarks that every report must make: cache states, payload, how copies are done.
     pub remarks: Vec<Note>,
+}
+
+/// A remark that every report must make.
+pub fn remark(text: impl Into<String>) -> Note {
+    Note::new(NoteKind::Remark, text)
+}
+
+/// A remark on what makes a comparison unfair.
+pub fn fairness(text: impl Into<String>) -> Note {
+    Note::new(NoteKind::Fairness, text)
 }
 
 /// The power cut that ends the first task of a workload.

@@ -5,11 +5,9 @@ use crate::error::{Error, at};
 use crate::tarball::{self, RECORD};
 use rustix::fs::{FileType, OFlags, Stat, readlinkat};
 use std::ffi::{CString, OsStr};
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
 use tar::{Builder, EntryType, Header};
 
 /// Archives the directory `name` that is in `within`.

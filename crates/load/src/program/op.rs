@@ -1,8 +1,10 @@
-//! The operations of everyday programs, and who does them.
+//! The operations of everyday programs, who does them, and the commands that do them.
 
-use fsarena_core::event::{Note, NoteKind};
+use crate::workload::{fairness, remark};
+use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, Settings};
-use std::path::PathBuf;
+use fsarena_sys::argv::Argv;
+use std::{ffi::OsString, path::PathBuf};
 
 /// The setting that chooses the real programs or their system calls.
 pub const DRIVER: SettingDef = SettingDef::choice("driver", &["commands", "native"], "commands")
@@ -36,17 +38,13 @@ impl Driver {
             }
         };
         let copies = match self.clones {
-            false => Note::new(
-                NoteKind::Remark,
-                "reflink=never: every copy reads and writes all bytes, on every filesystem",
+            false => remark("reflink=never: every copy reads and writes all bytes, on every filesystem",
             ),
-            true => Note::new(
-                NoteKind::Fairness,
-                "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
+            true => fairness("reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
             )
             .fix("--set reflink=never"),
         };
-        [Note::new(NoteKind::Remark, driver), copies]
+        [remark(driver), copies]
     }
 }
 
@@ -96,6 +94,43 @@ impl Op {
             Op::Split(..) => "split",
             Op::Cat(..) => "cat",
         }
+    }
+
+    /// The argument vectors of an operation, one for each process the author started.
+    pub fn argvs(&self, clones: bool) -> Vec<Argv> {
+        let program = || Argv::new(self.program());
+        // From coreutils 9 on, cp clones where it can unless it is told not to.
+        let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
+        let one = match self {
+            Op::Touch(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(nth("f", n)))).collect();
+            }
+            Op::MakeDirs(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(nth("d", n)))).collect();
+            }
+            Op::CopyInto(from, into, count) => {
+                return (0..*count).map(|n| copy().arg(from).arg(into.join(n.to_string()))).collect();
+            }
+            Op::Find(dir) => program().arg(dir).quiet(),
+            Op::Remove(dir) => program().arg("-r").arg(dir),
+            Op::Copy(from, to) => copy().arg(from).arg(to),
+            Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
+            Op::Untar(archive, into) => program().arg("xf").arg(archive).arg("-C").arg(into),
+            Op::Tar(archive, within, name) => {
+                program().arg("cf").arg(archive).arg("-C").arg(within).arg(name)
+            }
+            Op::Create(file, mebibytes) => {
+                let mut out = OsString::from("of=");
+                out.push(file);
+                program().arg("if=/dev/zero").arg(out).arg("bs=1M").arg(format!("count={mebibytes}"))
+            }
+            Op::Split(file, piece, into) => {
+                let [letters, piece] = [SPLIT_LETTERS.to_string(), piece.to_string()];
+                program().args(["-a", &letters, "-b", &piece]).arg(file).arg(into.join("x"))
+            }
+            Op::Cat(file) => program().arg(file).quiet(),
+        };
+        vec![one]
     }
 }
 

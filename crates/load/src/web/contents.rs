@@ -15,16 +15,6 @@ pub fn popular(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_BYTES).max(16)
 }
 
-/// A kind of object.
-struct Kind {
-    /// How many of a thousand objects are of it.
-    per_mille: u32,
-    /// How large they are, in bytes.
-    size: Size,
-    /// How many of a hundred may be cached.
-    cachable: u32,
-}
-
 /// A distribution of sizes.
 enum Size {
     /// Exponential, by its mean.
@@ -33,12 +23,13 @@ enum Size {
     LogNormal(f64, f64),
 }
 
-/// Images, HTML, downloads, others.
-const KINDS: [Kind; 4] = [
-    Kind { per_mille: 650, size: Size::Exponential(4_500.0), cachable: 80 },
-    Kind { per_mille: 150, size: Size::Exponential(8_500.0), cachable: 90 },
-    Kind { per_mille: 5, size: Size::LogNormal(300_000.0, 300_000.0), cachable: 95 },
-    Kind { per_mille: 195, size: Size::LogNormal(25_000.0, 10_000.0), cachable: 72 },
+/// Images, HTML, downloads, others: how many of a thousand objects are of the kind, how large they are in bytes, and how
+/// many of a hundred may be cached.
+const KINDS: [(u32, Size, u32); 4] = [
+    (650, Size::Exponential(4_500.0), 80),
+    (150, Size::Exponential(8_500.0), 90),
+    (5, Size::LogNormal(300_000.0, 300_000.0), 95),
+    (195, Size::LogNormal(25_000.0, 10_000.0), 72),
 ];
 
 /// An object.
@@ -55,19 +46,19 @@ pub fn object(world: u64, number: u64) -> Object {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
     let mut of_thousand = rng.random_range(0..1000);
     let last = &KINDS[KINDS.len() - 1];
-    let kind = KINDS.iter().find(|kind| {
-        let found = of_thousand < kind.per_mille;
-        of_thousand = of_thousand.saturating_sub(kind.per_mille);
+    let kind = KINDS.iter().find(|(per_mille, ..)| {
+        let found = of_thousand < *per_mille;
+        of_thousand = of_thousand.saturating_sub(*per_mille);
         found
     });
-    let kind = kind.unwrap_or(last);
-    let bytes = match kind.size {
+    let (_, size, cachable) = kind.unwrap_or(last);
+    let bytes = match *size {
         Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
         Size::LogNormal(mean, deviation) => {
             LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
         }
     };
-    let cachable = rng.random_range(0..100) < kind.cachable;
+    let cachable = rng.random_range(0..100) < *cachable;
     Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
 }
 

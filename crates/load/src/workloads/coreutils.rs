@@ -1,7 +1,6 @@
 //! `coreutils`: the 21 tasks that Justin Piszcz timed in 2004 and 2006, with touch, find, rm, mkdir, cp,
 //! tar, split, dd and cat.
 
-mod layout;
 mod room;
 mod settings;
 mod tasks;
@@ -9,13 +8,11 @@ mod tasks;
 use crate::program::{self, clear_the_way};
 use crate::task::{self, Action, Before, Call, Error, Task};
 use crate::workload::{Job, Place, Survey, Workload};
-use crate::{demands::Demands, payload::Payload};
-use crate::{error::at, source::compressible};
+use crate::{demands::Demands, error::at, payload::Payload, source::compressible};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
-use layout::{Layout, SMALL, Sizes};
 use settings::Chosen;
 use std::{collections::BTreeSet, fs::File, io::BufWriter};
-use tasks::{TaskDef, Thing};
+use tasks::{Layout, SMALL, Sizes, TaskDef, Thing};
 
 /// The workload.
 pub struct Coreutils;

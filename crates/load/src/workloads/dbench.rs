@@ -8,17 +8,14 @@ mod tests;
 
 use super::dbench_tool;
 use crate::task::{self, Action, Error, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use crate::{files::fresh_dir, pace::shuffled};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
 use fsarena_dbench::census::Census;
 use fsarena_dbench::{self as dbench, Options, Program, compact, like, limits, loadfile};
 use fsarena_engine::Content;
 use settings::{Chosen, Dbench, Source};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 /// What the seed of a round is mixed with for the order of its tasks.
 const ORDER: u64 = 0xDBE;
@@ -132,17 +129,17 @@ impl Workload for Dbench {
 
 /// What every report must say.
 fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
-    let mut notes = vec![Note::new(NoteKind::Remark, who(source, chosen))];
+    let mut notes = vec![remark(who(source, chosen))];
     if !chosen.real {
         let what = if chosen.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
-        notes.push(Note::new(NoteKind::Remark, format!("clients write {what}")));
+        notes.push(remark(format!("clients write {what}")));
     }
     if let Some(rate) = chosen.options.rate_mb_s {
-        notes.push(Note::new(NoteKind::Remark, format!("each client is held to {rate} MB/s")));
+        notes.push(remark(format!("each client is held to {rate} MB/s")));
     }
     let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
                   is synced (Flush) and what is written back meanwhile";
-    notes.push(Note::new(NoteKind::Remark, cached));
+    notes.push(remark(cached));
     notes
 }
 

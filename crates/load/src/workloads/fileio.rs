@@ -10,11 +10,10 @@ mod tests;
 
 use super::{fio, sysbench};
 use crate::task::{self, Action, Before, Call, Error, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::{demands::Demands, error::at, pace::shuffled};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::{metric::reading, sample::Found, setting::WorkloadDef};
+use fsarena_core::setting::WorkloadDef;
+use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, sample::Found};
 use fsarena_engine::{FileSpec, Files, dio_align};
 use settings::{Cell, Chosen, FileIo, Tool};
 use std::path::PathBuf;
@@ -77,7 +76,7 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
     let mut notes = vec![tool(chosen), payload(chosen)];
     if !chosen.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
-        notes.push(Note::new(NoteKind::Fairness, text).fix("--set direct=true"));
+        notes.push(fairness(text).fix("--set direct=true"));
     }
     notes
 }
@@ -94,7 +93,7 @@ fn tool(chosen: &Chosen) -> Note {
         ),
         Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
     };
-    Note::new(NoteKind::Remark, text)
+    remark(text)
 }
 
 fn payload(chosen: &Chosen) -> Note {
@@ -104,7 +103,7 @@ fn payload(chosen: &Chosen) -> Note {
         0 => "no syncs between writes".into(),
         writes => format!("all synced after every {writes} writes"),
     };
-    Note::new(NoteKind::Remark, format!("{files} files of {each} KiB filled with {what}, {sync}"))
+    remark(format!("{files} files of {each} KiB filled with {what}, {sync}"))
 }
 
 fn info(Cell { mode, block, threads }: Cell) -> TaskInfo {

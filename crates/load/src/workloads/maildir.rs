@@ -6,10 +6,10 @@ mod boxes;
 use crate::demands::Demands;
 use crate::pace::{self, Load};
 use crate::task::{Action, Error, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use boxes::{Boxes, Shape, Stage};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{Bound, act};
 
@@ -79,7 +79,7 @@ impl Workload for Maildir {
         // Flags follow a colon.
         let reserved = Some(shape.name(Stage::Read, 0));
         let demands = Demands { reserved, ..Demands::default() };
-        Ok(Survey { room, demands, remarks: vec![remark(&shape)] })
+        Ok(Survey { room, demands, remarks: remarks(&shape) })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
@@ -107,7 +107,7 @@ impl Workload for Maildir {
 }
 
 /// What every report must say.
-fn remark(shape: &Shape) -> Note {
+fn remarks(shape: &Shape) -> Vec<Note> {
     let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
         "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
@@ -115,7 +115,7 @@ fn remark(shape: &Shape) -> Note {
          task",
         shape.messages, shape.bytes, shape.mailboxes
     );
-    Note::new(NoteKind::Remark, text)
+    vec![remark(text)]
 }
 
 #[cfg(test)]

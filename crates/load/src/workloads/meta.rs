@@ -5,8 +5,7 @@
 
 use crate::error::at;
 use crate::task::{self, Action, Error, Task};
-use crate::workload::{Client, Job, Place, Room, Survey, Workload};
-use fsarena_core::event::{Note, NoteKind};
+use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
 use fsarena_engine::meta::{self, Operation, Sharing};
@@ -109,7 +108,7 @@ impl Workload for Meta {
         let each = (job.settings.int("bytes") as u64).next_multiple_of(4096);
         let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
         let text = format!("each client makes {} files and as many directories", names(job));
-        let remarks = vec![Note::new(NoteKind::Remark, text)];
+        let remarks = vec![remark(text)];
         Ok(Survey { room, remarks, ..Survey::default() })
     }
 

@@ -11,10 +11,9 @@ mod settings;
 
 use crate::task::{Action, Error, Task, no_figures};
 use crate::web::readings::FAILED;
-use crate::workload::{Job, Place, Room, Survey, Workload};
-use fsarena_core::event::{Note, NoteKind};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
-use fsarena_core::{cell::TaskInfo, metric::reading, setting::WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, setting::WorkloadDef};
 use server::{Cluster, PROGRAMS};
 use settings::{Chosen, Load, database};
 
@@ -113,11 +112,11 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
          and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
         chosen.clients, chosen.jobs, chosen.protocol
     );
-    let mut notes = vec![Note::new(NoteKind::Remark, text)];
+    let mut notes = vec![remark(text)];
     let weaker = conf::weaker(&chosen.conf).join(", ");
     if !weaker.is_empty() {
         let text = format!("{weaker}: a power cut can undo commits or damage the database");
-        notes.push(Note::new(NoteKind::Fairness, text));
+        notes.push(fairness(text));
     }
     notes
 }

@@ -10,15 +10,14 @@ mod index;
 use crate::task::{Action, Error, Task};
 use crate::web::account::{self, Account};
 use crate::web::settings::{self, Load, Shape, filling, outline};
-use crate::workload::{Job, Place, Survey, Workload};
+use crate::workload::{Job, Place, Survey, Workload, remark};
 use crate::{pace, web::readings};
 use cache::{Cache, KINDS};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note};
 use fsarena_engine::{Bound, act::Acting};
-use std::path::Path;
-use std::sync::{Arc, OnceLock, atomic::Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{path::Path, sync::atomic::Ordering};
 
 /// The workload.
 pub struct ProxyCache;
@@ -90,7 +89,7 @@ fn remarks(shape: &Shape) -> Vec<Note> {
         100.0 * shape.recurrence,
         shape.zipf,
     );
-    vec![Note::new(NoteKind::Remark, text)]
+    vec![remark(text)]
 }
 
 /// The cache that the first task makes and the others serve from.

@@ -3,8 +3,7 @@
 
 use crate::error::at;
 use crate::task::{self, Action, Error, Task};
-use crate::workload::{Cut, Job, Place, Room, Survey, Workload};
-use fsarena_core::event::{Note, NoteKind};
+use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -55,8 +54,7 @@ impl Workload for Recovery {
     }
 
     fn survey(&self, _: &Job) -> Result<Survey, Error> {
-        let remark = Note::new(
-            NoteKind::Remark,
+        let remark = remark(
             "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; fsck: a \
              full check after that, which changes nothing",
         );

@@ -4,10 +4,9 @@
 //! wrote.
 
 use crate::task::{self, Action, Error, Task};
-use crate::workload::{Client, Job, Place, Room, Survey, Workload};
+use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use crate::{demands::Demands, error::at};
 use fsarena_core::cell::TaskInfo;
-use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;
 use std::{fs::File, path::Path};
@@ -93,7 +92,7 @@ impl Workload for Shared {
         let sync = if job.settings.flag("fsync") { "synced within the time" } else { "not synced" };
         let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
         let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
-        Ok(Survey { room, demands, remarks: vec![Note::new(NoteKind::Remark, text)] })
+        Ok(Survey { room, demands, remarks: vec![remark(text)] })
     }
 
     fn metrics(&self) -> &'static [&'static str] {

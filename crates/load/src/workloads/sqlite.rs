@@ -5,12 +5,11 @@ mod database;
 use crate::files::{note, noted};
 use crate::pace::{self, Load, distinct};
 use crate::task::{self, Action, Error, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{event::Note, sample::Found};
 use fsarena_engine::act;
 use std::path::PathBuf;
 
@@ -187,11 +186,11 @@ fn remarks(job: &Job) -> Vec<Note> {
         shape.value,
         shape.batch
     );
-    let mut notes = vec![Note::new(NoteKind::Remark, text)];
+    let mut notes = vec![remark(text)];
     if Timed::all(job).iter().any(|timed| timed.journal == "wal" && timed.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
-        notes.push(Note::new(NoteKind::Fairness, text).fix("--set synchronous=full"));
+        notes.push(fairness(text).fix("--set synchronous=full"));
     }
     notes
 }
@@ -199,6 +198,7 @@ fn remarks(job: &Job) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::NoteKind;
     use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
 

@@ -11,13 +11,12 @@ mod process;
 
 use crate::task::{Action, Error, Task};
 use crate::web::settings::{self, Load, Shape, filling, outline};
-use crate::web::{account::Account, readings};
-use crate::workload::{Job, Place, Survey, Workload};
+use crate::workload::{Job, Place, Survey, Workload, remark};
+use crate::{web::account::Account, web::readings};
 use client::{Asking, Tally};
-use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, metric::reading};
+use fsarena_core::{cell::TaskInfo, event::Note, metric::reading};
 use fsarena_engine::readings::set_latency;
 use fsarena_sys::cpu;
 use process::{Ground, Squid};
@@ -83,8 +82,9 @@ impl Workload for SquidWorkload {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey, Error> {
-        let remarks = vec![remark(job.settings.text("store"), &cache(job))];
-        Ok(Survey { room: cache(job).room(2, 16 << 20), remarks, ..Survey::default() })
+        let cache = cache(job);
+        let remarks = remarks(job.settings.text("store"), &cache);
+        Ok(Survey { room: cache.room(2, 16 << 20), remarks, ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -113,7 +113,7 @@ impl Workload for SquidWorkload {
 }
 
 /// What every report must say.
-fn remark(store: &str, cache: &Shape) -> Note {
+fn remarks(store: &str, cache: &Shape) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
          {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
@@ -122,7 +122,7 @@ fn remark(store: &str, cache: &Shape) -> Note {
         100.0 * cache.recurrence,
         cache.zipf
     );
-    Note::new(NoteKind::Remark, text)
+    vec![remark(text)]
 }
 
 impl Stage {

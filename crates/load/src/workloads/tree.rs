@@ -3,9 +3,8 @@
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
 use crate::task::{Before, Error, Task, info};
-use crate::tree::TOP;
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{demands::Demands, error::at};
+use crate::{demands::Demands, error::at, tree::TOP};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 use std::{fs::File, io::BufWriter};
 

@@ -7,11 +7,10 @@ mod replay;
 use crate::files::{note, noted};
 use crate::pace::{self, Load};
 use crate::task::{Action, Error, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::sample::Found;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{event::Note, sample::Found};
 use fsarena_engine::act;
 use log::{Allocation, Log, Shape};
 use std::path::Path;
@@ -135,7 +134,7 @@ fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
         shape.segment >> 10,
         shape.keep
     );
-    vec![Note::new(NoteKind::Remark, text)]
+    vec![remark(text)]
 }
 
 #[cfg(test)]

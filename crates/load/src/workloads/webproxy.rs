@@ -8,11 +8,10 @@ mod set;
 
 use crate::task::{self, Action, Error, Task};
 use crate::web::account::{self, Account};
-use crate::workload::{Job, Place, Room, Survey, Workload};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
 use crate::{payload, web::readings};
-use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, sample::Found, schedule::mix};
+use fsarena_core::{cell::TaskInfo, event::Note, sample::Found, schedule::mix};
 use fsarena_engine::act::{self, Acting, Actor};
 use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -95,7 +94,7 @@ fn remarks() -> Vec<Note> {
     let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
                 place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
                 faster filesystem; file_mean_bytes says where it ended";
-    vec![Note::new(NoteKind::Fairness, text).fix("use the workload proxy-cache, whose sizes stay")]
+    vec![fairness(text).fix("use the workload proxy-cache, whose sizes stay")]
 }
 
 fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<(), EngineError> {

@@ -1,10 +1,8 @@
 //! The room that the tasks need, at their fullest moment.
 
-use super::layout::Sizes;
-use super::tasks::{TaskDef, Thing, maker_of};
+use super::tasks::{Sizes, TaskDef, Thing, maker_of};
 use crate::{source::Contents, workload::Room};
-use std::collections::BTreeSet;
-use std::ops::Add;
+use std::{collections::BTreeSet, ops::Add};
 
 /// Bytes of blocks and number of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

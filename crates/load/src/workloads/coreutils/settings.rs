@@ -3,8 +3,8 @@
 use super::tasks::{TASKS, TaskDef};
 use crate::program::{DRIVER, Driver, REFLINK};
 use crate::source::{COMPRESSIBLE, Contents, Source, TREE, TREE_FILES};
-use crate::workload::Job;
-use fsarena_core::event::{Note, NoteKind};
+use crate::workload::{Job, fairness, remark};
+use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 
 /// The workload's definition.
@@ -54,12 +54,12 @@ impl Chosen {
                 "{} sockets, pipes and devices of the tree were left out of the archive",
                 contents.left_out
             );
-            notes.push(Note::new(NoteKind::Remark, text));
+            notes.push(remark(text));
         }
         if self.tasks.iter().any(|task| [13, 14, 21].contains(&task.number)) {
             let text = "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
             let fix = "compare with compression off, or leave out 13, 14 and 21";
-            notes.push(Note::new(NoteKind::Remark, text).fix(fix));
+            notes.push(remark(text).fix(fix));
         }
         notes.extend(memory(self.cold, bytes, rustix::system::sysinfo().totalram as u64));
         notes
@@ -76,12 +76,13 @@ fn memory(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
         working_set >> 20,
         ram >> 20
     );
-    Some(Note::new(NoteKind::Fairness, text).fix("--set cache=cold, or --scale paper where memory is small"))
+    Some(fairness(text).fix("--set cache=cold, or --scale paper where memory is small"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::NoteKind;
 
     #[test]
     fn a_working_set_that_fits_into_memory_is_said_when_the_cache_is_warm() {

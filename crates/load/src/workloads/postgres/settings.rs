@@ -1,8 +1,7 @@
 //! The settings of `postgres`, and what they come to.
 
 use super::conf;
-use crate::error::Error;
-use crate::{pace::distinct, task::info, workload::Job};
+use crate::{error::Error, pace::distinct, task::info, workload::Job};
 use fsarena_core::{cell::TaskInfo, setting::SettingDef};
 
 /// The settings.
