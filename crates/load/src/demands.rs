@@ -46,15 +46,12 @@ impl Demands {
 
     /// These demands merged with those of other work on the same filesystem.
     pub fn and(self, other: Demands) -> Demands {
-        let longer = |a: Option<PathBuf>, b: Option<PathBuf>| {
-            a.into_iter().chain(b).max_by_key(|path| name_bytes(path))
-        };
         Demands {
             link: self.link.or(other.link),
             owned: self.owned.or(other.owned),
             twin_but_for_case: self.twin_but_for_case.or(other.twin_but_for_case),
             reserved: self.reserved.or(other.reserved),
-            longest: longer(self.longest, other.longest),
+            longest: self.longest.into_iter().chain(other.longest).max_by_key(|path| name_bytes(path)),
             direct_io: self.direct_io || other.direct_io,
         }
     }

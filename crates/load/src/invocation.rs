@@ -8,7 +8,7 @@ use fsarena_sys::{argv, cancel, kernel::Kernel, process, said::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -134,17 +134,11 @@ impl Invocation {
         begun: Instant,
     ) -> io::Result<Option<String>> {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-        let glance = Timespec { tv_sec: 0, tv_nsec: GLANCE.as_nanos() as i64 };
         let mut open = true;
         loop {
-            let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
-            fds.extend(open.then(|| PollFd::from_borrowed_fd(reader.as_fd(), PollFlags::IN)));
-            match rustix::event::poll(&mut fds, Some(&glance)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let [over, readable] = [0, 1].map(|i| fds.get(i).is_some_and(|fd| !fd.revents().is_empty()));
-            if readable {
+            let output_or_end = if open { reader.as_fd() } else { pidfd.as_fd() };
+            let [over, readable] = ready([pidfd.as_fd(), output_or_end], GLANCE)?;
+            if open && readable {
                 open = output.take(reader)?;
             }
             if output.bytes > MOST_OUTPUT {
@@ -178,13 +172,19 @@ impl Output {
 
 /// Takes what is left in the pipe, without waiting for a process that holds it open.
 fn drain(reader: &mut PipeReader, output: &mut Output) {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    loop {
-        let mut fds = [PollFd::from_borrowed_fd(reader.as_fd(), PollFlags::IN)];
-        let ready = rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0);
-        if !ready || output.bytes > MOST_OUTPUT || !output.take(reader).unwrap_or(false) {
-            return;
-        }
+    while ready([reader.as_fd()], Duration::ZERO).is_ok_and(|[ready]| ready)
+        && output.bytes <= MOST_OUTPUT
+        && output.take(reader).unwrap_or(false)
+    {}
+}
+
+/// Waits until one of these is ready, and no longer than a time that is under a second; which of them are.
+fn ready<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[bool; N]> {
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let within = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
+    match rustix::event::poll(&mut fds, Some(&within)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds.map(|fd| !fd.revents().is_empty())),
+        Err(error) => Err(error.into()),
     }
 }
 

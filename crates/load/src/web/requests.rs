@@ -7,7 +7,6 @@ use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The requests of all clients together.
-#[derive(Debug)]
 pub struct Demand {
     /// Number of popular objects, which clients request repeatedly; numbered from 0.
     pub popular: u64,
@@ -19,7 +18,6 @@ pub struct Demand {
 }
 
 /// One client's draws.
-#[derive(Debug)]
 pub struct Draws {
     popular: Offsets,
     rng: Xoshiro256PlusPlus,

@@ -72,14 +72,10 @@ impl Workload for Coreutils {
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
         let chosen = Chosen::of(job);
         let maker = Maker { at: layout(place), sizes: Sizes::of(job), chosen: &chosen, job };
-        let input = maker.at.input();
-        if tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.needs == Thing::Input)
-            && !input.exists()
-        {
-            return Err(Error::Unfit(format!(
-                "the archive {} is not there: it is made once a run",
-                input.display()
-            )));
+        let (input, all) = (maker.at.input(), tasks::with_suppliers(&chosen.tasks));
+        if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
+            let why = format!("the archive {} is not there: it is made once a run", input.display());
+            return Err(Error::Unfit(why));
         }
         let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
         Ok(chosen.tasks.iter().map(|task| maker.task(task, &mut there)).collect())

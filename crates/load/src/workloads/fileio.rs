@@ -73,7 +73,14 @@ impl Workload for FileIo {
 
 /// What every report must say.
 fn remarks(chosen: &Chosen) -> Vec<Note> {
-    let mut notes = vec![tool(chosen), payload(chosen)];
+    let (files, each) = (chosen.files, chosen.file_bytes >> 10);
+    let what = if chosen.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
+    let sync = match chosen.fsync_every {
+        0 => "no syncs between writes".into(),
+        writes => format!("all synced after every {writes} writes"),
+    };
+    let files = format!("{files} files of {each} KiB filled with {what}, {sync}");
+    let mut notes = vec![remark(tool(chosen)), remark(files)];
     if !chosen.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
         notes.push(fairness(text).fix("--set direct=true"));
@@ -81,8 +88,8 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
     notes
 }
 
-fn tool(chosen: &Chosen) -> Note {
-    let text = match chosen.tool {
+fn tool(chosen: &Chosen) -> String {
+    match chosen.tool {
         Tool::Native => format!(
             "engine=native: each task ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
             chosen.seconds
@@ -92,18 +99,7 @@ fn tool(chosen: &Chosen) -> Note {
             sysbench::whole_seconds(chosen)
         ),
         Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
-    };
-    remark(text)
-}
-
-fn payload(chosen: &Chosen) -> Note {
-    let (files, each) = (chosen.files, chosen.file_bytes >> 10);
-    let what = if chosen.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
-    let sync = match chosen.fsync_every {
-        0 => "no syncs between writes".into(),
-        writes => format!("all synced after every {writes} writes"),
-    };
-    remark(format!("{files} files of {each} KiB filled with {what}, {sync}"))
+    }
 }
 
 fn info(Cell { mode, block, threads }: Cell) -> TaskInfo {

@@ -54,13 +54,11 @@ impl Workload for Recovery {
     }
 
     fn survey(&self, _: &Job) -> Result<Survey, Error> {
-        let remark = remark(
-            "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; fsck: a \
-             full check after that, which changes nothing",
-        );
+        let text = "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; \
+                    fsck: a full check after that, which changes nothing";
         // The programs that check filesystems lie on the source disk with their libraries.
         let room = Room { bytes: LIVE * LARGEST as u64, inodes: LIVE + DIRECTORIES, other_bytes: 64 << 20 };
-        Ok(Survey { room, remarks: vec![remark], ..Survey::default() })
+        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
     }
 
     fn metrics(&self) -> &'static [&'static str] {

@@ -74,10 +74,6 @@ impl Ground {
         std::fs::write(&file, text).map_err(at("write", &file))?;
         Ok(file)
     }
-
-    fn log(&self) -> PathBuf {
-        self.run.join("cache.log")
-    }
 }
 
 impl Squid {
@@ -91,10 +87,11 @@ impl Squid {
         let address = bound.map_err(Error::io("look for a free port"))?;
         let config = ground.configure(address.port())?;
         // An existing log belongs to an earlier squid.
-        let _ = std::fs::remove_file(ground.log());
+        let log = ground.run.join("cache.log");
+        let _ = std::fs::remove_file(&log);
         let mut command = command(&config, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut squid = Squid { service: DEF.start(command, &ground.log())?, _memory: SharedMemory, address };
+        let mut squid = Squid { service: DEF.start(command, &log)?, _memory: SharedMemory, address };
         let up = |log: &str| {
             let rebuilt = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");

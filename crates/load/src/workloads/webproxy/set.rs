@@ -4,7 +4,6 @@ use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use std::sync::Mutex;
 
 /// Which entries exist. Those that are being made or deleted are in neither list.
-#[derive(Debug)]
 struct Lists {
     /// How many read each entry.
     readers: Vec<u32>,
@@ -13,7 +12,6 @@ struct Lists {
 }
 
 /// The set.
-#[derive(Debug)]
 pub struct FileSet(Mutex<Lists>);
 
 impl FileSet {
@@ -35,8 +33,7 @@ impl FileSet {
     /// Takes an existing entry without readers, to delete it. Returns none if every entry has readers.
     pub fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let count = lists.here.len();
-        let start = (count > 0).then(|| rng.random_range(0..count))?;
+        let (count, start) = (lists.here.len(), draw(&lists.here, rng)?);
         let free = |at: &usize| lists.readers[lists.here[*at] as usize] == 0;
         let at = (start..count).chain(0..start).find(free)?;
         Some(lists.here.swap_remove(at))
@@ -45,8 +42,7 @@ impl FileSet {
     /// Takes an entry that does not exist, to create it.
     pub fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let count = lists.gone.len();
-        let at = (count > 0).then(|| rng.random_range(0..count))?;
+        let at = draw(&lists.gone, rng)?;
         Some(lists.gone.swap_remove(at))
     }
 
@@ -59,8 +55,7 @@ impl FileSet {
     /// Takes an existing entry to read it; others may read it too.
     pub fn read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let count = lists.here.len();
-        let number = lists.here[(count > 0).then(|| rng.random_range(0..count))?];
+        let number = lists.here[draw(&lists.here, rng)?];
         lists.readers[number as usize] += 1;
         Some(number)
     }
@@ -74,6 +69,11 @@ impl FileSet {
     pub fn existing(&self) -> Vec<u32> {
         self.lists().here.clone()
     }
+}
+
+/// A place in a list, drawn evenly.
+fn draw(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
+    (!list.is_empty()).then(|| rng.random_range(0..list.len()))
 }
 
 #[cfg(test)]
