@@ -3,6 +3,9 @@
 use fsarena_core::exit::{ExitCode, Exits};
 use std::{io, path::Path};
 
+/// What a task or the work for it gives, where nothing else is said of its error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// The reason for which a task failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

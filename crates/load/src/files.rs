@@ -1,6 +1,6 @@
 //! Files that workloads keep: directories made anew, and numbers that a later check reads.
 
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use fsarena_engine::Error as EngineError;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn note(path: &Path, number: u64) -> Result<(), Error> {
+pub fn note(path: &Path, number: u64) -> Result<()> {
     std::fs::write(path, number.to_string()).map_err(at("write", path))
 }
 
@@ -27,7 +27,7 @@ pub fn note(path: &Path, number: u64) -> Result<(), Error> {
 ///
 /// # Errors
 /// Where it cannot be read, or is no number.
-pub fn noted(path: &Path) -> Result<u64, Error> {
+pub fn noted(path: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(at("read", path))?;
     text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", path.display())))
 }

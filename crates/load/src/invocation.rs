@@ -1,7 +1,7 @@
 //! A command that the user wrote: run to its end or its time limit, its output bounded, and no process of it left.
 
+use crate::error::Result;
 use crate::printed::{Printed, Rule};
-use crate::task::Error;
 use fsarena_core::event::CommandRecord;
 use fsarena_core::sample::Found;
 use fsarena_sys::{argv, cancel, kernel::Kernel, process, said::shown};
@@ -57,7 +57,7 @@ impl Invocation {
     /// # Errors
     /// If it cannot start, fails, takes too long, prints too much or a metric with a fault, leaves a process, or removes its
     /// directory.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found> {
         let begun = Instant::now();
         let (ended, Output { tail, printed, .. }) = self.run(begun)?;
         let metrics = match ended.as_str() {
@@ -88,7 +88,7 @@ impl Invocation {
         Ok(found)
     }
 
-    fn run(&self, begun: Instant) -> Result<(String, Output), Error> {
+    fn run(&self, begun: Instant) -> Result<(String, Output)> {
         let program = || self.words[0].clone();
         let failed = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
             (io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: program() },

@@ -11,7 +11,7 @@ mod op;
 mod untar;
 mod walk;
 
-use crate::error::{Error, at};
+use crate::error::{Result, at};
 use crate::task::{Action, Call};
 pub use op::{DRIVER, Driver, Op, REFLINK};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
     }
 }
 
-fn perform(op: &Op, clones: bool) -> Result<(), Error> {
+fn perform(op: &Op, clones: bool) -> Result<()> {
     match op {
         Op::Touch(dir, count) => create::touch(dir, *count),
         Op::MakeDirs(dir, count) => create::directories(dir, *count),

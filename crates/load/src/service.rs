@@ -3,7 +3,7 @@
 //! It dies with this process whatever ends that, because the kernel signals it then; and it carries the mark of the
 //! undo journal like every other command.
 
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use fsarena_sys::{argv, cancel, rights::User, said::shown};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -48,7 +48,7 @@ impl ServiceDef {
     ///
     /// # Errors
     /// Where it cannot be made, or the user may not pass through a directory above.
-    pub fn make_dir(&self, dir: &Path) -> Result<(), Error> {
+    pub fn make_dir(&self, dir: &Path) -> Result<()> {
         std::fs::create_dir_all(dir).map_err(at("make", dir))?;
         let Some(user) = self.user() else { return Ok(()) };
         user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
@@ -56,7 +56,7 @@ impl ServiceDef {
     }
 
     /// Every directory above has to let the user through.
-    fn reachable(&self, dir: &Path, user: &User) -> Result<(), Error> {
+    fn reachable(&self, dir: &Path, user: &User) -> Result<()> {
         let dir = dir.canonicalize().map_err(at("look for", dir))?;
         for above in dir.ancestors() {
             let meta = above.metadata().map_err(at("look at", above))?;
@@ -95,7 +95,7 @@ impl ServiceDef {
     ///
     /// # Errors
     /// Where it cannot be started.
-    pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service, Error> {
+    pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service> {
         let child = command.process_group(0).spawn().map_err(Error::io(format!("start {}", self.name)))?;
         Ok(Service { def: self, child, log: log.into() })
     }
@@ -129,7 +129,7 @@ impl Service {
     ///
     /// # Errors
     /// If it ends before, or takes too long; with the last lines of its log.
-    pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<(), Error> {
+    pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<()> {
         let (mut is_up, mut log, mut ended) = (false, String::new(), Ok(None));
         wait(PATIENCE, || {
             log = self.log();
@@ -150,7 +150,7 @@ impl Service {
     ///
     /// # Errors
     /// Where it does not go.
-    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<(), Error> {
+    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<()> {
         self.send(signal);
         wait(within, || !matches!(self.ended(), Ok(None)) || cancel::requested().is_some());
         if self.ended()?.is_some() {
@@ -161,7 +161,7 @@ impl Service {
         Err(Error::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.log()))))
     }
 
-    fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+    fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(Error::io(format!("wait for {}", self.def.name)))
     }
 

@@ -1,7 +1,7 @@
 //! Where the tree comes from: generated, or a real directory.
 
 use crate::demands::{Demands, first};
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use crate::payload::Payload;
 use crate::tarball::{self, Counted};
 use crate::tree::{self, TOP};
@@ -144,7 +144,7 @@ impl Source {
     ///
     /// # Errors
     /// If a directory of the tree is unreadable.
-    pub fn look(&self) -> Result<(Contents, Demands), Error> {
+    pub fn look(&self) -> Result<(Contents, Demands)> {
         let (mut contents, mut demands) = (Contents::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
@@ -174,7 +174,7 @@ impl Source {
     ///
     /// # Errors
     /// Where a file cannot be read, or the archive not be written.
-    pub fn archive(&self, out: impl Write) -> Result<(), Error> {
+    pub fn archive(&self, out: impl Write) -> Result<()> {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let tree = tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins);
@@ -202,7 +202,7 @@ impl Found {
 
 /// Everything in some directories, sorted, so that the same directories give the same archive. One directory becomes
 /// the tree itself, several lie numbered in it.
-fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
+fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
         Ok(Found { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
@@ -215,7 +215,7 @@ fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found, Error>> + use<'_
 }
 
 /// Everything in a directory, under another name.
-fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found, Error>> + use<'_> {
+fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
@@ -239,7 +239,7 @@ fn kind(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<(), Error> {
+fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<()> {
     let mut builder = Builder::new(Counted::new(out));
     for found in walk(dirs) {
         let found = found?;

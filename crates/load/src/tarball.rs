@@ -1,6 +1,6 @@
 //! Archives: of a generated tree, or of a real one.
 
-use crate::{error::Error, payload::Payload, tree::Entry};
+use crate::{error::Error, error::Result, payload::Payload, tree::Entry};
 use fsarena_sys::cancel;
 use std::{io::Write, path::Path};
 use tar::{Builder, EntryType, Header};
@@ -12,7 +12,7 @@ pub const RECORD: usize = 10_240;
 ///
 /// # Errors
 /// Where the archive cannot be written.
-pub fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<(), Error> {
+pub fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<()> {
     let failed = Error::io("write the generated archive");
     let mut builder = Builder::new(Counted::new(out));
     let mut contents = Vec::new();

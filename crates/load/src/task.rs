@@ -1,6 +1,6 @@
 //! Tasks: the timed parts of a workload.
 
-pub use crate::error::Error;
+pub use crate::error::{Error, Result};
 use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// Makes readings of what a command printed on standard output.
-pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings, Error> + Send>;
+pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings> + Send>;
 
 /// Work done in this process.
 pub struct Call {
@@ -56,14 +56,14 @@ pub struct Call {
     pub times: u64,
     /// The work. It may add to the sample.
     #[allow(clippy::type_complexity)]
-    pub run: Box<dyn FnOnce() -> Result<Found, Error> + Send>,
+    pub run: Box<dyn FnOnce() -> Result<Found> + Send>,
 }
 
 impl Call {
     /// Work done in this process, standing for a command.
     pub fn new<S: Into<String>, F: Into<Found>>(
         words: impl IntoIterator<Item = S>,
-        run: impl FnOnce() -> Result<F, Error> + Send + 'static,
+        run: impl FnOnce() -> Result<F> + Send + 'static,
     ) -> Call {
         let run = move || run().map(Into::into);
         Call { words: words.into_iter().map(Into::into).collect(), times: 1, run: Box::new(run) }
@@ -98,7 +98,7 @@ impl Action {
     pub fn on<F: Into<Found>>(
         what: &str,
         path: &Path,
-        run: impl FnOnce(&Path) -> Result<F, Error> + Send + 'static,
+        run: impl FnOnce(&Path) -> Result<F> + Send + 'static,
     ) -> Action {
         Action::with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
     }
@@ -118,7 +118,7 @@ impl Action {
     pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<Found>>(
         needed: &T,
         words: impl IntoIterator<Item = S>,
-        run: impl FnOnce(&T) -> Result<F, Error> + Send + 'static,
+        run: impl FnOnce(&T) -> Result<F> + Send + 'static,
     ) -> Action {
         let needed = needed.clone();
         Action::Call(Call::new(words, move || run(&needed)))
@@ -128,7 +128,7 @@ impl Action {
     ///
     /// # Errors
     /// Where a command or system call fails.
-    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found, Error> {
+    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found> {
         let begun = std::time::Instant::now();
         let mut log_all = |argv, times, last, ended: &str| {
             let ms = begun.elapsed().as_millis() as u64;

@@ -1,6 +1,6 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
-use crate::{demands::Demands, error::Error, task::Action, task::Task};
+use crate::{demands::Demands, error::Result, task::Action, task::Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::scale::Scale;
@@ -152,7 +152,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// Where it depends on something that cannot be read (`--tree PATH`).
-    fn survey(&self, job: &Job) -> Result<Survey, Error>;
+    fn survey(&self, job: &Job) -> Result<Survey>;
 
     /// The programs that the tasks run; the preflight looks for them.
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
@@ -163,7 +163,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// If reading or writing a file fails.
-    fn inputs(&self, _job: &Job, _place: &Place) -> Result<(), Error> {
+    fn inputs(&self, _job: &Job, _place: &Place) -> Result<()> {
         Ok(())
     }
 
@@ -171,7 +171,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// If the inputs are missing.
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         self.steps_of(job, place, Client::ALONE)
     }
 
@@ -184,7 +184,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// Those of [`Workload::steps`].
-    fn steps_of(&self, job: &Job, place: &Place, _client: Client) -> Result<Vec<Task>, Error> {
+    fn steps_of(&self, job: &Job, place: &Place, _client: Client) -> Result<Vec<Task>> {
         self.steps(job, place)
     }
 

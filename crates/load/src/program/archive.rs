@@ -1,7 +1,7 @@
 //! `tar cf`.
 
 use super::calls::{WITHIN, c_path, create, list, look, open, open_in, stat};
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use crate::tarball::{self, RECORD};
 use rustix::fs::{FileType, OFlags, Stat, readlinkat};
 use std::ffi::{CString, OsStr};
@@ -11,7 +11,7 @@ use std::{fs::File, os::unix::ffi::OsStrExt, path::Path};
 use tar::{Builder, EntryType, Header};
 
 /// Archives the directory `name` that is in `within`.
-pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<(), Error> {
+pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let file = File::from(create(archive, OFlags::TRUNC, 0o666)?);
     look(&file, archive)?;
     let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
@@ -27,7 +27,7 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    fn entry(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<(), Error> {
+    fn entry(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
         let stat = stat(parent, name, path)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.directory(parent, name, path),
@@ -39,7 +39,7 @@ impl Packer<'_> {
         }
     }
 
-    fn directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<(), Error> {
+    fn directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
         let (dir, stat) = open_in(parent, name, path, WITHIN)?;
         let entries = list(&dir, path, usize::MAX)?;
         // The slash at the end marks a directory, as in every archive of GNU tar.
@@ -50,7 +50,7 @@ impl Packer<'_> {
         Ok(())
     }
 
-    fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<(), Error> {
+    fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
         let (file, _) = open_in(parent, name, path, WITHIN)?;
         self.header(EntryType::Regular, path, stat)?;
         let failed = Error::io(format!("copy {} to {}", path.display(), self.archive.display()));
@@ -70,14 +70,14 @@ impl Packer<'_> {
         out.write_all(&[0; 512][..bytes.next_multiple_of(512) - bytes])
     }
 
-    fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<(), Error> {
+    fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
         let target = readlinkat(parent, name, Vec::new()).map_err(at("read link", path))?;
         let target = OsStr::from_bytes(target.to_bytes());
         let linked = self.builder.append_link(&mut header(EntryType::Symlink, stat), path, target);
         linked.map_err(at("write", self.archive))
     }
 
-    fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<(), Error> {
+    fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
         let written = self.builder.append_data(&mut header(kind, stat), path, io::empty());
         written.map_err(at("write", self.archive))
     }

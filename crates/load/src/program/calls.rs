@@ -1,6 +1,6 @@
 //! System calls as the programs make them, with errors that name the file.
 
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::path::Arg;
 use std::ffi::{CString, OsStr};
@@ -33,7 +33,7 @@ impl Entry {
     }
 
     /// What it is. Not every filesystem stores the type of a file with its name; `stat` is for the others.
-    pub fn kind(&self, stat: impl FnOnce() -> Result<Stat, Error>) -> Result<FileType, Error> {
+    pub fn kind(&self, stat: impl FnOnce() -> Result<Stat>) -> Result<FileType> {
         match self.kind {
             FileType::Unknown => Ok(FileType::from_raw_mode(stat()?.st_mode)),
             kind => Ok(kind),
@@ -42,7 +42,7 @@ impl Entry {
 }
 
 /// Reads a directory until there are `most` entries, or to its end.
-pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>, Error> {
+pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
     // The offset that aligns the buffer may cost a few bytes.
     let mut buffer = vec![MaybeUninit::uninit(); ENTRIES + 8];
     let mut raw = RawDir::new(dir, &mut buffer[..ENTRIES]);
@@ -60,46 +60,41 @@ pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>, Erro
 }
 
 /// Opens a file that is there.
-pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {
+pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     openat(CWD, path, flags, Mode::empty()).map_err(at("open", path))
 }
 
 /// Opens something in a directory, and looks at it.
-pub fn open_in(
-    parent: impl AsFd,
-    name: &CString,
-    path: &Path,
-    flags: OFlags,
-) -> Result<(OwnedFd, Stat), Error> {
+pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
     let file = openat(parent, name, flags, Mode::empty()).map_err(at("open", path))?;
     let stat = look(&file, path)?;
     Ok((file, stat))
 }
 
 /// Opens a directory as find and rm do: status by name, open, status again.
-pub fn enter(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd, Error> {
+pub fn enter(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd> {
     stat(parent, name, path)?;
     Ok(open_in(parent, name, path, WITHIN | OFlags::DIRECTORY)?.0)
 }
 
 /// Creates a file.
-pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, Error> {
+pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd> {
     openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode))
         .map_err(at("create", path))
 }
 
 /// The status of an open file.
-pub fn look(file: impl AsFd, path: &Path) -> Result<Stat, Error> {
+pub fn look(file: impl AsFd, path: &Path) -> Result<Stat> {
     fstat(file).map_err(at("stat", path))
 }
 
 /// The status of a name, itself where it is a symbolic link.
-pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat, Error> {
+pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
     statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("stat", path))
 }
 
 /// Copies a file from where it is to its end.
-pub fn copy(from: &OwnedFd, from_path: &Path, to: &OwnedFd, to_path: &Path) -> Result<(), Error> {
+pub fn copy(from: &OwnedFd, from_path: &Path, to: &OwnedFd, to_path: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
         match rustix::io::read(from, &mut buffer).map_err(at("read", from_path))? {
@@ -110,7 +105,7 @@ pub fn copy(from: &OwnedFd, from_path: &Path, to: &OwnedFd, to_path: &Path) -> R
 }
 
 /// Writes all bytes, however many calls that takes.
-pub fn write_all(file: impl AsFd, mut bytes: &[u8], path: &Path) -> Result<(), Error> {
+pub fn write_all(file: impl AsFd, mut bytes: &[u8], path: &Path) -> Result<()> {
     while !bytes.is_empty() {
         let written = rustix::io::write(&file, bytes).map_err(at("write", path))?;
         bytes = &bytes[written..];
@@ -119,7 +114,7 @@ pub fn write_all(file: impl AsFd, mut bytes: &[u8], path: &Path) -> Result<(), E
 }
 
 /// A path as the kernel takes it.
-pub fn c_path(path: &Path) -> Result<CString, Error> {
+pub fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Error::Unfit(format!("{} has a NUL in it", path.display())))
 }

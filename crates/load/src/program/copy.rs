@@ -1,7 +1,7 @@
 //! `cp`, `cp -r` and `cat`.
 
 use super::calls::{self, c_path, create, list, look, open, stat};
-use crate::error::{Error, at};
+use crate::error::{Result, at};
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, copy_file_range, fadvise, ioctl_ficlone, mkdirat,
     readlinkat, statat, symlinkat,
@@ -13,12 +13,12 @@ use std::{os::fd::OwnedFd, path::Path};
 const RANGE: usize = (isize::MAX as usize) >> 30 << 30;
 
 /// Copies a file to a name that is not there.
-pub fn file(from: &Path, to: &Path, clones: bool) -> Result<(), Error> {
+pub fn file(from: &Path, to: &Path, clones: bool) -> Result<()> {
     statat(CWD, from, AtFlags::empty()).map_err(at("stat", from))?;
     contents(from, to, OFlags::RDONLY, clones)
 }
 
-fn contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<(), Error> {
+fn contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<()> {
     let source = open(from, flags)?;
     let target = create(to, OFlags::EXCL, look(&source, from)?.st_mode & 0o777)?;
     if clones && ioctl_ficlone(&target, &source).is_ok() {
@@ -34,7 +34,7 @@ fn contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<(), E
 }
 
 /// Lets the kernel copy. Whether it could: where it cannot, nothing was copied.
-fn by_the_kernel(source: &OwnedFd, target: &OwnedFd, to: &Path) -> Result<bool, Error> {
+fn by_the_kernel(source: &OwnedFd, target: &OwnedFd, to: &Path) -> Result<bool> {
     let mut copied = false;
     loop {
         match copy_file_range(source, None, target, None, RANGE) {
@@ -48,7 +48,7 @@ fn by_the_kernel(source: &OwnedFd, target: &OwnedFd, to: &Path) -> Result<bool, 
 }
 
 /// Copies a directory to a name that is not there.
-pub fn tree(from: &Path, to: &Path, clones: bool) -> Result<(), Error> {
+pub fn tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
     let mode = Mode::from_raw_mode(stat(CWD, from, from)?.st_mode & 0o777);
     mkdirat(CWD, to, mode).map_err(at("mkdir", to))?;
     stat(CWD, to, to)?;
@@ -72,14 +72,14 @@ pub fn tree(from: &Path, to: &Path, clones: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn link(from: &Path, to: &Path) -> Result<(), Error> {
+fn link(from: &Path, to: &Path) -> Result<()> {
     stat(CWD, from, from)?;
     let target = readlinkat(CWD, from, Vec::new()).map_err(at("read link", from))?;
     symlinkat(&target, CWD, &c_path(to)?).map_err(at("link", to))
 }
 
 /// Reads a file and writes it to /dev/null.
-pub fn cat(path: &Path) -> Result<(), Error> {
+pub fn cat(path: &Path) -> Result<()> {
     let null = Path::new("/dev/null");
     let out = open(null, OFlags::WRONLY)?;
     let file = open(path, OFlags::RDONLY)?;

@@ -2,12 +2,12 @@
 
 use super::calls::{BUFFER, create, look, open, write_all};
 use super::op::{SPLIT_LETTERS, nth};
-use crate::error::{Error, at};
+use crate::error::{Result, at};
 use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, ftruncate, futimens, mkdirat, openat};
 use std::{os::fd::OwnedFd, path::Path};
 
 /// Touches files one after the other.
-pub fn touch(dir: &Path, count: u64) -> Result<(), Error> {
+pub fn touch(dir: &Path, count: u64) -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let now = Timestamps { last_access: now, last_modification: now };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -19,14 +19,14 @@ pub fn touch(dir: &Path, count: u64) -> Result<(), Error> {
 }
 
 /// Makes directories one after the other.
-pub fn directories(dir: &Path, count: u64) -> Result<(), Error> {
+pub fn directories(dir: &Path, count: u64) -> Result<()> {
     (0..count)
         .map(|n| dir.join(nth("d", n)))
         .try_for_each(|path| mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(at("mkdir", &path)))
 }
 
 /// Writes a file of zeros, 1 MiB at a time.
-pub fn zeros(path: &Path, mebibytes: u64) -> Result<(), Error> {
+pub fn zeros(path: &Path, mebibytes: u64) -> Result<()> {
     let source = Path::new("/dev/zero");
     let zero = open(source, OFlags::RDONLY)?;
     let file = create(path, OFlags::TRUNC, 0o666)?;
@@ -39,7 +39,7 @@ pub fn zeros(path: &Path, mebibytes: u64) -> Result<(), Error> {
 }
 
 /// Splits a file into pieces of `piece` bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
-pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
+pub fn split(path: &Path, piece: usize, into: &Path) -> Result<()> {
     let file = open(path, OFlags::RDONLY)?;
     look(&file, path)?;
     let mut buffer = vec![0; BUFFER];
@@ -68,7 +68,7 @@ pub fn split(path: &Path, piece: usize, into: &Path) -> Result<(), Error> {
     }
 }
 
-fn piece_file(path: &Path) -> Result<OwnedFd, Error> {
+fn piece_file(path: &Path) -> Result<OwnedFd> {
     let file = create(path, OFlags::empty(), 0o666)?;
     look(&file, path)?;
     ftruncate(&file, 0).map_err(at("truncate", path))?;

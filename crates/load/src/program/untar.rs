@@ -1,7 +1,7 @@
 //! `tar xf`.
 
 use super::calls::{c_path, open, write_all};
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use crate::tarball::RECORD;
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
@@ -13,7 +13,7 @@ use std::{fs::File, os::fd::OwnedFd};
 use tar::{Archive, Entry, EntryType, Header};
 
 /// Unpacks an archive into a directory.
-pub fn unpack(archive: &Path, into: &Path) -> Result<(), Error> {
+pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let file = File::from(open(archive, OFlags::RDONLY)?);
     let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let owners = rustix::process::geteuid().is_root();
@@ -47,7 +47,7 @@ struct Attributes {
 }
 
 impl Unpacker<'_> {
-    fn entry(&mut self, entry: &mut Entry<Records>) -> Result<(), Error> {
+    fn entry(&mut self, entry: &mut Entry<Records>) -> Result<()> {
         let broken = || at("read", self.archive);
         let path = entry.path().map_err(broken())?.into_owned();
         let attributes = Attributes::of(entry.header()).map_err(broken())?;
@@ -70,7 +70,7 @@ impl Unpacker<'_> {
         }
     }
 
-    fn file(&self, entry: &mut Entry<Records>, path: &Path, attributes: &Attributes) -> Result<(), Error> {
+    fn file(&self, entry: &mut Entry<Records>, path: &Path, attributes: &Attributes) -> Result<()> {
         let flags = OFlags::WRONLY
             | OFlags::CREATE
             | OFlags::EXCL
@@ -94,7 +94,7 @@ impl Unpacker<'_> {
     }
 
     /// Finishes the directories that are not above the next entry.
-    fn leave(&mut self, next: Option<&Path>) -> Result<(), Error> {
+    fn leave(&mut self, next: Option<&Path>) -> Result<()> {
         while self.unfinished.last().is_some_and(|(dir, _)| next.is_none_or(|path| !path.starts_with(dir))) {
             let Some((dir, attributes)) = self.unfinished.pop() else { break };
             self.attributes_by_name(&dir, &attributes)?;
@@ -104,7 +104,7 @@ impl Unpacker<'_> {
         Ok(())
     }
 
-    fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<(), Error> {
+    fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(at("set the times of", path))?;
         if self.owners {

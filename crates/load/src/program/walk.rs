@@ -1,17 +1,17 @@
 //! `find` and `rm -r`.
 
 use super::calls::{WITHIN, c_path, enter, list, open_in, stat};
-use crate::error::{Error, at};
+use crate::error::{Result, at};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{ffi::CString, path::Path};
 
 /// Goes through a directory and all below it.
-pub fn find(path: &Path) -> Result<(), Error> {
+pub fn find(path: &Path) -> Result<()> {
     find_in(CWD, &c_path(path)?, path)
 }
 
-fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<(), Error> {
+fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     let dir = enter(parent, name, path)?;
     // find(1) checks that the directory is still the one it looked at.
     stat(parent, name, path)?;
@@ -24,11 +24,11 @@ fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<(), Error>
 }
 
 /// Removes a directory and all below it.
-pub fn remove(path: &Path) -> Result<(), Error> {
+pub fn remove(path: &Path) -> Result<()> {
     remove_in(CWD, &c_path(path)?, path)
 }
 
-fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<(), Error> {
+fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     // rm(1) first looks whether the directory is empty, and reads it from the start where it is not.
     if !list(enter(parent, name, path)?, path, 1)?.is_empty() {
         let (dir, _) = open_in(parent, name, path, WITHIN | OFlags::DIRECTORY)?;

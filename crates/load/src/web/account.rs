@@ -1,6 +1,6 @@
 //! The CPU and I/O cost of serving requests.
 
-use crate::error::{Error, at};
+use crate::error::{Result, at};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, Readings};
 use fsarena_engine::Outcome;
@@ -28,7 +28,7 @@ impl Account {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn end(self, root: &Path, readings: &mut Readings) -> Result<(), Error> {
+    pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
         synced.map_err(at("syncing", root))?;
         let threads = cpu::kernel_threads(&self.kernel);
@@ -53,7 +53,7 @@ fn iowait_ns(kernel: &Kernel) -> Option<f64> {
 ///
 /// # Errors
 /// If syncing the files of the service fails.
-pub fn of_threads(outcome: &Outcome, each: u64, account: Account, root: &Path) -> Result<Found, Error> {
+pub fn of_threads(outcome: &Outcome, each: u64, account: Account, root: &Path) -> Result<Found> {
     let mut found = outcome.found();
     let readings = &mut found.readings;
     readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);

@@ -1,6 +1,6 @@
 //! `command`: any program, on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Error, Task};
+use crate::task::{self, Action, Before, Error, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{error::at, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -103,7 +103,7 @@ impl Timed {
     }
 
     /// The metrics to find in the task's output: its own rules, or else those of the workload.
-    fn rules(&self, job: &Job) -> Result<Vec<Rule>, Error> {
+    fn rules(&self, job: &Job) -> Result<Vec<Rule>> {
         let own = self.settings.words("metric_regex");
         let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
         let fault = |fault| Error::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
@@ -197,7 +197,7 @@ impl Workload for Command {
         Timed::all(job).iter().map(Timed::info).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let tasks = Timed::all(job);
         if tasks.is_empty() {
             let why =
@@ -231,12 +231,12 @@ impl Workload for Command {
         vec!["sh", "true"]
     }
 
-    fn inputs(&self, _job: &Job, place: &Place) -> Result<(), Error> {
+    fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = temporary(place);
         std::fs::create_dir_all(&dir).map_err(at("make", &dir))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let maker = Maker { job, place };
         let mut first = maker.once();
         first.extend(maker.script(job.settings.text("setup")));
@@ -261,7 +261,7 @@ impl Workload for Command {
 }
 
 /// Refuses a program that is missing. One with a relative path can be the work of `setup`.
-fn installed(name: &str) -> Result<(), Error> {
+fn installed(name: &str) -> Result<()> {
     let found = match name.contains('/') {
         true => !name.starts_with('/') || Path::new(name).exists(),
         false => program::find(&std::env::var_os("PATH").unwrap_or_default(), name).is_some(),

@@ -6,7 +6,7 @@ mod settings;
 mod tasks;
 
 use crate::program::{self, clear_the_way};
-use crate::task::{self, Action, Before, Call, Error, Task};
+use crate::task::{self, Action, Before, Call, Error, Result, Task};
 use crate::workload::{Job, Place, Survey, Workload};
 use crate::{demands::Demands, error::at, payload::Payload, source::compressible};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
@@ -27,7 +27,7 @@ impl Workload for Coreutils {
         Chosen::of(job).tasks.iter().map(|task| info(task, &sizes)).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let chosen = Chosen::of(job);
         let (contents, demands) = chosen.source.look()?;
         let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
@@ -51,7 +51,7 @@ impl Workload for Coreutils {
         programs.into_iter().collect()
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
+    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let chosen = Chosen::of(job);
         let input = layout(place).input();
         // What the archive was made of stands beside it, written last: with it the archive is complete.
@@ -69,7 +69,7 @@ impl Workload for Coreutils {
         std::fs::write(&beside, made_of).map_err(at("write", &beside))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job);
         let maker = Maker { at: layout(place), sizes: Sizes::of(job), chosen: &chosen, job };
         let (input, all) = (maker.at.input(), tasks::with_suppliers(&chosen.tasks));

@@ -7,7 +7,7 @@ pub mod settings;
 mod tests;
 
 use super::dbench_tool;
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use crate::{files::fresh_dir, pace::shuffled};
 use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
@@ -31,11 +31,11 @@ pub const DBENCH: Dbench = Dbench {
 };
 
 impl Dbench {
-    fn loadfile(&self, job: &Job) -> Result<PathBuf, Error> {
+    fn loadfile(&self, job: &Job) -> Result<PathBuf> {
         Ok(loadfile::find(job.settings.text("loadfile"))?)
     }
 
-    fn program(&self, job: &Job) -> Result<Program, Error> {
+    fn program(&self, job: &Job) -> Result<Program> {
         Ok(match self.source {
             Source::Loadfile => loadfile::load(&self.loadfile(job)?)?,
             Source::Like => like::program(job.seed),
@@ -71,7 +71,7 @@ impl Workload for Dbench {
     }
 
     /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let chosen = Chosen::of(job);
         let program = self.program(job)?;
         let census = Census::of(&program);
@@ -93,14 +93,14 @@ impl Workload for Dbench {
     }
 
     /// Reads the loadfile once a run, and keeps it for the cells: a guest has no loadfile.
-    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
+    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         if self.is_kept(&Chosen::of(job)) {
             compact::write(&self.program(job)?, &kept(place))?;
         }
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (chosen, root) = (&Chosen::of(job), &place.root.join("dbench"));
         // What plays, ready.
         let play: Box<dyn Fn(u32) -> Action> = if chosen.real {

@@ -1,7 +1,7 @@
 //! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
 
 use super::dbench::settings::{Chosen, Dbench, Source, of_loadfiles};
-use crate::task::{Action, Error};
+use crate::task::{Action, Result};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_dbench::Kind;
@@ -27,7 +27,7 @@ pub fn whole_seconds(chosen: &Chosen) -> u64 {
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn is_of_5() -> Result<bool, Error> {
+pub fn is_of_5() -> Result<bool> {
     let help = Argv::new("dbench").arg("--help").run()?;
     Ok(help.stdout.contains("--backend"))
 }

@@ -9,7 +9,7 @@ pub mod settings;
 mod tests;
 
 use super::{fio, sysbench};
-use crate::task::{self, Action, Before, Call, Error, Task};
+use crate::task::{self, Action, Before, Call, Error, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::{demands::Demands, error::at, pace::shuffled};
 use fsarena_core::setting::WorkloadDef;
@@ -39,7 +39,7 @@ impl Workload for FileIo {
         Chosen::of(job).cells.into_iter().map(info).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let chosen = Chosen::of(job);
         let demands = Demands { direct_io: chosen.direct, ..Demands::default() };
         // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
@@ -64,7 +64,7 @@ impl Workload for FileIo {
         true
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let mut maker = Maker { chosen: Chosen::of(job), ground: Ground::of(place)?, whole: None };
         let order = shuffled(maker.chosen.cells.clone(), job.seed, ORDER);
         Ok(order.into_iter().map(|cell| maker.task(cell)).collect())
@@ -116,7 +116,7 @@ struct Ground {
 }
 
 impl Ground {
-    fn of(place: &Place) -> Result<Ground, Error> {
+    fn of(place: &Place) -> Result<Ground> {
         let (path, is_device) = (place.root.clone(), place.is_device());
         if is_device {
             return Ok(Ground { align: dio_align(&path), path, is_device });
@@ -142,7 +142,7 @@ impl Ground {
     }
 
     /// The files, or the part of the device, without making anything.
-    fn files(&self, chosen: &Chosen) -> Result<Files, Error> {
+    fn files(&self, chosen: &Chosen) -> Result<Files> {
         Ok(match self.is_device {
             false => Files::planned(&self.path, chosen.files, chosen.file_bytes),
             true => Files::device_start(&self.path, chosen.total_bytes())?,
@@ -213,7 +213,7 @@ impl Maker {
     fn call<F: Into<Found>>(
         &self,
         what: &str,
-        run: impl FnOnce(&Ground, &Chosen) -> Result<F, Error> + Send + 'static,
+        run: impl FnOnce(&Ground, &Chosen) -> Result<F> + Send + 'static,
     ) -> Action {
         let (ground, chosen) = (&self.ground, &self.chosen);
         let on = ground.path.display().to_string();
@@ -223,13 +223,13 @@ impl Maker {
 }
 
 /// Removes the files that are there.
-fn remove(files: &Files) -> Result<(), Error> {
+fn remove(files: &Files) -> Result<()> {
     let mut there = files.paths().iter().filter(|path| path.exists());
     there.try_for_each(|path| std::fs::remove_file(path).map_err(at("remove", path)))
 }
 
 /// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
-fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<(), Error> {
+fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<()> {
     if ground.is_device {
         fsarena_engine::run(&chosen.filling(), &ground.files(chosen)?, &mut |_| {})?;
     } else {

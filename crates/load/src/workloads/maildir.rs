@@ -5,7 +5,7 @@ mod boxes;
 
 use crate::demands::Demands;
 use crate::pace::{self, Load};
-use crate::task::{Action, Error, Task};
+use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use boxes::{Boxes, Shape, Stage};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -71,7 +71,7 @@ impl Workload for Maildir {
         tasks(job).into_iter().map(|(load, stage)| info(load, stage)).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = shape(job);
         let each = (shape.bytes as u64).next_multiple_of(4096);
         let inodes = shape.messages + 4 * shape.mailboxes;
@@ -82,7 +82,7 @@ impl Workload for Maildir {
         Ok(Survey { room, demands, remarks: remarks(&shape) })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let task = |(load, stage): (Load, Stage)| {
             let (job, kind) = (job.clone(), stage.words()[0]);

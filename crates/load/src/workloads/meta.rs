@@ -4,7 +4,7 @@
 //! another client.
 
 use crate::error::at;
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Result, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
@@ -54,7 +54,7 @@ fn names(job: &Job) -> u64 {
     job.count("names", NAMES)
 }
 
-fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>, Error> {
+fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>> {
     let shared = job.settings.text("dirs") == "shared";
     let job = meta::Job {
         names: names(job) as u32,
@@ -81,7 +81,7 @@ fn walk(dir: &Path) -> std::io::Result<u64> {
     Ok(found)
 }
 
-fn find(root: &Path) -> Result<Readings, Error> {
+fn find(root: &Path) -> Result<Readings> {
     let begun = Instant::now();
     let found = walk(root).map_err(at("find in", root))? as f64;
     let elapsed = begun.elapsed();
@@ -101,7 +101,7 @@ impl Workload for Meta {
         TASKS.iter().map(|(name, title, _)| info(job, name, title)).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let leaves = (job.settings.int("branching") as u64).saturating_pow(job.settings.int("depth") as u32);
         let inodes = names(job).saturating_add(leaves.saturating_mul(2));
         // The least that a small file takes on most filesystems.
@@ -120,7 +120,7 @@ impl Workload for Meta {
         true
     }
 
-    fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>, Error> {
+    fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
         let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {

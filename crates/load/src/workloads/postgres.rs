@@ -9,7 +9,7 @@ mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Error, Task, no_figures};
+use crate::task::{Action, Error, Result, Task, no_figures};
 use crate::web::readings::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
@@ -64,7 +64,7 @@ impl Workload for Postgres {
         settings::loads(job).into_iter().map(Load::info).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let chosen = Chosen::of(job)?;
         Ok(Survey { room: room(&chosen), remarks: remarks(&chosen), ..Survey::default() })
     }
@@ -73,7 +73,7 @@ impl Workload for Postgres {
         PROGRAMS.into()
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job)?;
         let words = |of: &[&str], more: Vec<String>| {
             of.iter().map(|word| word.to_string()).chain(more).collect::<Vec<_>>()
@@ -122,14 +122,14 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
 }
 
 /// Makes every database with its tables.
-fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<(), Error> {
+fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<()> {
     let service = cluster.start()?;
     chosen.databases().try_for_each(|scale| cluster.load(&service, scale))?;
     cluster.stop(service)
 }
 
 /// Has pgbench ask a server for a while.
-fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found, Error> {
+fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found> {
     let service = cluster.start()?;
     let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
     let before = wal()?;

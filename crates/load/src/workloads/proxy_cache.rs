@@ -7,7 +7,7 @@
 mod cache;
 mod index;
 
-use crate::task::{Action, Error, Task};
+use crate::task::{Action, Error, Result, Task};
 use crate::web::account::{self, Account};
 use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
@@ -63,12 +63,12 @@ impl Workload for ProxyCache {
         outline(&loads(job))
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = Shape::of(job);
         Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let shared: Shared = Arc::default();
         let mut tasks = vec![Task::new(filling(), fill(job, &place.root, shared.clone()))];
         tasks.extend(loads(job).into_iter().map(|load| {

@@ -2,7 +2,7 @@
 //! before the cut has to be intact.
 
 use crate::error::at;
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Error, Result, Task};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
@@ -53,7 +53,7 @@ impl Workload for Recovery {
         vec![task::info("recover", "Come back after a power cut", []), beside("fsck", "Check the filesystem")]
     }
 
-    fn survey(&self, _: &Job) -> Result<Survey, Error> {
+    fn survey(&self, _: &Job) -> Result<Survey> {
         let text = "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; \
                     fsck: a full check after that, which changes nothing";
         // The programs that check filesystems lie on the source disk with their libraries.
@@ -65,12 +65,12 @@ impl Workload for Recovery {
         &["elapsed", reading::FILES_LOST]
     }
 
-    fn inputs(&self, _: &Job, place: &Place) -> Result<(), Error> {
+    fn inputs(&self, _: &Job, place: &Place) -> Result<()> {
         let path = place.other.join(PROGRESS);
         std::fs::write(&path, 0u64.to_le_bytes()).map_err(at("write", &path))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let seed = job.seed;
         let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
         let paths = (place.root.clone(), place.other.join(PROGRESS));
@@ -116,7 +116,7 @@ fn contents(seed: u64, number: u64) -> Vec<u8> {
 }
 
 /// Writes one file after another while `go_on` says so of its number, and notes each sync that has returned.
-fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<(), Error> {
+fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let sync = |dir: &Path| File::open(dir)?.sync_all();
     let notes = OpenOptions::new().write(true).open(progress).map_err(at("write", progress))?;
     let note = |count: u64| notes.write_all_at(&count.to_le_bytes(), 0).and_then(|()| notes.sync_data());
@@ -142,7 +142,7 @@ fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> b
 }
 
 /// The number of files that were done when the last sync returned.
-fn done(progress: &Path) -> Result<u64, Error> {
+fn done(progress: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
     let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
     read.map_err(at("read", progress))?;
@@ -150,7 +150,7 @@ fn done(progress: &Path) -> Result<u64, Error> {
 }
 
 /// Compares the files of before the cut with what they were. Those that were not synced may be lost.
-fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings, Error> {
+fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
     if done == 0 {
         let why =
             "the power was cut before the first file was synced; give the work more time: --set seconds=60";

@@ -3,7 +3,7 @@
 //! Each client writes a file of its own, and its blocks of one file that all share; then it reads what another client
 //! wrote.
 
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Result, Task};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use crate::{demands::Demands, error::at};
 use fsarena_core::cell::TaskInfo;
@@ -71,7 +71,7 @@ fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): Row) -
 }
 
 /// Asks the kernel to forget the pages of a file.
-fn forget(path: &Path) -> Result<(), Error> {
+fn forget(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(at("open", path))?;
     // No task fails for want of a hint.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
@@ -87,7 +87,7 @@ impl Workload for Shared {
         TASKS.map(info).into()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let room = Room { bytes: 2 * bytes(job), inodes: 2, other_bytes: 0 };
         let sync = if job.settings.flag("fsync") { "synced within the time" } else { "not synced" };
         let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
@@ -103,7 +103,7 @@ impl Workload for Shared {
         true
     }
 
-    fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>, Error> {
+    fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let drop = job.settings.text("cache") == "drop";
         let task = |row: Row| {
             let blocks = blocks(job, &place.root, client, row);

@@ -4,7 +4,7 @@ mod database;
 
 use crate::files::{note, noted};
 use crate::pace::{self, Load, distinct};
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -82,12 +82,12 @@ impl Timed {
         Database::new(&dir(place), shape(job), &self.journal, &self.synchronous)
     }
 
-    fn make(&self, job: &Job, place: &Place) -> Result<Found, Error> {
+    fn make(&self, job: &Job, place: &Place) -> Result<Found> {
         note(&committed(place), 0)?;
         self.database(job, place).make().map(Found::from)
     }
 
-    fn work(&self, job: &Job, place: &Place) -> Result<Found, Error> {
+    fn work(&self, job: &Job, place: &Place) -> Result<Found> {
         let mut database = self.database(job, place);
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
@@ -134,16 +134,16 @@ impl Workload for Sqlite {
         Timed::all(job).iter().map(Timed::info).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let room = Room { bytes: shape(job).room(pace::bound(job, SECONDS)), inodes: 8, other_bytes: 4096 };
         Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let all = Timed::all(job);
         let task = |(at, timed): (usize, &Timed)| {
             let needed = (timed.clone(), job.clone(), place.clone());
-            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<Found, Error>| {
+            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<Found>| {
                 let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
                 Action::with(&needed, words, move |(timed, job, place)| run(timed, job, place))
             };

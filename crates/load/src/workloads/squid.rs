@@ -9,7 +9,7 @@ mod client;
 mod origin;
 mod process;
 
-use crate::task::{Action, Error, Task};
+use crate::task::{Action, Error, Result, Task};
 use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
 use crate::{web::account::Account, web::readings};
@@ -81,7 +81,7 @@ impl Workload for SquidWorkload {
         outline(&loads(job))
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let cache = cache(job);
         let remarks = remarks(job.settings.text("store"), &cache);
         Ok(Survey { room: cache.room(2, 16 << 20), remarks, ..Survey::default() })
@@ -91,7 +91,7 @@ impl Workload for SquidWorkload {
         vec!["squid"]
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (store, shape) = (job.settings.text("store").to_string(), cache(job));
         let ground = Ground { store, shape, cache: place.root.join("cache"), run: place.other.join("squid") };
         let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
@@ -135,7 +135,7 @@ impl Stage {
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
-    fn fill(&self) -> Result<Found, Error> {
+    fn fill(&self) -> Result<Found> {
         self.ground.make()?;
         let squid = Squid::start(&self.ground)?;
         let objects = self.ground.shape.to_fill();
@@ -145,7 +145,7 @@ impl Stage {
     }
 
     /// Asks for a while; the first load starts squid and the last one ends it.
-    fn serve(&self, rate: i64, last: bool) -> Result<Found, Error> {
+    fn serve(&self, rate: i64, last: bool) -> Result<Found> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = running.take().map_or_else(|| Squid::start(&self.ground), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
@@ -161,7 +161,7 @@ impl Stage {
     }
 
     /// Asks, with an origin beside, and charges everybody.
-    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<Found, Error> {
+    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<Found> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
@@ -195,7 +195,7 @@ impl Stage {
     }
 }
 
-fn readings_of(tally: &Tally, took: Duration) -> Result<Readings, Error> {
+fn readings_of(tally: &Tally, took: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
         let short =

@@ -2,7 +2,7 @@
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Error, Task, info};
+use crate::task::{Before, Error, Result, Task, info};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{demands::Demands, error::at, tree::TOP};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
@@ -26,7 +26,7 @@ impl Workload for Tree {
         vec![info("cp", "Copy the tree", []), info("rm", "Remove the tree after a remount", [])]
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let source = Source::of(job);
         let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
@@ -49,7 +49,7 @@ impl Workload for Tree {
         if Driver::of(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<(), Error> {
+    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
         let mut out = BufWriter::new(File::create(&archive).map_err(at("write", &archive))?);
@@ -60,7 +60,7 @@ impl Workload for Tree {
         std::fs::remove_file(&archive).map_err(at("remove", &archive))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let from = place.other.join(TOP);
         if !from.is_dir() {
             let why = format!("the tree {} is not there: it is made once a run", from.display());

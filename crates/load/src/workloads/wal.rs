@@ -6,7 +6,7 @@ mod replay;
 
 use crate::files::{note, noted};
 use crate::pace::{self, Load};
-use crate::task::{Action, Error, Task};
+use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -79,7 +79,7 @@ impl Workload for Wal {
         Load::all(&job.settings).into_iter().map(info).collect()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = shape(job);
         let most = Load::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
         // A group that is larger than a segment has one to itself.
@@ -88,7 +88,7 @@ impl Workload for Wal {
         Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (dir, shape) = (place.root.join("wal"), shape(job));
         let task = |load: Load| {
             let (job, committed) = (job.clone(), place.other.join(COMMITTED));
@@ -108,7 +108,7 @@ impl Workload for Wal {
     }
 }
 
-fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<Found, Error> {
+fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<Found> {
     let log = Log::open(dir, *shape)?;
     let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();

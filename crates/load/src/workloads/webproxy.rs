@@ -6,7 +6,7 @@
 
 mod set;
 
-use crate::task::{self, Action, Error, Task};
+use crate::task::{self, Action, Result, Task};
 use crate::web::account::{self, Account};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
 use crate::{payload, web::readings};
@@ -63,13 +63,13 @@ impl Workload for Webproxy {
         tasks().into()
     }
 
-    fn survey(&self, job: &Job) -> Result<Survey, Error> {
+    fn survey(&self, job: &Job) -> Result<Survey> {
         let files = job.settings.int("files") as u64;
         let room = Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 };
         Ok(Survey { room, remarks: remarks(), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (files, seed) = (job.settings.int("files") as u64, job.seed);
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
@@ -158,7 +158,7 @@ impl Personality {
         Ok(())
     }
 
-    fn found(&self, outcome: &Outcome, account: Account) -> Result<Found, Error> {
+    fn found(&self, outcome: &Outcome, account: Account) -> Result<Found> {
         let mut found = account::of_threads(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
         found.readings.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));

@@ -2,7 +2,7 @@
 
 use super::conf;
 use super::settings::{Chosen, Load, database};
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use crate::invocation::hint;
 use crate::service::{Service, ServiceDef};
 use fsarena_sys::argv::{self, Argv, Finished};
@@ -34,7 +34,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Where they are not, all of one version.
-    pub fn new(root: &Path, other: &Path) -> Result<Cluster, Error> {
+    pub fn new(root: &Path, other: &Path) -> Result<Cluster> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let bin = program::together(&path, &PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
@@ -46,7 +46,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If initdb fails.
-    pub fn init(&self, chosen: &Chosen) -> Result<(), Error> {
+    pub fn init(&self, chosen: &Chosen) -> Result<()> {
         for dir in [&self.data, &self.run] {
             DEF.make_dir(dir)?;
             let private = std::fs::Permissions::from_mode(0o700);
@@ -64,7 +64,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If it does not start; with the last lines of its log.
-    pub fn start(&self) -> Result<Service, Error> {
+    pub fn start(&self) -> Result<Service> {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = opened.map_err(at("make", &log))?;
@@ -80,7 +80,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Where it does not end.
-    pub fn stop(&self, service: Service) -> Result<(), Error> {
+    pub fn stop(&self, service: Service) -> Result<()> {
         service.stop(Signal::INT, PATIENCE)
     }
 
@@ -88,7 +88,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Where it cannot; with the last lines of the server's log.
-    pub fn load(&self, service: &Service, scale: i64) -> Result<(), Error> {
+    pub fn load(&self, service: &Service, scale: i64) -> Result<()> {
         self.sql(service, &format!("CREATE DATABASE {}", database(scale)))?;
         let argv = self.tool("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
         self.ask(service, &argv.arg(database(scale))).map(drop)
@@ -98,7 +98,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Where the server refuses; with the last lines of its log.
-    pub fn sql(&self, service: &Service, statement: &str) -> Result<String, Error> {
+    pub fn sql(&self, service: &Service, statement: &str) -> Result<String> {
         let argv = self.tool("psql").args(["-X", "-A", "-t", "-q", "-c", statement, "postgres"]);
         Ok(self.ask(service, &argv)?.stdout.trim().to_string())
     }
@@ -107,12 +107,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If it fails, or the server does; with the last lines of the server's log.
-    pub fn bench(
-        &self,
-        service: &Service,
-        chosen: &Chosen,
-        load: Load,
-    ) -> Result<(String, Vec<String>), Error> {
+    pub fn bench(&self, service: &Service, chosen: &Chosen, load: Load) -> Result<(String, Vec<String>)> {
         let logs = self.run.join("pgbench");
         DEF.make_dir(&logs)?;
         let argv = self.tool("pgbench").args(arguments(chosen, load));
@@ -133,7 +128,7 @@ impl Cluster {
     }
 
     /// Runs a program that talks to the server.
-    fn ask(&self, service: &Service, argv: &Argv) -> Result<Finished, Error> {
+    fn ask(&self, service: &Service, argv: &Argv) -> Result<Finished> {
         let log = |_: &str| format!("; the server's log ends: {}", service.last_words());
         self.expect(argv).map_err(|error| match error {
             Error::Command(error) => saying_more(error, log).into(),
@@ -141,7 +136,7 @@ impl Cluster {
         })
     }
 
-    fn expect(&self, argv: &Argv) -> Result<Finished, Error> {
+    fn expect(&self, argv: &Argv) -> Result<Finished> {
         let checked = argv.run().and_then(|finished| argv.check(finished));
         Ok(checked.map_err(|error| saying_more(error, |said| hint(said, &self.data)))?)
     }

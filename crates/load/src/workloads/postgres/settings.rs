@@ -1,7 +1,7 @@
 //! The settings of `postgres`, and what they come to.
 
 use super::conf;
-use crate::{error::Error, pace::distinct, task::info, workload::Job};
+use crate::{error::Error, error::Result, pace::distinct, task::info, workload::Job};
 use fsarena_core::{cell::TaskInfo, setting::SettingDef};
 
 /// The settings.
@@ -64,7 +64,7 @@ impl Chosen {
     ///
     /// # Errors
     /// A setting of postgresql.conf that is none, or that fsarena needs itself.
-    pub fn of(job: &Job) -> Result<Chosen, Error> {
+    pub fn of(job: &Job) -> Result<Chosen> {
         let settings = &job.settings;
         let above_0 = |id| Some(settings.int(id)).filter(|number| *number > 0);
         let seconds = above_0("seconds").unwrap_or_else(|| job.by_scale([60, 5, 1]));

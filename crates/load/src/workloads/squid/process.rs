@@ -1,6 +1,6 @@
 //! One squid, from its configuration to its end.
 
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::web::settings::Shape;
 use fsarena_sys::{cpu, kernel::Kernel};
@@ -43,7 +43,7 @@ impl Ground {
     ///
     /// # Errors
     /// Where they cannot be made, or squid's user may not reach them.
-    pub fn make(&self) -> Result<(), Error> {
+    pub fn make(&self) -> Result<()> {
         for dir in [&self.cache, &self.run] {
             DEF.make_dir(dir)?;
         }
@@ -57,7 +57,7 @@ impl Ground {
     }
 
     /// The configuration: everything off that is not the cache on disk.
-    fn configure(&self, port: u16) -> Result<PathBuf, Error> {
+    fn configure(&self, port: u16) -> Result<PathBuf> {
         let (cache, run) = (self.cache.display(), self.run.display());
         let (store, mib, (first, second)) = (&self.store, self.shape.bytes >> 20, self.shape.levels);
         let levels = if store == "rock" { String::new() } else { format!(" {first} {second}") };
@@ -81,7 +81,7 @@ impl Squid {
     ///
     /// # Errors
     /// If squid does not start; with the last lines of its log.
-    pub fn start(ground: &Ground) -> Result<Squid, Error> {
+    pub fn start(ground: &Ground) -> Result<Squid> {
         // A free port on loopback.
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let address = bound.map_err(Error::io("look for a free port"))?;
@@ -105,7 +105,7 @@ impl Squid {
     ///
     /// # Errors
     /// Where it does not go.
-    pub fn stop(self) -> Result<(), Error> {
+    pub fn stop(self) -> Result<()> {
         self.service.stop(Signal::TERM, PATIENCE)
     }
 

@@ -1,14 +1,14 @@
 //! Reads a log as a database does after a crash.
 
 use super::log::{self, HEADER, Shape};
-use crate::error::{Error, at};
+use crate::error::{Error, Result, at};
 use std::path::Path;
 
 /// Checks that the kept segments hold all records up to the last committed one, each with its number and contents.
 ///
 /// # Errors
 /// [`Error::Violation`] with the first record that is missing or damaged.
-pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<(), Error> {
+pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<()> {
     let noise = shape.noise();
     let mut last = None;
     for number in numbers(dir, shape)? {
@@ -43,7 +43,7 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> Result<(), Error> {
 }
 
 /// The numbers of the segments that records were committed to, ascending.
-fn numbers(dir: &Path, shape: &Shape) -> Result<Vec<u64>, Error> {
+fn numbers(dir: &Path, shape: &Shape) -> Result<Vec<u64>> {
     let mut numbers = vec![];
     for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
         let name = entry.map_err(at("list", dir))?.file_name();
