@@ -46,6 +46,7 @@ pub struct Invocation {
 
 /// Output so far: how much, its end, and the metrics in it.
 struct Output {
+    reader: PipeReader,
     bytes: u64,
     tail: Vec<u8>,
     printed: Printed,
@@ -96,15 +97,15 @@ impl Invocation {
         };
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
-        let (mut reader, mut child) = self.start().map_err(failed)?;
-        let mut output = Output { bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
-        let stopped = self.watch(&child, &mut reader, &mut output, begun).map_err(failed)?;
+        let (reader, mut child) = self.start().map_err(failed)?;
+        let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
+        let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
             let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
         let status = child.wait().map_err(failed)?;
         let left = end_survivors();
-        drain(&mut reader, &mut output);
+        output.drain();
         if let Some(signal) = cancel::requested() {
             return Err(argv::Error::Interrupted { program: program(), signal }.into());
         }
@@ -126,20 +127,14 @@ impl Invocation {
     }
 
     /// Reads the output until the command ends. Why it has to be killed, where that is so.
-    fn watch(
-        &self,
-        child: &Child,
-        reader: &mut PipeReader,
-        output: &mut Output,
-        begun: Instant,
-    ) -> io::Result<Option<String>> {
+    fn watch(&self, child: &Child, output: &mut Output, begun: Instant) -> io::Result<Option<String>> {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let mut open = true;
         loop {
-            let output_or_end = if open { reader.as_fd() } else { pidfd.as_fd() };
+            let output_or_end = if open { output.reader.as_fd() } else { pidfd.as_fd() };
             let [over, readable] = ready([pidfd.as_fd(), output_or_end], GLANCE)?;
             if open && readable {
-                open = output.take(reader)?;
+                open = output.take()?;
             }
             if output.bytes > MOST_OUTPUT {
                 return Ok(Some(format!("it printed more than {} MiB", MOST_OUTPUT >> 20)));
@@ -156,9 +151,9 @@ impl Invocation {
 
 impl Output {
     /// Takes one piece of a stream; false at its end.
-    fn take(&mut self, reader: &mut PipeReader) -> io::Result<bool> {
+    fn take(&mut self) -> io::Result<bool> {
         let mut piece = [0; 1 << 16];
-        let read = reader.read(&mut piece)?;
+        let read = self.reader.read(&mut piece)?;
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
         self.printed.take(&piece[..read]);
@@ -168,14 +163,13 @@ impl Output {
         }
         Ok(read > 0)
     }
-}
 
-/// Takes what is left in the pipe, without waiting for a process that holds it open.
-fn drain(reader: &mut PipeReader, output: &mut Output) {
-    while ready([reader.as_fd()], Duration::ZERO).is_ok_and(|[ready]| ready)
-        && output.bytes <= MOST_OUTPUT
-        && output.take(reader).unwrap_or(false)
-    {}
+    /// Takes what is left in the pipe, without waiting for a process that holds it open.
+    fn drain(&mut self) {
+        let is_ready =
+            |output: &Output| ready([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[ready]| ready);
+        while is_ready(self) && self.bytes <= MOST_OUTPUT && self.take().unwrap_or(false) {}
+    }
 }
 
 /// Waits until one of these is ready, and no longer than a time that is under a second; which of them are.

@@ -99,7 +99,7 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
     let (shape, log) = (Shape::of(job), job.settings.flag("log"));
     Action::on("fill", root, move |root| {
         let account = Account::begin();
-        let made = Cache::make(root, shape.levels, shape.bytes, log, shape.seed, shape.demand())?;
+        let made = Cache::make(root, shape, log, shape.demand())?;
         let bound = Bound::Operations(shape.to_fill().max(1));
         let seed = shape.seed;
         let acting = Acting { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };

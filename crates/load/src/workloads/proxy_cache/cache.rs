@@ -3,6 +3,7 @@
 use super::index::{Found, Index};
 use crate::web::contents::{self, Object};
 use crate::web::requests::{Demand, Draws};
+use crate::web::settings::Shape;
 use fsarena_core::schedule::mix;
 use fsarena_engine::act::{self, Acting, Actor};
 use fsarena_engine::{Error, Outcome};
@@ -25,8 +26,7 @@ pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
 /// A cache, the world whose objects it keeps, and what was counted.
 pub struct Cache {
     dir: PathBuf,
-    levels: (u32, u32),
-    world: u64,
+    shape: Shape,
     demand: Demand,
     index: Mutex<Index>,
     /// Whether there is a log, and the file while a task appends to it.
@@ -51,28 +51,20 @@ impl Cache {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub fn make(
-        dir: &Path,
-        levels: (u32, u32),
-        limit: u64,
-        log: bool,
-        world: u64,
-        demand: Demand,
-    ) -> Result<Cache, Error> {
-        for first in 0..levels.0 {
-            for second in 0..levels.1 {
+    pub fn make(dir: &Path, shape: Shape, log: bool, demand: Demand) -> Result<Cache, Error> {
+        for first in 0..shape.levels.0 {
+            for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
                 std::fs::create_dir_all(&path).map_err(Error::io("making", &path))?;
             }
         }
         Ok(Cache {
             dir: dir.into(),
-            levels,
-            world,
+            shape,
             demand,
-            index: Mutex::new(Index::new(limit)),
+            index: Mutex::new(Index::new(shape.bytes)),
             log: (log, Mutex::default()),
-            noise: crate::payload::noise(mix(world, 1), NOISE),
+            noise: crate::payload::noise(mix(shape.seed, 1), NOISE),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -81,13 +73,13 @@ impl Cache {
 
     /// The file of a number: `UFSSwapDir::swapSubDir` spreads L2 numbers over a directory before the next.
     fn path(&self, number: u32) -> PathBuf {
-        let (first, second) = self.levels;
+        let (first, second) = self.shape.levels;
         let above = number / second;
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
     }
 
     fn request(&self, own: &mut Own, number: u64) -> Result<usize, Error> {
-        let object = contents::object(self.world, number);
+        let object = contents::object(self.shape.seed, number);
         self.served.fetch_add(object.bytes, Ordering::Relaxed);
         if !object.cachable {
             return Ok(2);
@@ -123,7 +115,8 @@ impl Cache {
     fn write(&self, place: u32, object: Object, number: u64) -> Result<(), Error> {
         let path = self.path(place);
         let mut file = File::create(&path).map_err(Error::io("making", &path))?;
-        let (mut left, mut at) = (object.bytes as usize, (mix(self.world, number) as usize) % (NOISE - PAGE));
+        let (mut left, mut at) =
+            (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE - PAGE));
         while left > 0 {
             let now = left.min(PAGE);
             file.write_all(&self.noise[at..at + now]).map_err(Error::io("writing", &path))?;
@@ -188,7 +181,7 @@ impl Actor for Requests<'_> {
     type Request = Option<u64>;
 
     fn own(&self, thread: u32) -> Result<Own, Error> {
-        let draws = self.cache.demand.draws(self.cache.world, thread.into());
+        let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
         Ok(Own { draws, buffer: vec![0; PAGE] })
     }
 
@@ -208,6 +201,10 @@ mod tests {
     use crate::web::settings::to_fill;
     use fsarena_engine::Bound;
 
+    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> Shape {
+        Shape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
+    }
+
     fn acting(operations: u64) -> Acting<'static> {
         let bound = Bound::Operations(operations);
         Acting { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
@@ -218,7 +215,7 @@ mod tests {
         const LIMIT: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
         let demand = Demand::new(400, 0.8, 0.8);
-        let cache = Cache::make(dir.path(), (4, 8), LIMIT, true, 7, demand).unwrap();
+        let cache = Cache::make(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
         let count = to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
         cache.run(&acting(count), true).unwrap();
@@ -250,7 +247,7 @@ mod tests {
     #[test]
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::make(dir.path(), (16, 256), 1, false, 1, Demand::new(1, 0.8, 0.5)).unwrap();
+        let cache = Cache::make(dir.path(), shape((16, 256), 1, 1), false, Demand::new(1, 0.8, 0.5)).unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.path(number), dir.path().join(path));
         }
