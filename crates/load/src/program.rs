@@ -9,7 +9,6 @@ mod copy;
 mod create;
 mod op;
 mod untar;
-mod walk;
 
 use crate::error::{Result, at};
 use crate::task::{Action, Call};
@@ -34,8 +33,8 @@ fn perform(op: &Op, clones: bool) -> Result<()> {
     match op {
         Op::Touch(dir, count) => create::touch(dir, *count),
         Op::MakeDirs(dir, count) => create::directories(dir, *count),
-        Op::Find(dir) => walk::find(dir),
-        Op::Remove(dir) => walk::remove(dir),
+        Op::Find(dir) => copy::find(dir),
+        Op::Remove(dir) => copy::remove(dir),
         Op::Copy(from, to) => copy::file(from, to, clones),
         Op::CopyInto(from, into, count) => {
             (0..*count).try_for_each(|n| copy::file(from, &into.join(n.to_string()), clones))

@@ -1,6 +1,5 @@
 //! The requests that web caches receive, and the readings of them.
 
-pub mod account;
 pub mod contents;
 pub mod readings;
 pub mod requests;

@@ -7,11 +7,11 @@
 mod cache;
 mod index;
 
+use crate::pace;
 use crate::task::{Action, Error, Result, Task};
-use crate::web::account::{self, Account};
+use crate::web::readings::{self, Account};
 use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
-use crate::{pace, web::readings};
 use cache::{Cache, KINDS};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note};
@@ -104,7 +104,7 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
         let seed = shape.seed;
         let acting = Acting { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
         let outcome = shared.get_or_init(|| made).run(&acting, true)?;
-        account::of_threads(&outcome, 1, account, root)
+        readings::of_threads(&outcome, 1, account, root)
     })
 }
 
@@ -119,7 +119,7 @@ fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
         let before = count();
         let account = Account::begin();
         let outcome = cache.run(&acting, false)?;
-        let mut found = account::of_threads(&outcome, 1, account, root)?;
+        let mut found = readings::of_threads(&outcome, 1, account, root)?;
         let own = &mut found.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
         own.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);

@@ -10,9 +10,9 @@ mod origin;
 mod process;
 
 use crate::task::{Action, Error, Result, Task};
+use crate::web::readings::{self, Account};
 use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
-use crate::{web::account::Account, web::readings};
 use client::{Asking, Tally};
 use fsarena_core::sample::{Found, Readings};
 use fsarena_core::setting::{SettingDef, WorkloadDef};

@@ -6,10 +6,10 @@
 
 mod set;
 
+use crate::payload;
 use crate::task::{self, Action, Result, Task};
-use crate::web::account::{self, Account};
+use crate::web::readings::{self, Account};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
-use crate::{payload, web::readings};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, sample::Found, schedule::mix};
 use fsarena_engine::act::{self, Acting, Actor};
@@ -159,7 +159,7 @@ impl Personality {
     }
 
     fn found(&self, outcome: &Outcome, account: Account) -> Result<Found> {
-        let mut found = account::of_threads(outcome, 1 + READS, account, &self.dir)?;
+        let mut found = readings::of_threads(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
         found.readings.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
         let existing = self.set.existing();

@@ -122,11 +122,9 @@ impl Database {
 
     fn connect(&self, synchronous: &str) -> Result<Connection, Error> {
         let connection = Connection::open(path(&self.dir)).map_err(self.failed("opening"))?;
-        let set = |name, value: &str| {
-            connection.pragma_update_and_check(None, name, value, |row| row.get::<_, String>(0))
-        };
-        let journal =
-            set("journal_mode", &self.journal).map_err(self.failed("setting the journal mode of"))?;
+        let journal: rusqlite::Result<String> =
+            connection.pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0));
+        let journal = journal.map_err(self.failed("setting the journal mode of"))?;
         if journal != self.journal {
             return Err(Error::Job(format!(
                 "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: --set journal={journal}",

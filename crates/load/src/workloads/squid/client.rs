@@ -163,19 +163,13 @@ impl Asking {
     /// One request, on an idle connection where there is one. Whether it was a hit, and its bytes.
     async fn ask(&self, number: u64) -> io::Result<(bool, u64)> {
         let idle = self.idle.borrow_mut().pop();
-        let reused = idle.is_some();
-        let first = match idle {
-            Some(stream) => self.ask_on(stream, number).await,
-            None => self.ask_anew(number).await,
-        };
-        match first {
-            // Squid may close an idle connection just as it is used again.
-            Err(error) if reused && is_closed(&error) => self.ask_anew(number).await,
-            done => done,
+        if let Some(stream) = idle {
+            match self.ask_on(stream, number).await {
+                // Squid may close an idle connection just as it is used again.
+                Err(error) if is_closed(&error) => {}
+                done => return done,
+            }
         }
-    }
-
-    async fn ask_anew(&self, number: u64) -> io::Result<(bool, u64)> {
         let stream = TcpStream::connect(self.proxy).await?;
         stream.set_nodelay(true)?;
         self.ask_on(BufReader::new(stream), number).await
@@ -188,8 +182,8 @@ impl Asking {
         let head = wire::head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let expected = contents::object(self.world, number).bytes;
         if head.status != Some(200) || head.length != Some(expected) {
-            let what =
-                format!("object {number} of {expected} bytes: {:?}, {:?} bytes", head.status, head.length);
+            let (status, length) = (head.status, head.length);
+            let what = format!("object {number} of {expected} bytes: {status:?}, {length:?} bytes");
             return Err(io::Error::other(what));
         }
         let copied = tokio::io::copy(&mut (&mut stream).take(expected), &mut tokio::io::sink()).await?;
