@@ -1,6 +1,7 @@
 //! Why a task failed.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use std::io::ErrorKind::{NotFound, QuotaExceeded, StorageFull};
 use std::{io, path::Path};
 
 /// What a task or the work for it gives, where nothing else is said of its error.
@@ -54,13 +55,11 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
-            Error::Io { source, .. } => match source.kind() {
-                // Something to free or to name rightly; not a bug.
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::NotFound => {
-                    ExitCode::Missing
-                }
-                _ => ExitCode::Internal,
-            },
+            // Something to free or to name rightly; not a bug.
+            Error::Io { source, .. } if [StorageFull, QuotaExceeded, NotFound].contains(&source.kind()) => {
+                ExitCode::Missing
+            }
+            Error::Io { .. } => ExitCode::Internal,
             Error::Engine(error) => error.exit_code(),
             Error::Dbench(error) => error.exit_code(),
             Error::Violation(_) => ExitCode::Refuted,

@@ -12,7 +12,7 @@ use crate::{demands::Demands, error::at, payload::Payload, source::compressible}
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 use settings::Chosen;
 use std::{collections::BTreeSet, fs::File, io::BufWriter};
-use tasks::{Layout, SMALL, Sizes, TaskDef, Thing};
+use tasks::{SMALL, Sizes, TARBALL, TaskDef, Thing};
 
 /// The workload.
 pub struct Coreutils;
@@ -45,7 +45,7 @@ impl Workload for Coreutils {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
-        let (at, sizes) = (Layout { root: "/".into(), other: "/".into() }, Sizes::of(job));
+        let (at, sizes) = (Place { root: "/".into(), other: "/".into() }, Sizes::of(job));
         let run = tasks::with_suppliers(&chosen.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()
@@ -53,7 +53,7 @@ impl Workload for Coreutils {
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let chosen = Chosen::of(job);
-        let input = layout(place).input();
+        let input = place.other.join(TARBALL);
         // What the archive was made of stands beside it, written last: with it the archive is complete.
         let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", chosen.source));
         if std::fs::read_to_string(&beside).is_ok_and(|of| of == made_of) && input.exists() {
@@ -71,8 +71,8 @@ impl Workload for Coreutils {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job);
-        let maker = Maker { at: layout(place), sizes: Sizes::of(job), chosen: &chosen, job };
-        let (input, all) = (maker.at.input(), tasks::with_suppliers(&chosen.tasks));
+        let maker = Maker { at: place, sizes: Sizes::of(job), chosen: &chosen, job };
+        let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&chosen.tasks));
         if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
             let why = format!("the archive {} is not there: it is made once a run", input.display());
             return Err(Error::Unfit(why));
@@ -90,13 +90,9 @@ fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
-fn layout(place: &Place) -> Layout {
-    Layout { root: place.root.clone(), other: place.other.clone() }
-}
-
 /// Makes tasks of tasks.
 struct Maker<'a> {
-    at: Layout,
+    at: &'a Place,
     sizes: Sizes,
     chosen: &'a Chosen,
     job: &'a Job,
@@ -133,14 +129,14 @@ impl Maker<'_> {
 
     /// The work of a task, once the way is clear.
     fn ready(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
-        let op = (task.op)(&self.at, &self.sizes);
+        let op = (task.op)(self.at, &self.sizes);
         prepare.extend(clear_the_way(&op));
         program::action(&op, self.chosen.driver)
     }
 
     /// Writes the file that is split. No task makes it.
     fn write_small(&self) -> Action {
-        let (path, bytes) = (self.at.named(SMALL), self.sizes.small_bytes);
+        let (path, bytes) = (self.at.root.join(SMALL), self.sizes.small_bytes);
         let (seed, compressible) = (self.job.seed, compressible(self.job));
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];

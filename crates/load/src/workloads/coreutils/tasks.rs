@@ -1,40 +1,14 @@
 //! The 21 tasks, in the order in which they run: where their files are, and how many and how large they are.
 
-use crate::{program::Op, source::generated_files, tree::TOP, workload::Job};
+use crate::{program::Op, source::generated_files, tree::TOP, workload::Job, workload::Place};
 use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
-use std::path::PathBuf;
 
-/// The archive on either disk.
+/// The archive: the one that all cells share, on the source disk, and the one on the filesystem under test.
 pub const TARBALL: &str = "tree.tar";
 /// The file of 1 GiB.
 pub const BIG: &str = "big";
 /// The file that is split.
 pub const SMALL: &str = "small";
-
-/// The paths of the workload.
-pub struct Layout {
-    /// The filesystem under test.
-    pub root: PathBuf,
-    /// The source disk.
-    pub other: PathBuf,
-}
-
-impl Layout {
-    /// The archive that all cells share, on the other disk.
-    pub fn input(&self) -> PathBuf {
-        self.other.join(TARBALL)
-    }
-
-    /// Where the archive is copied back to.
-    pub fn copied_out(&self) -> PathBuf {
-        self.other.join("tree-copied-out.tar")
-    }
-
-    /// Something on the filesystem under test.
-    pub fn named(&self, name: &str) -> PathBuf {
-        self.root.join(name)
-    }
-}
 
 /// The counts and sizes at the scale of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +78,7 @@ pub struct TaskDef {
     /// Its title in reports; a word in braces stands for one of the [`Sizes`].
     title: &'static str,
     /// Its operation.
-    pub op: fn(&Layout, &Sizes) -> Op,
+    pub op: fn(&Place, &Sizes) -> Op,
 }
 
 const fn task(
@@ -113,7 +87,7 @@ const fn task(
     needs: Thing,
     makes: Thing,
     title: &'static str,
-    op: fn(&Layout, &Sizes) -> Op,
+    op: fn(&Place, &Sizes) -> Op,
 ) -> TaskDef {
     TaskDef { number, id, needs, uses_up: false, makes, title, op }
 }
@@ -126,56 +100,60 @@ const fn using_up(task: TaskDef) -> TaskDef {
 /// removed (011). The author had to unpack it a second time for that, untimed.
 pub const TASKS: &[TaskDef] = &[
     task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| {
-        Op::Touch(at.named("files"), sizes.files)
+        Op::Touch(at.root.join("files"), sizes.files)
     }),
-    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find(at.named("files"))),
+    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find(at.root.join("files"))),
     using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| {
-        Op::Remove(at.named("files"))
+        Op::Remove(at.root.join("files"))
     })),
     task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| {
-        Op::MakeDirs(at.named("dirs"), sizes.directories)
+        Op::MakeDirs(at.root.join("dirs"), sizes.directories)
     }),
-    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| Op::Find(at.named("dirs"))),
+    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| {
+        Op::Find(at.root.join("dirs"))
+    }),
     using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| {
-        Op::Remove(at.named("dirs"))
+        Op::Remove(at.root.join("dirs"))
     })),
     task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| {
-        Op::Copy(at.input(), at.named(TARBALL))
+        Op::Copy(at.other.join(TARBALL), at.root.join(TARBALL))
     }),
     task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| {
-        Op::Copy(at.named(TARBALL), at.copied_out())
+        Op::Copy(at.root.join(TARBALL), at.other.join("tree-copied-out.tar"))
     }),
     task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| {
-        Op::Untar(at.named(TARBALL), at.root.clone())
+        Op::Untar(at.root.join(TARBALL), at.root.clone())
     }),
     task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| {
-        Op::Tar(at.named("tree-again.tar"), at.root.clone(), TOP)
+        Op::Tar(at.root.join("tree-again.tar"), at.root.clone(), TOP)
     }),
     task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| {
-        Op::CopyTree(at.named(TOP), at.named("tree-copy"))
+        Op::CopyTree(at.root.join(TOP), at.root.join("tree-copy"))
     }),
-    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| Op::Remove(at.named(TOP)))),
+    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| {
+        Op::Remove(at.root.join(TOP))
+    })),
     task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| {
-        Op::CopyInto(at.named(TARBALL), at.named("copies"), sizes.copies)
+        Op::CopyInto(at.root.join(TARBALL), at.root.join("copies"), sizes.copies)
     }),
     task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| {
-        Op::Create(at.named(BIG), sizes.big_mebibytes)
+        Op::Create(at.root.join(BIG), sizes.big_mebibytes)
     }),
     task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| {
-        Op::Copy(at.named(BIG), at.named("big-copy"))
+        Op::Copy(at.root.join(BIG), at.root.join("big-copy"))
     }),
     split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
     split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
     split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
     split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
     split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
-    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.named(BIG))),
+    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.root.join(BIG))),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
 const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
     task(number, id, Thing::Small, Nothing, title, |at, _| {
-        Op::Split(at.named(SMALL), PIECE, at.named(&format!("split-{PIECE}")))
+        Op::Split(at.root.join(SMALL), PIECE, at.root.join(format!("split-{PIECE}")))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Maildirs, and what a mail server does with them.
 
-use crate::{payload::Noise, task};
+use crate::{files::fresh_dir, payload::Noise, task};
 use fsarena_engine::{Error, act::Actor};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -71,9 +71,7 @@ impl Shape {
 /// # Errors
 /// Where that cannot be done.
 pub fn prepare(root: &Path, shape: &Shape) -> Result<(), task::Error> {
-    if root.exists() {
-        std::fs::remove_dir_all(root).map_err(Error::io("emptying", root))?;
-    }
+    fresh_dir(root)?;
     for number in 0..shape.mailboxes {
         for part in ["tmp", "new", "cur"] {
             let dir = root.join(shape.mailbox(number)).join(part);
@@ -117,7 +115,7 @@ impl Boxes {
 
     fn deliver(&self, number: u64) -> Result<(), Error> {
         let temporary = self.root.join(self.shape.temporary(number));
-        let path = self.root.join(self.shape.name(Stage::Deliver, number));
+        let path = self.path(Stage::Deliver, number);
         let failed = || Error::io("delivering", &path);
         let mut file = File::create_new(&temporary).map_err(failed())?;
         file.write_all(self.noise.of(number, self.shape.bytes)).map_err(failed())?;
@@ -133,16 +131,19 @@ impl Boxes {
     }
 
     fn read(&self, buffer: &mut [u8], number: u64) -> Result<(), Error> {
-        let from = self.root.join(self.shape.name(Stage::Deliver, number));
-        let to = self.root.join(self.shape.name(Stage::Read, number));
+        let [from, to] = [Stage::Deliver, Stage::Read].map(|stage| self.path(stage, number));
         let mut file = File::open(&from).map_err(Error::io("opening", &from))?;
         while file.read(buffer).map_err(Error::io("reading", &from))? > 0 {}
         std::fs::rename(&from, &to).map_err(Error::io("renaming", &from))
     }
 
     fn expire(&self, number: u64) -> Result<(), Error> {
-        let path = self.root.join(self.shape.name(Stage::Read, number));
+        let path = self.path(Stage::Read, number);
         std::fs::remove_file(&path).map_err(Error::io("removing", &path))
+    }
+
+    fn path(&self, after: Stage, number: u64) -> PathBuf {
+        self.root.join(self.shape.name(after, number))
     }
 }
 
@@ -185,11 +186,10 @@ pub fn verify(root: &Path, shape: &Shape, after: Stage) -> Result<(), task::Erro
         return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
-    match files.count() as u64 {
-        found if found == expected => Ok(()),
-        found => Err(task::Error::Violation(format!(
-            "{} holds {found} files instead of {expected} messages",
-            root.display()
-        ))),
+    let found = files.count() as u64;
+    if found == expected {
+        return Ok(());
     }
+    let text = format!("{} holds {found} files instead of {expected} messages", root.display());
+    Err(task::Error::Violation(text))
 }
