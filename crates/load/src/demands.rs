@@ -31,11 +31,11 @@ impl Demands {
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if !seen.insert(path.to_string_lossy().to_lowercase()) {
-                first(&mut demands.twin_but_for_case, path);
+                demands.twin_but_for_case.get_or_insert_with(|| path.into());
             }
             let odd = |letter: char| RESERVED.contains(&letter) || letter.is_control();
             if name.contains(odd) || name.ends_with(['.', ' ']) {
-                first(&mut demands.reserved, path);
+                demands.reserved.get_or_insert_with(|| path.into());
             }
             if name_bytes(path) > demands.longest.as_deref().map_or(0, name_bytes) {
                 demands.longest = Some(path.into());
@@ -60,10 +60,6 @@ impl Demands {
 /// The length of a path's last name in bytes.
 pub fn name_bytes(path: &Path) -> u64 {
     path.file_name().map_or(0, |name| name.len() as u64)
-}
-
-pub(crate) fn first(place: &mut Option<PathBuf>, path: &Path) {
-    place.get_or_insert_with(|| path.into());
 }
 
 #[cfg(test)]

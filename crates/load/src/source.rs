@@ -1,11 +1,10 @@
 //! Where the tree comes from: generated, or a real directory.
 
-use crate::demands::{Demands, first};
 use crate::error::{Error, Result, at};
-use crate::payload::Payload;
 use crate::tarball::{self, Counted};
 use crate::tree::{self, TOP};
 use crate::workload::{Job, remark};
+use crate::{demands::Demands, payload::Payload};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -95,12 +94,6 @@ impl Contents {
         self.block_bytes += bytes.next_multiple_of(4096);
         self.archive_bytes += tarball::entry_bytes(name, bytes);
     }
-
-    /// The same, with what ends an archive.
-    fn archived(self) -> Contents {
-        let archive_bytes = (self.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
-        Contents { archive_bytes, ..self }
-    }
 }
 
 impl Source {
@@ -159,15 +152,17 @@ impl Source {
                 for found in &found {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
-                        first(&mut demands.link, &found.name);
+                        demands.link.get_or_insert_with(|| found.name.clone());
                     }
                     if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
-                        first(&mut demands.owned, &found.name);
+                        demands.owned.get_or_insert_with(|| found.name.clone());
                     }
                 }
             }
         }
-        Ok((contents.archived(), demands))
+        // With what ends an archive.
+        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
+        Ok((contents, demands))
     }
 
     /// Writes the archive of the tree.
