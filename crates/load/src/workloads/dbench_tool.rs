@@ -40,17 +40,12 @@ pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: 
 }
 
 fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
-    let mut argv = Argv::new("dbench");
-    if of_5 {
-        argv = argv.args(["-B", "fileio"]);
-    }
+    let argv = Argv::new("dbench").args(of_5.then_some(["-B", "fileio"]).into_iter().flatten());
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
-    argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
-    argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
-    if let Some(rate) = chosen.options.rate_mb_s {
-        argv = argv.arg("-R").arg(rate.to_string());
-    }
-    argv.arg(clients.to_string())
+    let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
+    let argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
+    let rate = chosen.options.rate_mb_s.map(|rate| ["-R".into(), rate.to_string()]);
+    argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
 /// As readings of the names that the native one has; absent where a figure is missing. Counts are of all seconds;

@@ -29,19 +29,14 @@ pub fn action(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Action
 }
 
 fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
-    let rw = match (cell.mode.sequential, cell.mode.writes) {
-        (true, false) => "read",
-        (false, false) => "randread",
-        (true, true) => "write",
-        (false, true) => "randwrite",
-    };
-    let order = if cell.mode.sequential { "sequential" } else { "random" };
-    let mut argv = Argv::new("fio")
+    let (order, rand) = if cell.mode.sequential { ("sequential", "") } else { ("random", "rand") };
+    let way = if cell.mode.writes { "write" } else { "read" };
+    let argv = Argv::new("fio")
         .args(["--output-format=json", "--ioengine=psync", "--thread", "--group_reporting"])
         // Blocks with replacement, files neither preallocated nor truncated to size.
         .args(["--norandommap", "--fallocate=none", "--invalidate=0"])
         .arg(format!("--name={}", cell.mode.name))
-        .arg(format!("--rw={rw}"))
+        .arg(format!("--rw={rand}{way}"))
         .arg(format!("--bs={}", cell.block))
         .arg(format!("--numjobs={}", cell.threads))
         .arg(format!("--direct={}", u8::from(chosen.direct)))
@@ -49,7 +44,7 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
         // It takes 32 bits.
         .arg(format!("--randseed={}", chosen.seed as u32))
         .arg(if chosen.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
-    argv = if is_device {
+    let argv = if is_device {
         let mut name = std::ffi::OsString::from("--filename=");
         name.push(on);
         argv.arg(name)
@@ -61,20 +56,16 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
             .arg(format!("--filesize={}", chosen.file_bytes))
             .arg(format!("--file_service_type={order}"))
     };
-    if cell.mode.recreates() && !is_device {
+    let argv = argv
         // Else it would make them at their full size before it writes.
-        argv = argv.arg("--create_on_open=1");
-    }
-    if let Some(writes) = chosen.sync_after(cell.mode) {
-        argv = argv.arg(format!("--fsync={writes}"));
-    }
-    if cell.mode.writes && chosen.fsync_end {
-        argv = argv.arg("--end_fsync=1");
-    }
+        .args((cell.mode.recreates() && !is_device).then_some("--create_on_open=1"))
+        .args(chosen.sync_after(cell.mode).map(|writes| format!("--fsync={writes}")))
+        .args((cell.mode.writes && chosen.fsync_end).then_some("--end_fsync=1"));
     match chosen.events {
-        0 => argv
-            .arg("--time_based")
-            .arg(format!("--runtime={}ms", (chosen.seconds * 1e3).ceil().max(1.0) as u64)),
+        0 => {
+            let milliseconds = (chosen.seconds * 1e3).ceil().max(1.0) as u64;
+            argv.arg("--time_based").arg(format!("--runtime={milliseconds}ms"))
+        }
         events => {
             let each = events.div_ceil(u64::from(cell.threads)) * u64::from(cell.block);
             argv.arg(format!("--io_size={each}"))

@@ -29,7 +29,8 @@ pub fn action(chosen: &Chosen, cell: Cell, dir: &Path) -> Action {
 
 fn argv(chosen: &Chosen, cell: Cell) -> Argv {
     let on = |yes| if yes { "on" } else { "off" };
-    let mut argv = Argv::new("sysbench")
+    let time = if chosen.events == 0 { whole_seconds(chosen) } else { 0 };
+    Argv::new("sysbench")
         .arg("fileio")
         .arg(format!("--file-test-mode={}", cell.mode.name))
         .arg(format!("--file-num={}", chosen.files))
@@ -39,12 +40,9 @@ fn argv(chosen: &Chosen, cell: Cell) -> Argv {
         .arg(format!("--file-fsync-end={}", on(chosen.fsync_end)))
         .arg(format!("--threads={}", cell.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
-        .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1));
-    if chosen.direct {
-        argv = argv.arg("--file-extra-flags=direct");
-    }
-    let time = if chosen.events == 0 { whole_seconds(chosen) } else { 0 };
-    argv.arg(format!("--events={}", chosen.events)).arg(format!("--time={time}")).arg("run")
+        .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1))
+        .args(chosen.direct.then_some("--file-extra-flags=direct"))
+        .args([format!("--events={}", chosen.events), format!("--time={time}"), "run".into()])
 }
 
 /// What sysbench says of one run. Rates are a second, times are seconds.
