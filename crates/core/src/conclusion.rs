@@ -102,10 +102,10 @@ struct Reader<'a> {
 impl Conclusions {
     /// The filesystems among which a conclusion about a set names the best or the worst.
     pub fn rivals<'a>(&'a self, set: &str, sets: &'a [Published]) -> Vec<&'a str> {
-        match self.filesystems.is_empty() {
-            true => sets.iter().find(|known| known.set == set).map_or(vec![], Published::variants),
-            false => self.filesystems.iter().map(String::as_str).collect(),
+        if !self.filesystems.is_empty() {
+            return self.filesystems.iter().map(String::as_str).collect();
         }
+        sets.iter().find(|known| known.set == set).map_or(vec![], Published::variants)
     }
 }
 

@@ -170,6 +170,22 @@ pub fn named<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, Un
     names::find("factor", id, factors, |factor| factor.id)
 }
 
+/// The meaning of a level as `parse` reads it; none of an empty one.
+///
+/// # Errors
+/// How a level is written.
+fn parsed<T>(
+    level: &str,
+    what: &str,
+    how: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    parse(level).map(Some).ok_or_else(|| format!("invalid {what} `{level}`; write {how}"))
+}
+
 /// A size in bytes: `256MiB`, `20MB`.
 pub fn bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)

@@ -72,6 +72,12 @@ fn paced_or_all(get: Lookup, [paced, all]: [&str; 2]) -> Option<f64> {
     seconds(get, paced).or_else(|| seconds(get, all))
 }
 
+const P50: [&str; 2] = ["corrected_latency_p50_ns", "all_latency_p50_ns"];
+const P95: [&str; 2] = ["corrected_latency_p95_ns", "all_latency_p95_ns"];
+const P99: [&str; 2] = ["corrected_latency_p99_ns", "all_latency_p99_ns"];
+const P999: [&str; 2] = ["corrected_latency_p999_ns", "all_latency_p999_ns"];
+const LONGEST: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
+
 const fn latency(id: &'static str, help: &'static str, from: From) -> MetricDef {
     MetricDef::lower(id, Unit::Seconds, from).help(help)
 }
@@ -123,18 +129,10 @@ pub const METRICS: &[MetricDef] = &[
     .help("bytes read and written a second, after the warm-up"),
     MetricDef::higher("throughput", Unit::BytesPerSecond, |get| get(reading::THROUGHPUT))
         .help("bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes"),
-    latency("latency_p50", "median latency", |get| {
-        paced_or_all(get, ["corrected_latency_p50_ns", "all_latency_p50_ns"])
-    }),
-    latency("latency_p95", "95th percentile of latency", |get| {
-        paced_or_all(get, ["corrected_latency_p95_ns", "all_latency_p95_ns"])
-    }),
-    latency("latency_p99", "99th percentile of latency", |get| {
-        paced_or_all(get, ["corrected_latency_p99_ns", "all_latency_p99_ns"])
-    }),
-    latency("latency_p999", "99.9th percentile of latency", |get| {
-        paced_or_all(get, ["corrected_latency_p999_ns", "all_latency_p999_ns"])
-    }),
+    latency("latency_p50", "median latency", |get| paced_or_all(get, P50)),
+    latency("latency_p95", "95th percentile of latency", |get| paced_or_all(get, P95)),
+    latency("latency_p99", "99th percentile of latency", |get| paced_or_all(get, P99)),
+    latency("latency_p999", "99.9th percentile of latency", |get| paced_or_all(get, P999)),
     MetricDef::neutral("device_share", Unit::Ratio, |get| {
         let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
         quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
@@ -173,9 +171,7 @@ pub const METRICS: &[MetricDef] = &[
     .help("bytes a user without privileges can write after mkfs, as a share of the device"),
     MetricDef::higher("commits_per_s", Unit::PerSecond, |get| get(reading::COMMIT_RATE))
         .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
-    latency("latency_max", "longest latency", |get| {
-        paced_or_all(get, ["corrected_latency_max_ns", "all_latency_max_ns"])
-    }),
+    latency("latency_max", "longest latency", |get| paced_or_all(get, LONGEST)),
 ];
 
 /// The label of a metric in text for people: `synced` for the synced time, the id for every other.

@@ -15,7 +15,8 @@ const PART: f64 = 0.85;
 /// A name that does not exist: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
 ///
 /// Boxed, so that errors that hold it stay small.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}.{} {}", .0.unknown, .0.place, .0.proposal, .0.names)]
 pub struct Unknown(Box<Message>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,15 +102,6 @@ impl Unknown {
         self
     }
 }
-
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Message { unknown, place, proposal, names } = &*self.0;
-        write!(f, "{unknown}{place}.{proposal} {names}")
-    }
-}
-
-impl std::error::Error for Unknown {}
 
 impl Exits for Unknown {
     fn exit_code(&self) -> ExitCode {

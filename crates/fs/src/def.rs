@@ -331,16 +331,9 @@ impl FsDef {
     /// The size of a device for `data_bytes` of data in `files` files: includes the overhead and a reserve of 10%, and is
     /// at least [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
-        let [data, files, per_file, fixed, percent] = [
-            data_bytes,
-            files,
-            self.overhead.per_file_bytes,
-            self.overhead.fixed_bytes,
-            self.overhead.percent,
-        ]
-        .map(u128::from);
-        let content = (data + files * per_file) * 11 / 10;
-        let whole = (content + fixed) * 100 / (100 - percent);
+        let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
+        let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
+        let whole = (content + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
         let whole = u64::try_from(whole).unwrap_or(u64::MAX).max(self.min_bytes);
         whole.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }

@@ -38,11 +38,9 @@ pub enum Error {
     System(#[from] fsarena_sys::Error),
 }
 
-impl Error {
-    /// Something that could reach what fsarena was not told to write to.
-    pub(crate) fn refused(what: impl Into<PathBuf>, why: impl Into<String>, fix: impl Into<String>) -> Error {
-        Error::Refused { what: what.into(), why: why.into(), fix: fix.into() }
-    }
+/// Something that could reach what fsarena was not told to write to.
+pub(crate) fn refused(what: impl Into<PathBuf>, why: impl Into<String>, fix: impl Into<String>) -> Error {
+    Error::Refused { what: what.into(), why: why.into(), fix: fix.into() }
 }
 
 impl From<fsarena_sys::argv::Error> for Error {

@@ -5,7 +5,7 @@
 //! abbreviations, and arguments without an option as further devices. Mount options are too many and too new to list, so
 //! those are refused that mount(8) or a driver could take for a path.
 
-use crate::{Error, def::FsDef, def::Takes};
+use crate::{Error, def::FsDef, def::Takes, error::refused};
 use fsarena_core::names::nearest;
 
 /// Mount options that mount(8) itself acts upon, that attach further devices, or that mount something else.
@@ -48,7 +48,7 @@ pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
             }
         } else {
             let why = format!("{} takes it for a device or a file", def.mkfs);
-            return Err(Error::refused(word, why, def.listed()));
+            return Err(refused(word, why, def.listed()));
         }
     }
     Ok(accepted)
@@ -67,7 +67,7 @@ pub fn mount<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error
         if acted_upon || option.contains('/') {
             let why = "as a mount option it could reach another device, file or directory";
             let fix = "Leave it out; the factors `journal` and `raid` add devices";
-            return Err(Error::refused(option, why, fix));
+            return Err(refused(option, why, fix));
         }
         if !(is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value))) {
             let how = "write it as NAME or NAME=VALUE, without blanks or quotes";
@@ -117,7 +117,7 @@ impl FsDef {
 
     fn reaches(&self, argument: &str) -> Error {
         let why = format!("{} takes it for a second device or file", self.mkfs);
-        Error::refused(argument, why, self.listed())
+        refused(argument, why, self.listed())
     }
 
     fn wrong(&self, argument: &str, why: &str) -> Error {

@@ -91,9 +91,8 @@ pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> 
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
     let mkfs = grammar::mkfs(def, &mkfs)?;
     let further = variant.level(factor::MOUNT);
-    let mount =
-        set.mount.iter().copied().chain(further.split(',')).map(str::trim).filter(|word| !word.is_empty());
-    let mount: Vec<&str> = mount.collect();
+    let mount = set.mount.iter().copied().chain(further.split(',')).map(str::trim);
+    let mount: Vec<&str> = mount.filter(|word| !word.is_empty()).collect();
     grammar::mount(mount.iter().copied())?;
     let mount = mount.join(",");
     let said = |factor: &str, of_set: &'static str| match variant.level(factor) {
@@ -108,20 +107,16 @@ pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> 
 
 fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
     let Some(asked) = asked else { return Ok(()) };
-    let Some(able) = def.journal else {
-        let message =
-            format!("{} cannot keep its journal on a separate device; leave out journal=external", def.id);
-        return Err(Error::Options(message));
+    let id = def.id;
+    let fault = match (def.journal, asked.bytes) {
+        (None, _) => format!("{id} cannot keep its journal on a separate device; leave out journal=external"),
+        (Some(able), Some(bytes)) if bytes < able.min_bytes => {
+            let (bytes, least) = (ByteSize(bytes), ByteSize(able.min_bytes));
+            format!("a journal device of {bytes} is too small for {id}: it needs {least}")
+        }
+        _ => return Ok(()),
     };
-    match asked.bytes.filter(|bytes| *bytes < able.min_bytes) {
-        None => Ok(()),
-        Some(bytes) => Err(Error::Options(format!(
-            "a journal device of {} is too small for {}: it needs {}",
-            ByteSize(bytes),
-            def.id,
-            ByteSize(able.min_bytes)
-        ))),
-    }
+    Err(Error::Options(fault))
 }
 
 /// The size of the journal's device, in bytes. None where it lies inside.
@@ -132,11 +127,10 @@ pub fn journal_bytes(def: &FsDef, options: &VariantOptions) -> Option<u64> {
 /// The mount options of a filesystem on these devices: its own, and those that name further devices.
 pub fn mount_options(def: &FsDef, options: &VariantOptions, devices: &Devices) -> String {
     let journal = devices.journal.and_then(|device| journal_option(def, device.path()));
-    let named =
-        |pattern: &str, device: &ScratchDevice| pattern.replace("{}", &device.path().to_string_lossy());
-    let members = def.raid.filter(|_| devices.members.len() > 1);
-    let members =
-        members.iter().flat_map(|able| devices.members.iter().map(|device| named(able.mount, device)));
+    let several = def.raid.filter(|_| devices.members.len() > 1);
+    let members = several.iter().flat_map(|able| {
+        devices.members.iter().map(|device| able.mount.replace("{}", &device.path().to_string_lossy()))
+    });
     let own = Some(options.mount.clone()).filter(|own| !own.is_empty());
     own.into_iter().chain(journal).chain(members).collect::<Vec<_>>().join(",")
 }

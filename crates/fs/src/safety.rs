@@ -5,7 +5,7 @@ mod content;
 mod nodes;
 mod usage;
 
-use crate::{Error, written::signatures};
+use crate::{Error, error::refused, written::signatures};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{BlockDevice, is_claimed};
@@ -56,7 +56,7 @@ impl ScratchDevice {
     pub fn from_loop(device: LoopDevice, image: Image) -> Result<ScratchDevice, Error> {
         if device.image() != image.path() {
             let why = format!("it carries {:?} and not the image {:?}", device.image(), image.path());
-            return Err(Error::refused(device.path(), why, "Run `fsarena recover`"));
+            return Err(refused(device.path(), why, "Run `fsarena recover`"));
         }
         let block = BlockDevice::open(&Kernel::host(), device.path())?;
         Ok(ScratchDevice { backing: Backing::Loop(device, image, block) })
@@ -122,10 +122,7 @@ impl ScratchDevice {
 
     /// The image, where it is a file as it is.
     pub fn file(&self) -> Option<&Image> {
-        match &self.backing {
-            Backing::File(image) => Some(image),
-            Backing::Loop(..) | Backing::Zram(..) | Backing::Erase(_) => None,
-        }
+        if let Backing::File(image) = &self.backing { Some(image) } else { None }
     }
 
     /// Its size in bytes.
@@ -139,10 +136,7 @@ impl ScratchDevice {
 
     /// The loop device and its image, where it is one.
     pub fn loop_image(&self) -> Option<(&LoopDevice, &Image)> {
-        match &self.backing {
-            Backing::Loop(device, image, _) => Some((device, image)),
-            Backing::Zram(..) | Backing::File(_) | Backing::Erase(_) => None,
-        }
+        if let Backing::Loop(device, image, _) = &self.backing { Some((device, image)) } else { None }
     }
 
     /// Whether fsarena made it for this run, so that nothing on it can be of worth.

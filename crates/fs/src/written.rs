@@ -1,6 +1,6 @@
 //! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
 
-use crate::{Error, safety::Fingerprint};
+use crate::{Error, error::refused, safety::Fingerprint};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error as SysError, found};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub fn signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
     let text = argv.expect(&mut |_| {})?.stdout;
     let why = |error| format!("wipefs prints something unexpected ({error})");
-    parse(&text).map_err(|error| Error::refused(device, why(error), "Look at it with `wipefs --no-act`"))
+    parse(&text).map_err(|error| refused(device, why(error), "Look at it with `wipefs --no-act`"))
 }
 
 fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {

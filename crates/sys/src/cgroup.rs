@@ -25,24 +25,19 @@ impl Controller {
     pub fn find(kernel: &Kernel, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
         let has = |options: &str| options.split(',').any(|word| word == v1);
-        let own = |root: &Path, controller: Option<&str>| {
-            let path = own_path(kernel, controller).unwrap_or_default();
-            // In a container the list names a path that its mount does not show.
-            Some(root.join(path.trim_start_matches('/'))).filter(|path| path.is_dir())
-        };
-        if let Some(mount) = mounts.iter().find(|m| m.fs_type == "cgroup" && has(&m.super_options)) {
-            let root = kernel.path(&mount.target.to_string_lossy());
-            let own = own(&root, Some(v1)).unwrap_or_else(|| root.clone());
-            return Some(Controller { name: v1, unified: false, root, own });
-        }
-        let mount = mounts.iter().find(|m| m.fs_type == "cgroup2")?;
+        let first = mounts.iter().find(|m| m.fs_type == "cgroup" && has(&m.super_options));
+        let mount = first.or_else(|| mounts.iter().find(|m| m.fs_type == "cgroup2"))?;
+        let (name, unified) = if first.is_some() { (v1, false) } else { (v2, true) };
         let root = kernel.path(&mount.target.to_string_lossy());
-        let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
-        if !offered.split_whitespace().any(|word| word == v2) {
-            return None;
+        if unified {
+            let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
+            offered.split_whitespace().find(|word| *word == v2)?;
         }
-        let own = own(&root, None).unwrap_or_else(|| root.clone());
-        Some(Controller { name: v2, unified: true, root, own })
+        // In a container the list names a path that its mount does not show.
+        let path = own_path(kernel, (!unified).then_some(v1)).unwrap_or_default();
+        let own = Some(root.join(path.trim_start_matches('/'))).filter(|path| path.is_dir());
+        let own = own.unwrap_or_else(|| root.clone());
+        Some(Controller { name, unified, root, own })
     }
 
     /// Makes a group for this process and this controller. In version 2 it is right below the root, since

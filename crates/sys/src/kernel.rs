@@ -155,21 +155,13 @@ fn filesystem_module(line: &str) -> Option<String> {
 
 /// Takes the octal escapes out of a field of a kernel list: `\040` is a blank, `\012` a newline.
 pub fn unescape(field: &str) -> String {
-    let bytes = field.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let octal = (bytes[at] == b'\\').then(|| field.get(at + 1..at + 4)).flatten();
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 4;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
+    let (mut rest, mut out) = (field.as_bytes(), vec![]);
+    while let [byte, tail @ ..] = rest {
+        let digits =
+            tail.get(..3).filter(|_| *byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        out.push(octal.unwrap_or(*byte));
+        rest = if octal.is_some() { &tail[3..] } else { tail };
     }
     String::from_utf8_lossy(&out).into_owned()
 }

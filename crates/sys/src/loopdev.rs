@@ -235,10 +235,8 @@ pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRe
         while attached(kernel, image).contains(&device) {
             if begun.elapsed() > GOING {
                 ended?;
-                return Err(Error::Unfit {
-                    what: device,
-                    why: "losetup detached it, but something still uses it".into(),
-                });
+                let why = "losetup detached it, but something still uses it".into();
+                return Err(Error::Unfit { what: device, why });
             }
             std::thread::sleep(Duration::from_millis(5));
         }

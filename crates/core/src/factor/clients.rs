@@ -1,6 +1,6 @@
 //! The number of clients or threads of the load.
 
-use super::CLIENTS;
+use super::{CLIENTS, parsed};
 use crate::setting::{Settings, Value};
 
 /// The settings of workloads that are a number of clients.
@@ -11,13 +11,8 @@ const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 /// # Errors
 /// What would be right.
 pub fn parse(level: &str) -> Result<Option<u32>, String> {
-    if level.is_empty() {
-        return Ok(None);
-    }
-    match level.parse() {
-        Ok(clients) if (1..=1024).contains(&clients) => Ok(Some(clients)),
-        _ => Err(format!("invalid number of clients `{level}`; write a number from 1 to 1024")),
-    }
+    let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
+    parsed(level, "number of clients", "a number from 1 to 1024", clients)
 }
 
 /// Whether a workload with these settings has clients that can be set.

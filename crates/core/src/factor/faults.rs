@@ -1,6 +1,6 @@
 //! A device that misbehaves.
 
-use super::bytes;
+use super::{bytes, parsed};
 use serde::{Deserialize, Serialize};
 
 /// What a device does wrong.
@@ -36,14 +36,9 @@ const SECTOR: u64 = 512;
 /// # Errors
 /// What would be right.
 pub fn parse(level: &str) -> Result<Option<Faults>, String> {
-    if level.is_empty() {
-        return Ok(None);
-    }
-    let wrong =
-        || format!("invalid device fault `{level}`; write `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`");
     let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
     let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);
-    let parsed = match level.split_once(':') {
+    let faults = |level: &str| match level.split_once(':') {
         Some(("delay", time)) => number(time, "ms").map(|ms| Faults::Delay { ms }),
         Some(("flaky", times)) => times.split_once('/').and_then(|(up, down)| {
             Some(Faults::Flaky { up_s: number(up, "s")?, down_s: number(down, "s")? })
@@ -53,7 +48,7 @@ pub fn parse(level: &str) -> Result<Option<Faults>, String> {
         }),
         _ => None,
     };
-    parsed.map(Some).ok_or_else(wrong)
+    parsed(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", faults)
 }
 
 #[cfg(test)]

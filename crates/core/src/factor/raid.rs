@@ -1,5 +1,7 @@
 //! How data and metadata are spread over several devices.
 
+use super::parsed;
+
 /// Most devices of one filesystem.
 const MOST: usize = 16;
 
@@ -31,24 +33,13 @@ impl Raid {
 /// # Errors
 /// What would be right.
 pub fn parse(level: &str) -> Result<Option<Raid>, String> {
-    if level.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || {
-        format!(
-            "invalid RAID level `{level}`; write `raid0` or `raid1`, or with 2 to {MOST} devices: `raid0:3`"
-        )
-    };
-    let (profile, members) = match level.split_once(':') {
-        Some((profile, members)) => (profile, members.parse().map_err(|_| wrong())?),
-        None => (level, 2),
-    };
-    let mirrored = match profile {
-        "raid0" => false,
-        "raid1" => true,
-        _ => return Err(wrong()),
-    };
-    if (2..=MOST).contains(&members) { Ok(Some(Raid { mirrored, members })) } else { Err(wrong()) }
+    let how = format!("`raid0` or `raid1`, or with 2 to {MOST} devices: `raid0:3`");
+    parsed(level, "RAID level", &how, |level| {
+        let (profile, members) = level.split_once(':').unwrap_or((level, "2"));
+        let mirrored = ["raid0", "raid1"].iter().position(|known| *known == profile)? == 1;
+        let members = members.parse().ok().filter(|members| (2..=MOST).contains(members))?;
+        Some(Raid { mirrored, members })
+    })
 }
 
 #[cfg(test)]

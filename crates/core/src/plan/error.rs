@@ -1,10 +1,11 @@
 //! Errors in plans, with their position.
 
 use crate::{exit::ExitCode, exit::Exits, names::unknown};
-use std::{fmt, ops::Range};
+use std::ops::Range;
 
 /// One error of a plan: its place, what is wrong, and what is accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}{}: {message}", place(.at))]
 pub struct PlanError {
     /// The file, study or command-line flag.
     pub origin: String,
@@ -38,17 +39,9 @@ pub(crate) fn line_and_column(text: &[u8], offset: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
 
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.origin)?;
-        if let Some((line, column)) = self.at {
-            write!(f, ", line {line}, column {column}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
+fn place(at: &Option<(usize, usize)>) -> String {
+    at.map_or(String::new(), |(line, column)| format!(", line {line}, column {column}"))
 }
-
-impl std::error::Error for PlanError {}
 
 impl Exits for PlanError {
     fn exit_code(&self) -> ExitCode {

@@ -1,6 +1,6 @@
 //! Stages: runs that a study makes one after another, the later ones of what an earlier one found best.
 
-use super::file::{PlanFile, StageFile};
+use super::file::{Pairs, PlanFile, StageFile};
 use std::collections::BTreeSet;
 use toml::Spanned;
 
@@ -12,30 +12,20 @@ impl PlanFile {
         if !stage.question.is_empty() {
             file.question.clone_from(&stage.question);
         }
-        for (id, levels) in &stage.factors {
-            file.factors.remove(id);
-            file.factors.insert(id.clone(), levels.clone());
-        }
+        lay_over(&mut file.factors, &stage.factors);
         if let Some(workload) = &stage.workload {
             let named = Spanned::new(0..0, "use".to_string());
             file.workloads = vec![[(named, workload.clone())].into()];
         }
         for workload in &mut file.workloads {
-            for (id, value) in &stage.set {
-                workload.remove(id);
-                workload.insert(id.clone(), value.clone());
-            }
+            lay_over(workload, &stage.set);
         }
         for (scale, own) in &stage.scales {
             let whole = file.scales.entry(*scale).or_default();
             whole.rounds = own.rounds.clone().or(whole.rounds.take());
             whole.budget = own.budget.clone().or(whole.budget.take());
-            for (whole, own) in [(&mut whole.set, &own.set), (&mut whole.factors, &own.factors)] {
-                for (id, value) in own {
-                    whole.remove(id);
-                    whole.insert(id.clone(), value.clone());
-                }
-            }
+            lay_over(&mut whole.set, &own.set);
+            lay_over(&mut whole.factors, &own.factors);
         }
         file
     }
@@ -75,6 +65,14 @@ impl PlanFile {
             at = self.stages.iter().find(|stage| stage.name == *of)?;
         }
         None
+    }
+}
+
+/// Puts values over others, each with its own place in the text.
+fn lay_over(whole: &mut Pairs, own: &Pairs) {
+    for (id, value) in own {
+        whole.remove(id);
+        whole.insert(id.clone(), value.clone());
     }
 }
 

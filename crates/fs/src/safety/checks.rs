@@ -1,7 +1,7 @@
 //! Checks that a device passes before fsarena may overwrite it.
 
 use super::{content::Samples, usage::Usage, usage::is};
-use crate::{Error, written::Signature, written::WrittenLog};
+use crate::{Error, error::refused, written::Signature, written::WrittenLog};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::{cancel, loopdev, undo};
@@ -26,11 +26,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         () => Some("no block device"),
     };
     if let Some(what) = what {
-        return Err(Error::refused(
-            path,
-            format!("it is {what}"),
-            "Name a block device, or use `--on loop:DIR`",
-        ));
+        return Err(refused(path, format!("it is {what}"), "Name a block device, or use `--on loop:DIR`"));
     }
     if path.parent() == Some(Path::new(BY_ID)) {
         return Ok(());
@@ -40,7 +36,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         true => format!("It has no name in {BY_ID}; use `--on loop:DIR`"),
         false => format!("Name it by {}", names.join(" or ")),
     };
-    Err(Error::refused(path, "such a name can mean another disk after a reboot", fix))
+    Err(refused(path, "such a name can mean another disk after a reboot", fix))
 }
 
 /// The stable names that lead to a device.
@@ -56,11 +52,7 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
 /// Nothing may use the device, a partition of it, or the disk it is a partition of.
 pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     if device.read_only() {
-        return Err(Error::refused(
-            shown,
-            "the kernel has it read-only",
-            "Make it writable: `blockdev --setrw`",
-        ));
+        return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
     }
     let usage = Usage::of(kernel)?;
     check_user(&usage, device, shown, "it")?;
@@ -69,11 +61,7 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
         check_user(&usage, &partition, shown, &format!("its partition {name}"))?;
     }
     if let Some(first) = device.partitions().first() {
-        return Err(Error::refused(
-            shown,
-            format!("it has a partition table (there is {first})"),
-            CLEAR_TABLE,
-        ));
+        return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
     match device.parent() {
         Some(disk) => {
@@ -86,7 +74,7 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
 fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
     let numbers = disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
-        Error::refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
+        refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
     })?;
     Ok(BlockDevice::numbered(kernel, major, minor, Path::new("/dev").join(name))?)
 }
@@ -94,7 +82,7 @@ fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDev
 /// Nothing may use this one device.
 fn check_user(usage: &Usage, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
     match usage.device(device, &[]) {
-        Some(used) => Err(Error::refused(shown, format!("{what} {}", used.how), used.fix)),
+        Some(used) => Err(refused(shown, format!("{what} {}", used.how), used.fix)),
         None => Ok(()),
     }
 }
@@ -108,7 +96,7 @@ pub(super) fn check_content(
     written: &WrittenLog,
 ) -> Result<(), Error> {
     if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
-        return Err(Error::refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
+        return Err(refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
     }
     let strange = found.iter().find(|signature| given_up != Some(&signature.kind));
     if strange.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
@@ -116,7 +104,7 @@ pub(super) fn check_content(
     }
     let unreadable = |error: fsarena_sys::Error| match error {
         stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
-        error => Error::refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
+        error => refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
     let left = written.content(id)?;
     if let Some(left) = &left
@@ -134,11 +122,7 @@ pub(super) fn check_content(
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
             }
         };
-        return Err(Error::refused(
-            id,
-            why,
-            format!("If that may be lost, say so: --erase-signature {UNKNOWN}"),
-        ));
+        return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {UNKNOWN}")));
     };
     let (kind, uuid) = (&strange.kind, strange.uuid.as_deref().unwrap_or("without UUID"));
     let whose = match written.contains(id, strange)? {
@@ -146,18 +130,16 @@ pub(super) fn check_content(
         false => "which fsarena did not write",
     };
     let fix = format!("If that may be lost, say so: --erase-signature {kind}");
-    Err(Error::refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
+    Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
 /// The kernel's own answer.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     match is_claimed(&device.path)? {
         false => Ok(()),
-        true => Err(Error::refused(
-            shown,
-            "the kernel says that it is in use",
-            "Look who uses it: `lsblk`, `fuser -v`",
-        )),
+        true => {
+            Err(refused(shown, "the kernel says that it is in use", "Look who uses it: `lsblk`, `fuser -v`"))
+        }
     }
 }
 
@@ -177,7 +159,7 @@ pub fn check_image_path(
 ) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         let why = "there is something that fsarena did not make";
-        return Err(Error::refused(path, why, "Move it away, or name another directory: --on loop:DIR"));
+        return Err(refused(path, why, "Move it away, or name another directory: --on loop:DIR"));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev =
@@ -192,7 +174,7 @@ pub fn check_image_path(
     match tested.or_else(|| loops.into_iter().find(|device| is_carrier(device))) {
         Some(tested) => {
             let why = format!("it would lie on {}, which is itself under test", tested.display());
-            Err(Error::refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
+            Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
         }
         None => Ok(()),
     }

@@ -4,28 +4,29 @@
 //! not prevent it.
 
 use super::usage::{Usage, Use};
-use crate::{Error, written::Signature};
+use crate::{Error, error::refused, written::Signature};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::BackingFile;
 use std::path::Path;
 
-/// Where bytes of a device lie.
+/// Where bytes of a device lie: in these sectors of a disk, or anywhere in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    /// In a file: the number of its filesystem, and its inode number.
-    File((String, u64)),
-    /// In these sectors of a disk.
-    Sectors { disk: Disk, from: u64, to: u64 },
+struct Place {
+    on: Storage,
+    from: u64,
+    to: u64,
 }
 
-/// What tells a disk from all others.
+/// What tells a disk or file from all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Disk {
-    /// The kernel's numbers: one node.
+enum Storage {
+    /// A file: the number of its filesystem, and its inode number.
+    File((String, u64)),
+    /// A disk, by the kernel's numbers: one node.
     Node(String),
-    /// The identity that the hardware reports; nodes of one disk share it. Cheap bridges report the same for
+    /// A disk, by the identity that the hardware reports; nodes of one disk share it. Cheap bridges report the same for
     /// different disks, so the size counts as well.
     Hardware { attribute: &'static str, id: String, sectors: u64 },
 }
@@ -44,15 +45,11 @@ pub(super) fn check(
 ) -> Result<(), Error> {
     let usage = Usage::of(kernel)?;
     let mut below = vec![];
-    let own = places(kernel, device, loops, &mut below).map_err(|why| {
-        Error::refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`")
-    })?;
-    let files = own.iter().filter_map(|place| match place {
-        Place::File(identity) => usage.file(identity),
-        Place::Sectors { .. } => None,
-    });
-    if let Some(used) = files.into_iter().next() {
-        return Err(Error::refused(shown, format!("its backing file {}", used.how), used.fix));
+    let own = places(kernel, device, loops, &mut below)
+        .map_err(|why| refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`"))?;
+    let file = |place: &Place| if let Storage::File(id) = &place.on { usage.file(id) } else { None };
+    if let Some(used) = own.iter().find_map(file) {
+        return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
     }
     let mut others = device::all(kernel);
     others.retain(|other| !below.contains(&other.name));
@@ -62,7 +59,7 @@ pub(super) fn check(
         || same.iter().filter(|same| same.within).find_map(|same| Some((same, claimed(same.node)?)));
     if let Some((same, used)) = seen.or_else(claimed) {
         let why = format!("{} has {} and {}", same.node.path.display(), same.common, used.how);
-        return Err(Error::refused(shown, why, used.fix));
+        return Err(refused(shown, why, used.fix));
     }
     check_uuids(&usage, device, shown, signatures, &others, &below)
 }
@@ -113,8 +110,7 @@ fn check_uuids(
     others: &[BlockDevice],
     below: &[String],
 ) -> Result<(), Error> {
-    let mut own =
-        uuids(device).map_err(|why| Error::refused(shown, why, "Look at it with `blkid --probe`"))?;
+    let mut own = uuids(device).map_err(|why| refused(shown, why, "Look at it with `blkid --probe`"))?;
     own.extend(signatures.iter().filter_map(|signature| signature.uuid.clone()));
     own.retain(|uuid| !is_void(uuid));
     if own.is_empty() {
@@ -127,7 +123,7 @@ fn check_uuids(
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
             let fix =
                 format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
-            return Err(Error::refused(shown, why, fix));
+            return Err(refused(shown, why, fix));
         }
     }
     Ok(())
@@ -159,29 +155,17 @@ fn parse(text: &str) -> Vec<String> {
 impl Place {
     /// What two places have in common, where they overlap.
     fn shares(&self, other: &Place) -> Option<&'static str> {
-        match (self, other) {
-            (Place::File(a), Place::File(b)) if a == b => Some("the same backing file"),
-            (
-                Place::Sectors { disk: Disk::Node(a), from, to },
-                Place::Sectors { disk: Disk::Node(b), from: start, to: end },
-            ) if a == b && from < end && start < to => Some("the same backing device"),
-            (Place::Sectors { disk: a, from, to }, Place::Sectors { disk: b, from: start, to: end })
-                if a == b && from < end && start < to =>
-            {
-                Some("the same hardware identity")
-            }
-            _ => None,
-        }
+        let overlap = self.on == other.on && self.from < other.to && other.from < self.to;
+        overlap.then_some(match self.on {
+            Storage::File(_) => "the same backing file",
+            Storage::Node(_) => "the same backing device",
+            Storage::Hardware { .. } => "the same hardware identity",
+        })
     }
 
     /// Whether it has no byte outside another place, with which it shares some.
     fn is_within(&self, other: &Place) -> bool {
-        match (self, other) {
-            (Place::Sectors { from, to, .. }, Place::Sectors { from: start, to: end, .. }) => {
-                start <= from && to <= end
-            }
-            _ => true,
-        }
+        other.from <= self.from && self.to <= other.to
     }
 }
 
@@ -198,12 +182,12 @@ fn places(
         device.extent().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
     let parent = device.parent();
     let disk = parent.as_ref().unwrap_or(device);
-    let range = |disk| Place::Sectors { disk, from: start, to: start + sectors };
-    let mut all = vec![range(Disk::Node(disk.numbers()))];
+    let range = |on| Place { on, from: start, to: start + sectors };
+    let mut all = vec![range(Storage::Node(disk.numbers()))];
     let identity = IDENTITIES.iter().find_map(|attribute| Some((*attribute, disk.attribute(attribute)?)));
     if let Some((attribute, id)) = identity.filter(|(_, id)| !is_void(id)) {
         let (_, sectors) = disk.extent().unwrap_or_default();
-        all.push(range(Disk::Hardware { attribute, id, sectors }));
+        all.push(range(Storage::Hardware { attribute, id, sectors }));
     }
     // A loop device of a partition has the partition's name in it.
     if let Some(text) = disk.attribute("loop/backing_file") {
@@ -212,7 +196,7 @@ fn places(
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
-                all.push(Place::File(file.identity.clone()));
+                all.push(Place { on: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
             }
         }
     }

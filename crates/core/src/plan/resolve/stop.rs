@@ -47,11 +47,9 @@ impl Resolver<'_> {
         let open_ended = when_decided
             || best_within.is_some()
             || (self.over.budget_s.is_some() && self.over.rounds.is_none());
+        let fixed = self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX));
         let stop = StopPlan {
-            rounds: match open_ended {
-                true => most.unwrap_or(MOST_ROUNDS),
-                false => self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX)),
-            },
+            rounds: if open_ended { most.unwrap_or(MOST_ROUNDS) } else { fixed },
             warmup: self.warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.over.budget_s, self.over.rounds) {
@@ -69,12 +67,10 @@ impl Resolver<'_> {
         let refused = |message: String| Err(PlanError::flag("--shard", message));
         match shard {
             Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
-            Some(shard) if stop.rounds_here() == 0 => {
-                let rounds = stop.rounds;
-                refused(format!(
-                    "shard {shard} has no round, because the plan has {rounds}; use fewer shards"
-                ))
-            }
+            Some(shard) if stop.rounds_here() == 0 => refused(format!(
+                "shard {shard} has no round, because the plan has {}; use fewer shards",
+                stop.rounds
+            )),
             _ => Ok(stop),
         }
     }

@@ -13,10 +13,8 @@ impl Resolver<'_> {
             return Err(self.fault("the plan has no [[workload]]; add one: use = \"coreutils\""));
         }
         if self.over.workload.is_some() && self.file.workloads.len() > 1 {
-            let message = format!(
-                "replaces the only workload of a plan, and this plan has {}",
-                self.file.workloads.len()
-            );
+            let number = self.file.workloads.len();
+            let message = format!("replaces the only workload of a plan, and this plan has {number}");
             return Err(PlanError::flag("--workload", message));
         }
         let mut workloads =
@@ -43,8 +41,8 @@ impl Resolver<'_> {
         let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
         let ids: BTreeSet<&str> = ids.filter(lacks).collect();
         let names = ids.into_iter().collect::<Vec<_>>().join(", ");
-        (!names.is_empty())
-            .then(|| format!("settings of the plan that {name} does not have, left out: {names}"))
+        let lacking = Some(names).filter(|names| !names.is_empty())?;
+        Some(format!("settings of the plan that {name} does not have, left out: {lacking}"))
     }
 
     /// A guest has no programs but fsarena: workloads use system calls there.
@@ -52,10 +50,8 @@ impl Resolver<'_> {
         for id in DOER {
             let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = asked {
-                let message = format!(
-                    "`{value}` does not work in a guest, which has no programs but fsarena; use `native`"
-                );
-                return Err(PlanError::flag("--set", message));
+                let why = "does not work in a guest, which has no programs but fsarena; use `native`";
+                return Err(PlanError::flag("--set", format!("`{value}` {why}")));
             }
         }
         workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs());
