@@ -24,7 +24,6 @@ mod qmp;
 pub mod snapshot;
 pub mod stripes;
 pub mod trial;
-mod unpack;
 pub mod vmlinux;
 pub mod writes;
 mod xstate;

@@ -3,7 +3,7 @@
 //! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
-use crate::{Error, Result, cache, unpack};
+use crate::{Error, Result, cache, vmlinux};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read};
@@ -132,7 +132,7 @@ fn canonical(name: &str) -> String {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
-    let Some(mut reader) = unpack::reader(&bytes).map_err(Error::io("decompressing", path))? else {
+    let Some(mut reader) = vmlinux::unpacking(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
     };
     unpacked(path, &mut reader, LARGEST)

@@ -3,7 +3,7 @@
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
 use crate::elf::{self, Kind};
-use crate::{Error, Result, cache, digest, unpack};
+use crate::{Error, Result, cache, digest};
 use std::path::{Path, PathBuf};
 use std::{io::Read, time::Duration};
 
@@ -82,7 +82,7 @@ pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -
     let [first, ..] = caches else { return Ok(None) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
-    let Some(reader) = unpack::reader(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
+    let Some(reader) = unpacking(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
     let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
     for path in caches.iter().flat_map(|dir| digest::named(dir, &name)) {
         if let Ok(vmlinux) = std::fs::read(&path)
@@ -135,6 +135,26 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+pub(crate) const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
+const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+const GZIP: &[u8] = &[0x1F, 0x8B, 8];
+
+/// What unpacks these bytes; none where they are not compressed, or in another way.
+///
+/// # Errors
+/// Where the head of what is compressed is damaged.
+pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
+    Ok(match bytes {
+        // One stream: behind it a bzImage has the size of what it is unpacked to.
+        bytes if bytes.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(bytes, false))),
+        bytes if bytes.starts_with(GZIP) => Some(Box::new(flate2::read::GzDecoder::new(bytes))),
+        bytes if bytes.starts_with(ZSTD) => {
+            Some(Box::new(ruzstd::decoding::StreamingDecoder::new(bytes).map_err(std::io::Error::other)?))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -210,7 +230,7 @@ mod tests {
     #[test]
     fn a_damaged_payload_is_named() {
         let cache = tempfile::tempdir().unwrap();
-        let bytes = bzimage(&[unpack::XZ, b"nonsense"].concat());
+        let bytes = bzimage(&[XZ, b"nonsense"].concat());
         let seen = inspect(Path::new("k"), &bytes).unwrap();
         let error = unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");

@@ -20,7 +20,6 @@ mod execute;
 pub mod executor;
 mod finding;
 pub mod fit;
-mod forecast;
 pub mod guest;
 pub mod idle;
 pub mod inside;

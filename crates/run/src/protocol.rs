@@ -1,6 +1,6 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{Done, Failed, Fatal, Result};
+use crate::executor::{Done, Failed, Fatal, Result, require};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, plan::IdlePlan};
 use fsarena_load::workload::Client;
@@ -99,10 +99,9 @@ impl Role {
         let user = user.map_or_else(|| Ok(User::invoking()), User::named);
         let user = user.map_err(|why| Fatal::Plan(format!("--user: {why}")))?;
         let own = rustix::process::geteuid();
-        if !own.is_root() && user.uid != own.as_raw() {
-            let message = format!("--user {}: only root can run workloads as another user", user.name);
-            return Err(Fatal::Plan(message));
-        }
+        require(own.is_root() || user.uid == own.as_raw(), || {
+            Fatal::Plan(format!("--user {}: only root can run workloads as another user", user.name))
+        })?;
         // The tracer of a profile needs the rights of root, and its figures are not kept.
         Ok(match own.is_root() && profiling.is_none() {
             true => Role::Keeper(Rights { user, namespace: fsarena_sys::rights::can_confine() }),

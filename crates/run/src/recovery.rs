@@ -4,7 +4,7 @@
 //! program than fsarena.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Done, Failed, Fatal, Log, Result};
+use crate::executor::{Done, Failed, Fatal, Log, Result, require};
 use crate::preflight::program as installed;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
@@ -31,32 +31,30 @@ const CORRECTED: i32 = 3;
 /// The missing part, and what to do.
 pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
-    let Some(asked) = plan.workloads.iter().find(|asked| cuts(plan, asked)) else { return Ok(programs) };
+    let cuts = |asked: &&WorkloadPlan| {
+        workload(plan, asked).is_ok_and(|(workload, job)| workload.cut(&job).is_some())
+    };
+    let Some(asked) = plan.workloads.iter().find(cuts) else { return Ok(programs) };
     let name = &asked.name;
-    if !matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Qemu) {
-        return Err(Fatal::Missing(format!(
+    let qemu = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Qemu);
+    require(qemu, || {
+        Fatal::Missing(format!(
             "{name} cuts the power, for which each write to the disk is recorded. QEMU does that for a guest: --on qemu. \
              In this kernel dm-log-writes would have to, and fsarena cannot use that yet"
-        )));
-    }
+        ))
+    })?;
     for variant in variants {
         let (def, own) = filesystem_of(variant)?;
-        if own.raid.is_some() || own.journal.is_some() || !variant.level(factor::FAULTS).is_empty() {
-            let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
-            return Err(Fatal::variant(variant, format!("{name} cuts the power: {why}")));
-        }
-        let Some(check) = def.check else {
+        let one = own.raid.is_none() && own.journal.is_none() && variant.level(factor::FAULTS).is_empty();
+        let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
+        require(one, || Fatal::variant(variant, format!("{name} cuts the power: {why}")))?;
+        let check = def.check.ok_or_else(|| {
             let id = def.id;
-            let message = format!("{name}: fsarena knows no check of {id} after a power cut; leave it out");
-            return Err(Fatal::Plan(message));
-        };
+            Fatal::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
+        })?;
         programs.extend([check.program, "ldd"].map(String::from));
     }
     Ok(programs)
-}
-
-fn cuts(plan: &Plan, asked: &WorkloadPlan) -> bool {
-    workload(plan, asked).is_ok_and(|(workload, job)| workload.cut(&job).is_some())
 }
 
 /// Puts the programs that check a plan's filesystems below a directory, where its power is cut.
@@ -108,8 +106,7 @@ pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Done {
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
-    let full =
-        |log: &mut dyn FnMut(_)| checking.run(checking.check.full).expect(log).map(|_| Found::default());
+    let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| Found::default());
     bench.measure(&info, "timed", full, || Ok(())).map_err(|error: Error| Failed::from(error).of("fsck"))
 }
 

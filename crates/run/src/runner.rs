@@ -2,8 +2,8 @@
 
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Next, Stopping};
-use crate::{finding, forecast::forecast, recorder::Recorder};
+use crate::stopping::{Next, Stopping, forecast};
+use crate::{finding, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::{matrix, plan::Plan, state::RunState};

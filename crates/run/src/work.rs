@@ -35,13 +35,13 @@ impl Work {
         let mut all = Work::default();
         for asked in &plan.workloads {
             // The variant that needs most decides; those that find their inputs in one directory share them.
-            let (mut needs, mut inputs) = (Room::default(), BTreeMap::new());
+            let mut inputs = BTreeMap::new();
             for (at, way) in ways(asked, variants).iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
                 let Survey { room, demands, remarks } = workload.survey(&job)?;
                 all.demands = all.demands.and(demands);
-                needs.bytes = needs.bytes.max(room.bytes);
-                needs.inodes = needs.inodes.max(room.inodes);
+                all.room.bytes = all.room.bytes.max(room.bytes);
+                all.room.inodes = all.room.inodes.max(room.inodes);
                 let shared: &mut u64 = inputs.entry(way.directory()).or_default();
                 *shared = room.other_bytes.max(*shared);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
@@ -50,8 +50,6 @@ impl Work {
                     all.tasks += workload.outline(&job).len() as u32;
                 }
             }
-            all.room.bytes = all.room.bytes.max(needs.bytes);
-            all.room.inodes = all.room.inodes.max(needs.inodes);
             all.room.other_bytes += inputs.values().sum::<u64>();
         }
         Ok(all)

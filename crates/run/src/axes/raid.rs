@@ -1,8 +1,7 @@
 //! Several devices under one filesystem, made once a run.
 
 use super::axis::{Asked, Axis, lacking, wrong};
-use crate::executor::require;
-use crate::{executor::Result, layout::filesystem_of};
+use crate::{executor::Result, executor::require, layout::filesystem_of};
 use fsarena_core::factor::{self, raid};
 use fsarena_core::plan::Backing;
 
