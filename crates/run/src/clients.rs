@@ -26,7 +26,7 @@ pub trait Clients {
         Ok(())
     }
 
-    /// Has all of them do the work of one cell.
+    /// Has all of them do the work of one cell: by default that is an agent on this machine.
     ///
     /// # Errors
     /// What makes every further cell pointless.
@@ -36,7 +36,9 @@ pub trait Clients {
         request: &Request,
         confine: &Confine,
         emit: Emit,
-    ) -> Result<Outcome>;
+    ) -> Result<Outcome> {
+        child::run(journal, request, confine, &mut |event| emit(event))
+    }
 
     /// What a reader of the comparison should know of them.
     fn remarks(&self) -> Vec<Note> {
@@ -47,14 +49,4 @@ pub trait Clients {
 /// One client: an agent on this machine.
 pub struct Alone;
 
-impl Clients for Alone {
-    fn work(
-        &mut self,
-        journal: &Journal,
-        request: &Request,
-        confine: &Confine,
-        emit: Emit,
-    ) -> Result<Outcome> {
-        child::run(journal, request, confine, &mut |event| emit(event))
-    }
-}
+impl Clients for Alone {}

@@ -53,25 +53,23 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
         }
     }
     let variants = if begins { live.clone() } else { choose(&mut open, &cost, left_s) };
+    let but = |left: &dyn std::fmt::Display| {
+        format!("every claim is decided but {left}, which no round can decide")
+    };
     Outlook {
-        answered: all_decided(open.len(), stuck),
+        // Claims that are stuck stay inconclusive: a variant of theirs has left the run, or nothing is measured of it.
+        answered: match (open.len(), stuck) {
+            (0, 0) => Some("every claim is decided".into()),
+            (0, 1) => Some(but(&"one")),
+            (0, stuck) => Some(but(&stuck)),
+            _ => None,
+        },
         open: match open.len() + stuck {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),
         },
         seconds: cost(&variants),
         variants,
-    }
-}
-
-/// Why no further round can decide anything; None where one can. `stuck` claims stay inconclusive, because a variant of
-/// theirs has left the run or nothing is measured of it.
-fn all_decided(open: usize, stuck: usize) -> Option<String> {
-    match (open, stuck) {
-        (0, 0) => Some("every claim is decided".into()),
-        (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
-        (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
-        _ => None,
     }
 }
 

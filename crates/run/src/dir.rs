@@ -55,9 +55,8 @@ impl Executor for Directories {
         let device = device::behind(kernel, dir).as_ref().map(numbers);
         let request = Request { device, ..self.run.request(cell, root.path(), self.other.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
-        for note in &conditions.notes {
-            emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
-        }
+        let notes = conditions.notes.iter().cloned();
+        notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         let outcome = self.clients.work(journal, &request, &conditions.confine, emit);
         conditions.undo()?;
         root.remove()?;

@@ -116,15 +116,9 @@ impl Guests {
             let notes = lifecycle::changes(&cell.variant).into_iter().chain([made]);
             notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         }
-        let facts = VariantFacts {
-            variant: cell.variant.name.clone(),
-            def,
-            options,
-            effective: String::new(),
-            features,
-            size_bytes: self.images.whole.size_bytes(),
-            levels: cell.variant.levels.clone(),
-        };
+        let Variant { name: variant, levels } = cell.variant.clone();
+        let (effective, size_bytes) = (String::new(), self.images.whole.size_bytes());
+        let facts = VariantFacts { variant, def, options, effective, features, size_bytes, levels };
         Ok(Formatted { facts, image })
     }
 

@@ -7,7 +7,7 @@ use crate::preflight::RAW_NEEDS_AN_IMAGE;
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, context::RunContext, erased::Erased};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
-use fsarena_core::{cell::Cell, factor, sample::Found};
+use fsarena_core::{cell::Cell, cell::Variant, factor, sample::Found};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_sys::{Error, cancel, mount, undo::Undo};
@@ -79,15 +79,9 @@ impl Local {
         }
         let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
         let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
-        Ok(VariantFacts {
-            variant: cell.variant.name.clone(),
-            def,
-            options,
-            effective: String::new(),
-            features,
-            size_bytes,
-            levels: cell.variant.levels.clone(),
-        })
+        let Variant { name: variant, levels } = cell.variant.clone();
+        let effective = String::new();
+        Ok(VariantFacts { variant, def, options, effective, features, size_bytes, levels })
     }
 
     fn request(&self, cell: &Cell, devices: &Devices, root: &Path) -> Request {
