@@ -141,11 +141,8 @@ impl<'r, C: Clock> Client<'r, C> {
 
     #[inline]
     fn count(&mut self, kind: Kind, numbers: Numbers, ticks: u64) {
-        let moved = match kind {
-            // Counts the requested bytes, even if the read returned fewer.
-            Kind::ReadX | Kind::WriteX => numbers[2] as u64,
-            _ => 0,
-        };
+        // Counts the requested bytes, even if the read returned fewer.
+        let moved = if matches!(kind, Kind::ReadX | Kind::WriteX) { numbers[2] as u64 } else { 0 };
         self.bytes += moved;
         add(&self.recorder.operations, 1);
         add(&self.recorder.bytes, moved);
@@ -198,32 +195,25 @@ impl<'r, C: Clock> Client<'r, C> {
                 calls::resolve(&mut self.names[which], &mut self.entries);
             }
         }
-        let [name, other] = &mut self.names;
+        let [name, other] = &self.names;
         match kind {
             Kind::NtCreateX => return self.create(one, numbers),
             Kind::Close => match self.handles.take(numbers[0]) {
                 Some(closed) => drop(closed),
                 None => return self.no_handle(one, numbers[0]),
             },
-            Kind::Rename => {
-                let done = c_library::rename(name.path(), other.path());
-                return self.expect(one, "rename", done);
-            }
+            Kind::Rename => return self.expect(one, "rename", c_library::rename(name.path(), other.path())),
             Kind::Unlink => {
-                let done = nix::unistd::unlink(name.path()).map_err(io::Error::from);
-                return self.expect(one, "unlink", done);
+                return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
             }
-            Kind::Rmdir => {
-                let done = c_library::rmdir(name.path());
-                return self.expect(one, "rmdir", done);
-            }
+            Kind::Rmdir => return self.expect(one, "rmdir", c_library::rmdir(name.path())),
             Kind::Mkdir => {
                 // It may be there already; another client makes it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
-            Kind::Deltree => calls::delete_tree(name),
+            Kind::Deltree => calls::delete_tree(&mut self.names[0]),
             Kind::QueryPath => {}
-            Kind::Find => calls::find(name, &mut self.entries, numbers[1]),
+            Kind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
             Kind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
             _ => return self.on_handle(kind, one, numbers),
         }
@@ -279,11 +269,8 @@ impl<'r, C: Clock> Client<'r, C> {
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
         if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
-            self.surprise(
-                one,
-                done.err().map(io::Error::from),
-                &[b"read another number of bytes of ", &open.name],
-            );
+            let error = done.err().map(io::Error::from);
+            self.surprise(one, error, &[b"read another number of bytes of ", &open.name]);
         }
         Ok(())
     }

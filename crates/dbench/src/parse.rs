@@ -187,13 +187,11 @@ fn shown(word: &[u8]) -> String {
 }
 
 fn unknown(operation: &[u8]) -> String {
-    match operation.starts_with(b"SMB") {
-        true => "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into(),
-        false => format!(
-            "unknown operation `{}`: fsarena plays the file operations of 4.0 and 5.0",
-            shown(operation)
-        ),
+    if operation.starts_with(b"SMB") {
+        return "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into();
     }
+    let shown = shown(operation);
+    format!("unknown operation `{shown}`: fsarena plays the file operations of 4.0 and 5.0")
 }
 
 /// Nanoseconds of `12.5`.
