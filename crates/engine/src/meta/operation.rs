@@ -188,6 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn operations_have_the_names_of_jobs() {
+        for operation in Operation::ALL {
+            assert_eq!(serde_json::to_value(operation).unwrap(), operation.name());
+        }
+    }
+
+    #[test]
     fn phases_must_find_what_they_need() {
         assert!(check_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
         let said = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
