@@ -1,9 +1,8 @@
 //! The commands of a run, as a report holds them: by cell, texts that repeat only once, and no more than a page can
 //! carry.
 
-use fsarena_core::event::CommandRecord;
-use fsarena_core::metric::reading;
 use fsarena_core::record::{LogLine, RunRecord};
+use fsarena_core::{event::CommandRecord, metric::reading};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 

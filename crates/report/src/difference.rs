@@ -3,8 +3,7 @@
 use crate::document::Cell;
 use crate::number::{self, percent};
 use fsarena_core::sample::Direction;
-use fsarena_stats::cost::Estimate;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::Serialize;
 
 /// What an interval says.

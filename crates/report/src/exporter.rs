@@ -1,11 +1,9 @@
 //! A format that a run can be exported to. A new one is one file in `exporters/` and one line in the registry.
 
-use crate::error::Error;
-use crate::report::Report;
+use crate::{error::Error, report::Report};
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 type Export = fn(&Report, &mut dyn Write) -> Result<(), Error>;
 type WriteTo = fn(&Report, &Path) -> Result<(), Error>;

@@ -1,7 +1,6 @@
 //! Every exporter, one file each.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
+use crate::{error::Error, exporter::Exporter};
 use fsarena_core::names;
 
 mod csv;

@@ -1,7 +1,6 @@
 //! Facts of a run as readers see them: when it began, and on which machines.
 
-use fsarena_core::host::Host;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{host::Host, record::RunRecord};
 
 /// When a run began, from RFC 3339: `2026-11-22 10:00`.
 pub fn begun(started: &str) -> String {

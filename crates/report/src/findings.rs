@@ -6,12 +6,10 @@ pub(crate) mod summary;
 mod tables;
 mod words;
 
-use crate::document::Document;
-use crate::page::Page;
-use fsarena_stats::matrix::Analysis;
+use crate::{document::Document, page::Page};
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
-use fsarena_stats::matrix::rule::Flag;
+use fsarena_stats::{matrix::Analysis, matrix::rule::Flag};
 use serde_json::{Value, json};
 use summary::{grounds, summary, told};
 use words::Speaker;

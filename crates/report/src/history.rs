@@ -7,11 +7,8 @@ mod chart;
 mod point;
 mod words;
 
-use crate::difference::ratio_cell;
 use crate::document::{Document, Part, Table, row};
-use crate::facts::begun;
-use crate::number::with_unit;
-use crate::page::Page;
+use crate::{difference::ratio_cell, facts::begun, number::with_unit, page::Page};
 use fsarena_stats::change::{Change, Standing, changes};
 use serde_json::{Value, json};
 

@@ -6,9 +6,8 @@ mod words;
 pub use intervals::{Intervals, Row};
 pub use words::Words;
 
-use fsarena_core::event::Standing;
-use fsarena_core::record::RunStatus;
 use fsarena_core::state::{ClaimState, RunState};
+use fsarena_core::{event::Standing, record::RunStatus};
 use intervals::sparkline;
 use serde::Serialize;
 

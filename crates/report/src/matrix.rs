@@ -4,10 +4,9 @@
 use crate::document::{Cell, Document, Source, Table};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
-use fsarena_core::cell::TaskId;
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
-use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::{cell::TaskId, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
 use std::collections::BTreeSet;
 

@@ -3,14 +3,9 @@
 use crate::document::Source;
 use crate::seen::{Seen, tasks};
 use crate::words::{label, over_all};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::claim::Relation;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::Analysis;
+use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord, sample::Direction};
 use fsarena_stats::composite::{means, sums};
-use fsarena_stats::judge::Judged;
-use fsarena_stats::pairs::log_ratios;
+use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios};
 
 /// One comparison, round by round.
 #[derive(Debug, Clone, PartialEq)]

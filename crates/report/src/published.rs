@@ -3,17 +3,11 @@
 pub(crate) mod samples;
 
 use crate::document::{Cell, Document, Table};
-use crate::error::Error;
-use crate::matrix;
-use crate::page::Page;
-use crate::sampled::column_name;
-use crate::sections::conclusions;
+use crate::{error::Error, matrix, page::Page, sampled::column_name, sections::conclusions};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
-use fsarena_core::factor;
-use fsarena_core::metric;
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::study;
+use fsarena_core::{factor, metric, study};
 use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::recompute::recompute;
 use serde_json::{Map, Value, json};

@@ -1,16 +1,11 @@
 //! All variants over all tasks, as the user weighs them: ranks, and what hangs on one task.
 
 use crate::error::Error;
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::names::unknown;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::Analysis;
+use fsarena_core::{cell::TaskInfo, names::unknown, record::RunRecord, sample::Direction};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::rank::rank_sets;
-use fsarena_stats::simultaneous::simultaneous;
-use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::weights;
+use fsarena_stats::{
+    analyse::Analysis, rank::rank_sets, simultaneous::simultaneous, table::FIRST_LOOK, weights,
+};
 
 /// The variants of a run, ranked.
 #[derive(Debug, Clone)]

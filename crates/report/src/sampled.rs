@@ -1,8 +1,7 @@
 //! A metric by task and variant, for formats that list samples.
 
 use crate::error::Error;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
+use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
 

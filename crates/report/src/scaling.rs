@@ -5,12 +5,9 @@ pub mod file;
 pub(crate) mod words;
 
 use crate::document::{Document, Table, row};
-use crate::number::three;
-use crate::page::Page;
-use fsarena_stats::scaling::Scaling;
+use crate::{number::three, page::Page};
 use fsarena_stats::scaling::choice::{Fit, MISFIT};
-use fsarena_stats::scaling::laws::Law;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{scaling::Scaling, scaling::laws::Law, table::FIRST_LOOK};
 use serde_json::{Value, json};
 use words::{grounds, overview};
 

@@ -3,8 +3,7 @@
 use crate::number;
 use fsarena_core::record::RunRecord;
 use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
-use fsarena_stats::comparison::median;
-use fsarena_stats::grid;
+use fsarena_stats::{comparison::median, grid};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

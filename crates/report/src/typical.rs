@@ -3,10 +3,7 @@
 use crate::document::{Cell, Source};
 use crate::number::{ends, with_unit};
 use fsarena_core::sample::Unit;
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::median;
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, table::FIRST_LOOK};
 
 /// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
 pub fn cell(values: &[f64], unit: Unit) -> Cell {

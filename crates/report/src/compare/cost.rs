@@ -7,9 +7,8 @@ use crate::document::{Cell, Document, Table, row};
 use crate::number::{self, plural, three};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
-use fsarena_stats::cost::line::Line;
-use fsarena_stats::cost::per_request::PerRequest;
 use fsarena_stats::cost::{Estimate, Windows};
+use fsarena_stats::{cost::line::Line, cost::per_request::PerRequest};
 use serde_json::{Value, json};
 
 /// Something that spends.

@@ -1,11 +1,8 @@
 //! Where two orders of the same variants differ.
 
 use crate::document::{Cell, Document, Table, row};
-use crate::error::Error;
-use crate::number::three;
-use fsarena_core::names::unknown;
-use fsarena_core::published::Published;
-use fsarena_core::record::RunRecord;
+use crate::{error::Error, number::three};
+use fsarena_core::{names::unknown, published::Published, record::RunRecord};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
 use serde_json::{Value, json};

@@ -2,17 +2,13 @@
 
 use super::Compared;
 use super::cost::{self, Resource, Service, couples};
-use crate::difference::ratio_cell;
 use crate::document::{Document, Table, row};
-use crate::error::Error;
 use crate::number::{self, three};
 use crate::published::{concluded, samples};
-use crate::sections::conclusions;
+use crate::{difference::ratio_cell, error::Error, sections::conclusions};
 use fsarena_core::published::{Derived, Published};
-use fsarena_stats::cost::Estimate;
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
 use fsarena_stats::recompute::{evidence, recompute};
+use fsarena_stats::{cost::Estimate, pairs::log_ratios, ratio::Ratio};
 use serde_json::{Value, json};
 
 /// The study's own table from its raw columns, the cost of a request with intervals, and the author's

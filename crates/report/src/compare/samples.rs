@@ -8,11 +8,7 @@ use crate::error::Error;
 use crate::import::{Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::unknown;
-use fsarena_stats::comparison::median;
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::sequential::Centre;
-use fsarena_stats::shift;
+use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

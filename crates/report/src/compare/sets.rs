@@ -1,16 +1,13 @@
 //! Published figures beside later ones of the same study: whether the filesystems and their order changed.
 
-use super::Compared;
-use super::answer::first_of;
 use super::order::{self, Order, Orders, Tasks};
+use super::{Compared, answer::first_of};
 use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, three};
 use crate::published::{conclusions_of, machine};
-use fsarena_core::conclusion::Trust;
-use fsarena_core::metric;
 use fsarena_core::published::{Figure, Published};
-use fsarena_core::sample::Direction;
+use fsarena_core::{conclusion::Trust, metric, sample::Direction};
 use serde_json::json;
 
 /// Compares two sets of published figures, task by task, on the filesystems that both have.

@@ -6,9 +6,7 @@ use crate::document::{Part, Table, row};
 use crate::error::Error;
 use crate::facts::{begun, machines};
 use crate::number::{plural, with_unit};
-use fsarena_core::metric::reading;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
+use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::grid::dropped;
 use serde_json::json;
 

@@ -1,14 +1,9 @@
 //! CSV: the raw samples, one row each.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
-use crate::sampled::column_name;
-use fsarena_core::factor;
-use fsarena_core::metric::METRICS;
+use crate::{error::Error, exporter::Exporter, report::Report, sampled::column_name};
 use fsarena_core::record::{CellRecord, RunRecord};
-use std::collections::BTreeSet;
-use std::io::Write;
+use fsarena_core::{factor, metric::METRICS};
+use std::{collections::BTreeSet, io::Write};
 
 /// The raw samples, one row each.
 pub const CSV: Exporter = Exporter {

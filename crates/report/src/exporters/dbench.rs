@@ -1,11 +1,8 @@
 //! dbench's text, for the programs that read that: a run for each sample.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
 use crate::sampled::{Row, rows};
-use fsarena_core::dbench::OPERATIONS;
-use fsarena_core::metric::reading;
+use crate::{error::Error, exporter::Exporter, report::Report};
+use fsarena_core::{dbench::OPERATIONS, metric::reading};
 use std::io::Write;
 
 /// dbench's text.

@@ -1,9 +1,8 @@
 //! fio's JSON, for the programs that read that: a document for each round, a job for each task of each variant.
 
-use crate::error::Error;
 use crate::exporter::{Exporter, write_json};
-use crate::report::Report;
 use crate::sampled::{Row, rows};
+use crate::{error::Error, report::Report};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 

@@ -1,11 +1,8 @@
 //! Annotations of GitHub Actions: one workflow command a claim.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
+use crate::{error::Error, exporter::Exporter, report::Report};
 use crate::{safe, sections::claims};
-use fsarena_stats::judge::Judged;
-use fsarena_stats::verdict::Outcome;
+use fsarena_stats::{judge::Judged, verdict::Outcome};
 use std::io::Write;
 
 /// Annotations of GitHub Actions.

@@ -1,11 +1,7 @@
 //! The Go benchmark format, for benchstat and its like: one line for each sample.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
-use crate::sampled::sampled;
-use std::collections::BTreeMap;
-use std::io::Write;
+use crate::{error::Error, exporter::Exporter, report::Report, sampled::sampled};
+use std::{collections::BTreeMap, io::Write};
 
 /// Go benchmark text.
 pub const GOBENCH: Exporter = Exporter::new(

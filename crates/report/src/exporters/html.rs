@@ -1,9 +1,6 @@
 //! HTML: the whole report as one page that needs no network.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::html;
-use crate::report::Report;
+use crate::{error::Error, exporter::Exporter, html, report::Report};
 use std::io::Write;
 
 /// One page with pictures, sortable tables and the data behind them.

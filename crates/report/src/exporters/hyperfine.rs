@@ -1,9 +1,8 @@
 //! hyperfine's JSON, for the programs that read that: one result for each variant and task.
 
-use crate::error::Error;
 use crate::exporter::{Exporter, write_json};
-use crate::report::Report;
 use crate::sampled::{Sampled, sampled};
+use crate::{error::Error, report::Report};
 use fsarena_stats::comparison::median;
 use serde_json::{Value, json};
 use std::io::Write;

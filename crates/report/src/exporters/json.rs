@@ -1,18 +1,14 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
-use crate::error::Error;
 use crate::exporter::{Exporter, write_json};
-use crate::report::Report;
-use crate::sampled::column_name;
-use crate::sections::decision::Decision;
 use crate::sections::{answer, conclusions, modes, pair, ranking, reached, tails};
 use crate::time_series::{self, TimeSeries};
+use crate::{error::Error, report::Report, sampled::column_name, sections::decision::Decision};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::trust::reason;
+use fsarena_stats::{conclusion::Checked, trust::reason};
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -1,11 +1,8 @@
 //! JUnit XML: one test case a claim, as CI systems read it.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
+use crate::{error::Error, exporter::Exporter, report::Report};
 use crate::{safe, sections::claims};
-use fsarena_stats::judge::Judged;
-use fsarena_stats::verdict::Outcome;
+use fsarena_stats::{judge::Judged, verdict::Outcome};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io::Write;

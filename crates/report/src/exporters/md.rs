@@ -1,15 +1,11 @@
 //! Markdown: the answer, the figures, and everything needed to repeat the run.
 
 use super::svg::SVG;
-use crate::document::markdown;
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
-use crate::section::Detail;
-use crate::sections::document;
-use std::fs::File;
+use crate::{
+    document::markdown, error::Error, exporter::Exporter, report::Report, section::Detail, sections::document,
+};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 /// Markdown with all circumstances.
 pub const MARKDOWN: Exporter = Exporter {

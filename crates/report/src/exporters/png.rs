@@ -1,9 +1,7 @@
 //! Every chart as PNG, in a folder.
 
 use super::svg::write_charts;
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
+use crate::{error::Error, exporter::Exporter, report::Report};
 use fsarena_charts::png;
 use std::path::Path;
 

@@ -1,10 +1,7 @@
 //! CSV of what loads did over time, one row a stretch.
 
 use super::csv::{PLACE, varying, write_place};
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
-use crate::time_series;
+use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::series::{Latency, Point};
 use std::io::Write;
 

@@ -1,9 +1,6 @@
 //! Every chart as SVG, in a folder.
 
-use crate::charts;
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
+use crate::{charts, error::Error, exporter::Exporter, report::Report};
 use fsarena_charts::{Chart, svg};
 use std::path::Path;
 

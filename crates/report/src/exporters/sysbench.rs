@@ -1,9 +1,7 @@
 //! sysbench's text, for the programs that read that: a run for each sample of a load.
 
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
 use crate::sampled::{Row, rows};
+use crate::{error::Error, exporter::Exporter, report::Report};
 use std::io::Write;
 
 /// sysbench's text.

@@ -1,11 +1,8 @@
 //! For the terminal.
 
-use crate::document::terminal;
-use crate::error::Error;
-use crate::exporter::Exporter;
-use crate::report::Report;
-use crate::section::Detail;
-use crate::sections::document;
+use crate::{
+    document::terminal, error::Error, exporter::Exporter, report::Report, section::Detail, sections::document,
+};
 use std::io::Write;
 
 /// The answer on a screen, or the whole report, for the terminal.

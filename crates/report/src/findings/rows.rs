@@ -1,15 +1,10 @@
 //! From samples and published figures to the rows of a matrix.
 
-use crate::error::Error;
-use crate::matrix::place;
-use fsarena_core::cell::TaskId;
-use fsarena_core::factor;
+use crate::{error::Error, matrix::place};
 use fsarena_core::metric::{CLIENT_BOUND, reading};
-use fsarena_core::published::Published;
-use fsarena_core::record::RunRecord;
-use fsarena_stats::comparison::median;
-use fsarena_stats::grid;
+use fsarena_core::{cell::TaskId, factor, published::Published, record::RunRecord};
 use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::{comparison::median, grid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metric that is compared.

@@ -2,11 +2,8 @@
 
 use super::words::Speaker;
 use crate::number::{percent, plural};
-use fsarena_stats::matrix::Analysis;
-use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::finding::{Finding, Standing};
-use fsarena_stats::matrix::limits::ALPHA;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{matrix::Analysis, matrix::cells::Matrix, matrix::limits::ALPHA, table::FIRST_LOOK};
 
 /// Each finding: what and where, and its sentences.
 pub fn told(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<String>)> {

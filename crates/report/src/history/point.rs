@@ -1,15 +1,10 @@
 //! What one run says of a metric that is followed.
 
-use crate::error::Error;
-use crate::facts::machines;
-use crate::seen::typical;
+use crate::{error::Error, facts::machines, seen::typical};
 use fsarena_charts::Shape;
 use fsarena_charts::colour::{Colour, of_variants};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_stats::analyse::composites;
-use fsarena_stats::comparison::median;
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{analyse::composites, comparison::median, pairs::log_ratios, ratio::Ratio};
 use serde_json::json;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

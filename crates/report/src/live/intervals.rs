@@ -1,12 +1,8 @@
 //! How the variants compare so far, and how their intervals narrow.
 
-use fsarena_core::event::Event;
-use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
-use fsarena_stats::analyse::composites;
+use fsarena_core::{event::Event, record::RunRecord, state::RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::grid::references;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{analyse::composites, grid::references, ratio::Ratio};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

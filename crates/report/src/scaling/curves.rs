@@ -1,11 +1,9 @@
 //! From samples and published figures to curves of throughput over clients.
 
-use crate::error::Error;
-use crate::number::plural;
+use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::factor;
-use fsarena_core::published::Published;
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{factor, published::Published};
 use fsarena_stats::grid;
 use fsarena_stats::scaling::series::{self, Row, Series};
 use fsarena_stats::scaling::{Scaling, analyse};

@@ -2,9 +2,8 @@
 
 use crate::document::{Table, row};
 use crate::number::{percent, plural, three};
-use fsarena_stats::scaling::Scaling;
 use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
-use fsarena_stats::scaling::laws::Law;
+use fsarena_stats::{scaling::Scaling, scaling::laws::Law};
 
 /// What the intervals stand on.
 pub fn grounds(rounds: usize) -> String {

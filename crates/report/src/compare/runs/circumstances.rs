@@ -1,14 +1,11 @@
 //! What the runs of a comparison are, what differs between them, and what their readers should know.
 
 use super::pair::{Pair, Side};
-use crate::compare::answer::first_of;
 use crate::document::{Cell, Document, Table, row};
 use crate::facts::{begun, each_host};
-use crate::number::plural;
 use crate::sections::{head, notes};
-use crate::words::label;
-use fsarena_core::event::NoteKind;
-use fsarena_core::record::RunRecord;
+use crate::{compare::answer::first_of, number::plural, words::label};
+use fsarena_core::{event::NoteKind, record::RunRecord};
 
 /// The most runs that are columns; more are rows.
 const COLUMNS: usize = 4;

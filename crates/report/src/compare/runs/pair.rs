@@ -1,15 +1,10 @@
 //! Two runs: their ratios and their orders, task by task and variant by variant.
 
 use crate::compare::order::{self, Order, Orders};
-use crate::error::Error;
-use crate::words::label;
+use crate::{error::Error, words::label};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::comparison::Comparison;
-use fsarena_stats::composite;
-use fsarena_stats::grid::has_data;
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::shift;
+use fsarena_stats::{comparison::Comparison, composite, grid::has_data, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
