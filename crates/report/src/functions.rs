@@ -2,7 +2,7 @@
 
 pub mod flame;
 
-use crate::document::{Cell, Document, Part, Table};
+use crate::document::{Document, Part, Table, labelled};
 use crate::page::Page;
 use serde::Serialize;
 use serde_json::json;
@@ -139,13 +139,12 @@ fn told(variants: &[Sampled], functions: &[Function]) -> String {
 fn table(variants: &[Sampled], functions: &[Function]) -> Table {
     let names = variants.iter().map(|variant| format!("{} (M)", variant.variant));
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
-    let mut table = Table::figures(std::iter::once("function".into()).chain(names).chain(pair));
-    for one in functions.iter().take(TOP) {
+    let row = |one: &Function| {
         let figures = one.instructions.iter().copied().chain(one.difference).chain(one.margin);
-        let name = Cell::from(one.function.as_str());
-        table.rows.push(std::iter::once(name).chain(figures.map(|figure| millions(figure).into())).collect());
-    }
-    table
+        labelled(one.function.as_str(), figures.map(|figure| millions(figure).into()))
+    };
+    let header = std::iter::once("function".into()).chain(names).chain(pair);
+    Table::figures(header).with(functions.iter().take(TOP).map(row))
 }
 
 fn millions(instructions: f64) -> String {

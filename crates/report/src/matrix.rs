@@ -1,7 +1,7 @@
 //! Tasks that differ in block size and threads, as tables: one for each mode, a row for each block size and
 //! variant, a column for each number of threads. One row a task would be some hundred of them.
 
-use crate::document::{Cell, Document, Source, Table};
+use crate::document::{Cell, Document, Source, Table, labelled};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
@@ -63,8 +63,7 @@ fn table(variants: &[&str], figures: &[&Figure], scale: Scale) -> Table {
             let cell = |count: &u32| cell(figures, (bytes, *count), variant, scale);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
-                let head = Cell::from(format!("{} {name}", size(bytes)));
-                table.rows.push(std::iter::once(head).chain(cells).collect());
+                table.rows.push(labelled(format!("{} {name}", size(bytes)), cells));
             }
         }
     }
@@ -101,7 +100,6 @@ pub fn fits(analysis: &Analysis) -> bool {
 /// The medians of an analysis, with what a reader must know of single cells.
 pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
     let marks = marks(record);
-    let variants: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let mut figures = vec![];
     for task in analysis.tasks() {
         let Some(at) = place(&task.task.id) else { continue };
@@ -116,7 +114,7 @@ pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
         }
     }
     let shares = add_shares(&mut figures, analysis.metric.unit);
-    tables(document, &variants, &figures, (analysis.metric.unit, analysis.metric.direction));
+    tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text =
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.provisional() {

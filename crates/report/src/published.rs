@@ -2,7 +2,7 @@
 
 pub(crate) mod samples;
 
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, labelled};
 use crate::{error::Error, matrix, page::Page, sampled::column_name, sections::conclusions};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
@@ -142,7 +142,7 @@ fn row(head: String, figures: Vec<Option<(String, f64)>>, adds_up: bool) -> Vec<
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
-    std::iter::once(head.into()).chain(figures.into_iter().map(cell)).collect()
+    labelled(head, figures.into_iter().map(cell))
 }
 
 /// The unit that the figures of a metric have.

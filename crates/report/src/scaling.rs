@@ -36,10 +36,9 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
 }
 
 fn figures(one: &Scaling) -> Table {
-    let mut table = Table::figures(["clients", &one.series.name]);
     let rows = one.series.n.iter().zip(one.series.means());
-    table.rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]).collect();
-    table
+    let rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]);
+    Table::figures(["clients", &one.series.name]).with(rows)
 }
 
 fn json(source: &str, all: &[Scaling]) -> Value {

@@ -3,7 +3,7 @@
 use super::Compared;
 use super::answer::{self, Figure, first_of, unique};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, row};
+use crate::document::{Cell, Document, Table, labelled, row};
 use crate::number::{self, plural, three};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
@@ -92,25 +92,24 @@ pub fn pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<Pair
 /// Loads, costs, overheads and comparisons, as tables.
 pub fn tables(document: &mut Document, services: &[Service], resources: &[Resource]) {
     document.heading(3, "Load");
-    let mut table = Table::figures(["service", "windows", "requests/s", "from–to"]);
-    for service in services {
+    let load = |service: &Service| {
         let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
-        let end = |end: fn(f64, f64) -> f64| load.iter().copied().fold(f64::NAN, end);
+        let end = |end: fn(f64, f64) -> f64| three(load.iter().copied().fold(f64::NAN, end));
         let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
-        let range = format!("{}–{}", three(end(f64::min)), three(end(f64::max)));
-        table.rows.push(row![service.name.as_str(), load.len().to_string(), three(mean), range]);
-    }
-    document.table(table);
+        let range = format!("{}–{}", end(f64::min), end(f64::max));
+        row![service.name.as_str(), load.len().to_string(), three(mean), range]
+    };
+    let header = ["service", "windows", "requests/s", "from–to"];
+    document.table(Table::figures(header).with(services.iter().map(load)));
 
     document.heading(3, "Cost of a request");
     let table = |cell: &dyn Fn(&Service, usize, &Resource) -> Cell| {
         let heads = services.iter().map(|service| service.name.as_str());
-        let mut table = Table::figures(std::iter::once("resource").chain(heads));
-        for (at, resource) in resources.iter().enumerate() {
-            let cells = services.iter().map(|service| cell(service, at, resource));
-            table.rows.push(std::iter::once(title(resource)).chain(cells).collect());
-        }
-        table
+        let row = |(at, resource): (usize, &Resource)| {
+            labelled(title(resource), services.iter().map(|service| cell(service, at, resource)))
+        };
+        let rows = resources.iter().enumerate().map(row);
+        Table::figures(std::iter::once("resource").chain(heads)).with(rows)
     };
     document.table(table(&|service, at, resource| {
         let cost = service.of(at, PerRequest::of);
@@ -149,26 +148,22 @@ impl Resource {
 /// The pairs, a row each.
 pub fn pair_table(document: &mut Document, pairs: &[Pair]) {
     document.heading(3, "Compared");
-    let mut table = Table::figures(["resource", "B over A", "ratio", "by", "verdict"]);
-    for pair in pairs {
+    let row = |pair: &Pair| {
         let (ratio, by) = match pair.answer {
-            Answer::Ratio { ratio, method, .. } => (ratio_cell(ratio, ""), words(method)),
+            Answer::Ratio { ratio, method: Method::Sums, .. } => (ratio_cell(ratio, ""), "sums".into()),
+            Answer::Ratio { ratio, method: Method::AtLoad(load), .. } => {
+                (ratio_cell(ratio, ""), format!("lines, at {}/s", three(load)))
+            }
             Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
         };
-        table.rows.push(row![title(pair.resource), pair.name(), ratio, by, verdict(pair)]);
-    }
-    document.table(table);
+        row![title(pair.resource), pair.name(), ratio, by, verdict(pair)]
+    };
+    let header = ["resource", "B over A", "ratio", "by", "verdict"];
+    document.table(Table::figures(header).with(pairs.iter().map(row)));
     document.text(
         "Intervals are 95% for each pair and not corrected for their number. Services whose load ranges have less \
          than half in common are not compared.",
     );
-}
-
-fn words(method: Method) -> String {
-    match method {
-        Method::Sums => "sums".into(),
-        Method::AtLoad(load) => format!("lines, at {}/s", three(load)),
-    }
 }
 
 /// What a pair says, in words.

@@ -1,6 +1,6 @@
 //! Where two orders of the same variants differ.
 
-use crate::document::{Cell, Document, Table, row};
+use crate::document::{Document, Table, row};
 use crate::{error::Error, number::three};
 use fsarena_core::{names::unknown, published::Published, record::RunRecord};
 use fsarena_stats::comparison::Comparison;
@@ -162,13 +162,12 @@ impl Tasks<'_> {
 /// A table of orders, a row a task.
 pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a Orders<'a>)>) -> Table {
     let [then, here] = header;
-    let mut table = Table::words(["task", &then, &here, "τ", "changes of place"]);
-    for (title, orders) in rows {
+    let row = |(title, orders): (&str, &Orders)| {
         let (first, second) = orders.firsts();
         let tau = orders.tau().map_or("–".to_string(), three);
-        table.rows.push(row![title, first, second, tau, orders.changes_in_words()]);
-    }
-    table
+        row![title, first, second, tau, orders.changes_in_words()]
+    };
+    Table::words(["task", &then, &here, "τ", "changes of place"]).with(rows.map(row))
 }
 
 /// One table of the orders of several runs beside those of the first, whose letter is the first. None where the
@@ -186,12 +185,9 @@ pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Tabl
         table.header.extend([format!("first in {letter}"), format!("changes of place in {letter}")]);
     }
     for (at, (title, orders)) in first.iter().enumerate() {
-        let mut row = vec![Cell::from(*title), orders.firsts().0.into()];
-        for pair in pairs {
-            let orders = pair[at].1;
-            row.extend([Cell::from(orders.firsts().1), orders.changes_in_words().into()]);
-        }
-        table.rows.push(row);
+        let others = pairs.iter().map(|pair| pair[at].1);
+        let cells = others.flat_map(|orders| row![orders.firsts().1, orders.changes_in_words()]);
+        table.rows.push(row![*title, orders.firsts().0].into_iter().chain(cells).collect());
     }
     Some(table)
 }

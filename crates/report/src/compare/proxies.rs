@@ -143,13 +143,11 @@ fn paired(published: &Published) -> Vec<Paired<'_>> {
 
 fn paired_table(document: &mut Document, paired: &[Paired]) {
     document.heading(3, "Sample by sample");
-    let mut table = Table::figures(["resource", "B over A", "ratio", "verdict"]);
-    for one in paired {
+    let row = |one: &Paired| {
         let verdict = cost::costs(one.b, one.ratio.into(), one.ratio.separated());
-        let name = format!("{} over {}", one.b, one.a);
-        table.rows.push(row![one.metric, name, ratio_cell(one.ratio, ""), verdict]);
-    }
-    document.table(table);
+        row![one.metric, format!("{} over {}", one.b, one.a), ratio_cell(one.ratio, ""), verdict]
+    };
+    document.table(Table::figures(["resource", "B over A", "ratio", "verdict"]).with(paired.iter().map(row)));
     document.text(
         "Hodges–Lehmann ratios within samples, with exact 95% intervals, not corrected for their number.",
     );

@@ -157,11 +157,9 @@ impl Known<'_> {
     fn left_out(&self) -> Vec<String> {
         let known = |name: &&str| !self.pairs.iter().any(|(other, _)| other == name);
         let then: Vec<&str> = self.published.variants().into_iter().filter(known).collect();
-        let variants = self.record.variants.iter().enumerate();
-        let here: Vec<&str> = variants
-            .filter(|(at, _)| !self.pairs.iter().any(|(_, variant)| variant == at))
-            .map(|(_, variant)| variant.name.as_str())
-            .collect();
+        let here = self.record.names().into_iter().enumerate();
+        let here = here.filter(|(at, _)| !self.pairs.iter().any(|(_, variant)| variant == at));
+        let here: Vec<&str> = here.map(|(_, name)| name).collect();
         let only = |names: Vec<&str>, where_: &str| {
             (!names.is_empty()).then(|| format!("Not compared, only {where_}: {}.", names.join(", ")))
         };

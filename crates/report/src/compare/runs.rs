@@ -7,7 +7,7 @@ use super::Compared;
 use super::answer::{Answer, Figure, unique};
 use super::order::{self, Orders};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, labelled};
 use crate::{error::Error, number::plural};
 use circumstances::differences;
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -173,12 +173,8 @@ fn orders<'p>(pair: &'p Pair) -> Vec<(&'p str, &'p Orders<'p>)> {
 
 /// Task by variant.
 fn ratio_table(pair: &Pair) -> Table {
-    let mut table = Table::figures(std::iter::once("task").chain(names(pair)));
-    let row = |task: &Task| {
-        std::iter::once(task.title.as_str().into()).chain(task.ratios.iter().map(marked)).collect()
-    };
-    table.rows = pair.tasks.iter().map(row).collect();
-    table
+    let row = |task: &Task| labelled(task.title.as_str(), task.ratios.iter().map(marked));
+    Table::figures(std::iter::once("task").chain(names(pair))).with(pair.tasks.iter().map(row))
 }
 
 /// Task and variant by run: all that any pair has.
@@ -186,11 +182,10 @@ fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
     let mut table = Table::figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     for title in unique(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
-        for variant in pairs[0].a.record.variants.iter().map(|variant| variant.name.as_str()) {
+        for variant in pairs[0].a.record.names() {
             let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
-                let head = format!("{title}, {variant}").into();
-                table.rows.push(std::iter::once(head).chain(ratios.iter().map(marked)).collect());
+                table.rows.push(labelled(format!("{title}, {variant}"), ratios.iter().map(marked)));
             }
         }
     }

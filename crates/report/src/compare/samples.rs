@@ -120,9 +120,8 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
     compared.say(words);
-    let mut table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
-    table.rows.extend(rows.iter().map(|row| cells(row, margin)));
-    compared.data.table(table);
+    let table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
+    compared.data.table(table.with(rows.iter().map(|row| cells(row, margin))));
     compared.data.text(
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
          rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",

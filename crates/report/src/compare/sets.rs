@@ -127,10 +127,9 @@ impl Sets<'_> {
 
     fn machines(&self) -> Result<Table, Error> {
         let [a, b] = [machine(self.sets[0])?, machine(self.sets[1])?];
-        let mut table = Table::words(vec!["machine".into(), self.sets[0].name(), self.sets[1].name()]);
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);
         let row = |part: &String| row![part.as_str(), stated(a.get(part)), stated(b.get(part))];
-        table.rows.extend(a.keys().map(row));
-        Ok(table)
+        let header = ["machine".into(), self.sets[0].name(), self.sets[1].name()];
+        Ok(Table::words(header).with(a.keys().map(row)))
     }
 }

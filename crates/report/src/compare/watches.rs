@@ -65,18 +65,18 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
 
 /// What each watch ran on.
 fn circumstances(records: &[RunRecord], services: &[Service]) -> Table {
-    let mut table = Table::words(["service", "run", "begun", "machine", "windows", "left out"]);
-    for (record, service) in records.iter().zip(services) {
-        table.rows.push(row![
+    let row = |(record, service): (&RunRecord, &Service)| {
+        row![
             service.name.as_str(),
             record.id.as_str(),
             begun(&record.started),
             machines(record),
             service.load.len().to_string(),
             dropped(record).len().to_string(),
-        ]);
-    }
-    table
+        ]
+    };
+    let header = ["service", "run", "begun", "machine", "windows", "left out"];
+    Table::words(header).with(records.iter().zip(services).map(row))
 }
 
 fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {

@@ -63,7 +63,7 @@ fn run(record: &RunRecord) -> Value {
 }
 
 fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
-    let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let names = record.names();
     let median = column_name("median", analysis.metric.unit);
     let compared = |comparison: &Comparison| compared(&names, &median, comparison);
     let task = |task: &TaskAnalysis| {

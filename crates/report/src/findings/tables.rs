@@ -1,7 +1,7 @@
 //! The matrices themselves: for each mode and variant a table of block sizes by threads.
 
 use super::figures::{iops, megabytes, size, threads};
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, labelled};
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::Finding;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub fn add(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
                 let place = |threads| At { variant, mode, size: at, threads };
                 let shown: Vec<Cell> = (0..matrix.threads.len()).map(place).map(&cell).collect();
                 if shown.iter().any(|cell| !cell.lines.is_empty()) {
-                    table.rows.push(std::iter::once(size(*bytes).into()).chain(shown).collect());
+                    table.rows.push(labelled(size(*bytes), shown));
                 }
             }
             document.table(table);

@@ -1,6 +1,6 @@
 //! Samples that an author took: each metric, sample by variant, and the figures that do not follow from others.
 
-use crate::document::{Cell, Document, Table};
+use crate::document::{Cell, Document, Table, labelled};
 use crate::number::plural;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::Unit;
@@ -23,7 +23,7 @@ pub fn table(published: &Published, cell: impl Fn(&str, &str) -> Option<Cell>) -
     let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
     for sample in published.samples() {
         let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
-        table.rows.push(std::iter::once(sample.into()).chain(cells).collect());
+        table.rows.push(labelled(sample, cells));
     }
     table
 }

@@ -19,12 +19,10 @@ pub fn grounds(rounds: usize) -> String {
 
 /// A row for each series: its law, where it saturates and peaks, and what is left at the end.
 pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
-    let mut table = Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]);
     let row = |one: &Scaling| {
         row![one.series.name.as_str(), law(one), saturation_range(one), peak_range(one), left(one)]
     };
-    table.rows = all.map(row).collect();
-    table
+    Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]).with(all.map(row))
 }
 
 /// All sentences about one series.

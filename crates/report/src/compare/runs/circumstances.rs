@@ -87,7 +87,7 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 
 /// Tasks and variants of only one of two runs, which cannot be compared.
 pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants = |side: &Side| side.record.variants.iter().map(|variant| variant.name.clone()).collect();
+    let variants = |side: &Side| side.record.names().into_iter().map(String::from).collect();
     let tasks = |side: &Side| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
     let mut items = vec![];
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
