@@ -8,7 +8,7 @@ mod point;
 mod words;
 
 use crate::document::{Document, Part, Table, row};
-use crate::{difference::ratio_cell, facts::begun, number::with_unit, page::Page};
+use crate::{difference::ratio_cell, number::with_unit, page::Page, words::begun};
 use fsarena_stats::change::{Change, Standing, changes};
 use serde_json::{Value, json};
 
@@ -19,17 +19,11 @@ pub const MOST: usize = 200;
 
 /// The variant that others are best compared with: the first of those that most runs have beside them.
 pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
-    let mut counts: Vec<(&str, usize)> = vec![];
-    for variants in variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)) {
-        for name in variants.iter().filter(|name| *name != variant) {
-            match counts.iter_mut().find(|(known, _)| known == name) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((name, 1)),
-            }
-        }
-    }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts.iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_string())
+    let runs: Vec<&[String]> =
+        variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)).collect();
+    let others = runs.iter().flat_map(|variants| variants.iter()).filter(|name| *name != variant);
+    // Of several maxima the last is taken, which is the first from behind.
+    others.rev().max_by_key(|name| runs.iter().filter(|variants| variants.contains(name)).count()).cloned()
 }
 
 /// Puts the points of runs together, whatever their order. Runs of other work than the last are left out and counted.

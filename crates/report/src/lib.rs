@@ -12,7 +12,6 @@ pub mod document;
 pub mod error;
 pub mod exporter;
 pub mod exporters;
-mod facts;
 pub mod findings;
 pub mod functions;
 pub mod history;

@@ -1,7 +1,7 @@
-//! Words that sections and charts share: names of tasks, lists, and ratios with their intervals.
+//! Words that sections, charts and comparisons share: names of tasks, facts of runs, lists, and ratios with their intervals.
 
 use crate::number::{self, plural};
-use fsarena_core::cell::TaskInfo;
+use fsarena_core::{cell::TaskInfo, host::Host, record::RunRecord};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::ratio::Ratio;
 
@@ -23,6 +23,21 @@ pub fn either(names: &[String]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
+}
+
+/// When a run began, from RFC 3339: `2026-11-22 10:00`.
+pub fn begun(started: &str) -> String {
+    started.chars().take(16).collect::<String>().replace('T', " ")
+}
+
+/// Its machines and their kernels: `alpha, Linux 6.8; beta, Linux 6.9`.
+pub fn machines(record: &RunRecord) -> String {
+    each_host(record, "; ", |host| format!("{}, Linux {}", host.hostname, host.kernel))
+}
+
+/// A fact of each machine.
+pub fn each_host(record: &RunRecord, between: &str, fact: impl Fn(&Host) -> String) -> String {
+    record.hosts.iter().map(fact).collect::<Vec<_>>().join(between)
 }
 
 /// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.

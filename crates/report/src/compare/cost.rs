@@ -249,12 +249,9 @@ pub fn json(services: &[Service], resources: &[Resource], pairs: &[Pair]) -> Val
                 value["ratio_b_to_a"] = json!(ratio);
                 value["provisional"] = json!(provisional);
                 value["significantly_different"] = json!(pair.answer.separated());
-                match method {
-                    Method::Sums => value["by"] = json!("sums"),
-                    Method::AtLoad(load) => {
-                        value["by"] = json!("lines");
-                        value["at_requests_per_s"] = json!(load);
-                    }
+                value["by"] = json!(if method == Method::Sums { "sums" } else { "lines" });
+                if let Method::AtLoad(load) = method {
+                    value["at_requests_per_s"] = json!(load);
                 }
             }
             Answer::Refused(overlap) => value["refused_overlap"] = json!(overlap.share),

@@ -4,7 +4,7 @@ use super::Compared;
 use super::answer::{Answer, Figure, first_of};
 use super::order::{self, Order, Orders, Tasks};
 use crate::published::{conclusions_of, machine};
-use crate::{difference::Finding, document::Table, error::Error, facts::machines, number::plural};
+use crate::{difference::Finding, document::Table, error::Error, number::plural, words::machines};
 use crate::{sections::head, words::label};
 use fsarena_core::{conclusion::Machine, factor, published::Published, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};

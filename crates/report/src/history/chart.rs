@@ -2,7 +2,7 @@
 
 use super::point::{Asked, Point};
 use super::words;
-use crate::facts::begun;
+use crate::words::begun;
 use fsarena_charts::colour::theme;
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
 use fsarena_stats::change::{Change, Standing};

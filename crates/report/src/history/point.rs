@@ -1,6 +1,6 @@
 //! What one run says of a metric that is followed.
 
-use crate::{error::Error, facts::machines, seen::typical};
+use crate::{error::Error, seen::typical, words::machines};
 use fsarena_charts::Shape;
 use fsarena_charts::colour::{Colour, of_variants};
 use fsarena_core::record::{MetricInfo, RunRecord};

@@ -1,8 +1,8 @@
 //! What a history says in words.
 
 use super::point::{Asked, Point};
-use crate::facts::begun;
 use crate::number::{self, plural, three, with_unit};
+use crate::words::begun;
 use fsarena_core::sample::Direction;
 use fsarena_stats::change::{Change, Standing};
 

@@ -2,8 +2,8 @@
 
 use super::pair::{Pair, Side};
 use crate::document::{Cell, Document, Table, row};
-use crate::facts::{begun, each_host};
 use crate::sections::{head, notes};
+use crate::words::{begun, each_host};
 use crate::{compare::answer::first_of, number::plural, words::label};
 use fsarena_core::{event::NoteKind, record::RunRecord};
 
