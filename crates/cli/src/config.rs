@@ -117,7 +117,7 @@ fn with_default(command: Command, setting: &Setting) -> Command {
 }
 
 fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
-    let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, Some(span), message);
+    let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, span, message);
     let file = DeTable::parse(text)
         .map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
     let mut entries = vec![];

@@ -119,7 +119,7 @@ impl Conclusion {
 
 impl Reader<'_> {
     fn bad(&self, span: Range<usize>, message: String) -> PlanError {
-        PlanError::at(self.study.name, self.text, Some(span), message)
+        PlanError::at(self.study.name, self.text, span, message)
     }
 
     fn conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {

@@ -181,9 +181,10 @@ impl BlockDevice {
         below.extend(self.parent());
         let image = self.attribute("loop/backing_file");
         below.extend(image.and_then(|image| behind(&self.kernel, Path::new(&image))));
-        match below.is_empty() {
-            true => [self.name.clone()].into(),
-            false => below.iter().flat_map(BlockDevice::disks).collect(),
+        if below.is_empty() {
+            [self.name.clone()].into()
+        } else {
+            below.iter().flat_map(BlockDevice::disks).collect()
         }
     }
 }

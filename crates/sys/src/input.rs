@@ -29,11 +29,7 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    match std::fs::metadata(path) {
-        Ok(found) => regular(&found)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    crate::found(std::fs::metadata(path))?.as_ref().map_or(Ok(()), regular)?;
     // It may have been exchanged meanwhile, so nothing waits here either.
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     regular(&file.metadata()?)?;
@@ -47,17 +43,14 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let too_large = |bytes| Err(Error::new(ErrorKind::FileTooLarge, Refused::Size { bytes, limit }));
-    match file.metadata()?.len() {
-        bytes if bytes > limit => return too_large(bytes),
-        _ => {}
+    let length = file.metadata()?.len();
+    if length > limit {
+        return too_large(length);
     }
     let mut bytes = Vec::new();
     // It may grow while it is read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 {
-        read if read > limit => too_large(read),
-        _ => Ok(bytes),
-    }
+    if bytes.len() as u64 > limit { too_large(bytes.len() as u64) } else { Ok(bytes) }
 }
 
 /// Whether this error is a refusal of a file that a user named, and no fault of the machine.
@@ -66,10 +59,8 @@ pub fn is_refusal(error: &Error) -> bool {
 }
 
 fn regular(found: &Metadata) -> Result<()> {
-    match found.is_file() {
-        true => Ok(()),
-        false => Err(Error::new(ErrorKind::InvalidInput, Refused::Kind(kind(found.file_type())))),
-    }
+    let refused = || Error::new(ErrorKind::InvalidInput, Refused::Kind(kind(found.file_type())));
+    found.is_file().then_some(()).ok_or_else(refused)
 }
 
 fn kind(of: FileType) -> &'static str {

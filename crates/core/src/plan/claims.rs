@@ -33,7 +33,7 @@ pub(super) fn resolve(
     for spanned in &file.claims {
         claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
             let at = character(text, spanned.span(), fault.column);
-            PlanError::at(origin, text, Some(at..at), format!("claim: {}", fault.message))
+            PlanError::at(origin, text, at..at, format!("claim: {}", fault.message))
         })?);
     }
     for flag in &over.claims {

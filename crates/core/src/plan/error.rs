@@ -17,10 +17,10 @@ pub struct PlanError {
 
 impl PlanError {
     /// An error at a byte range of a text.
-    pub fn at(origin: &str, text: &str, span: Option<Range<usize>>, message: impl Into<String>) -> PlanError {
+    pub fn at(origin: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> PlanError {
         PlanError {
             origin: origin.to_string(),
-            at: span.map(|span| line_and_column(text.as_bytes(), span.start)),
+            at: Some(line_and_column(text.as_bytes(), span.start)),
             message: message.into(),
         }
     }

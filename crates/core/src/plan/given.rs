@@ -1,4 +1,4 @@
-//! What is given beside a plan: the words that it may use here, and the command line.
+//! The words that a plan may use on this machine, and the command line.
 
 use super::{Backing, GuestPlan, OtherDevice, Plan, Written, error::PlanError, shard::Shard};
 use crate::{cell::TaskInfo, factor::FactorDef, scale::Scale, setting::WorkloadDef};

@@ -71,7 +71,7 @@ impl Resolver<'_> {
     }
 
     fn bad<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, PlanError> {
-        Err(PlanError::at(&self.written.origin, &self.written.text, Some(span), message))
+        Err(PlanError::at(&self.written.origin, &self.written.text, span, message))
     }
 
     /// An error of the plan as a whole.

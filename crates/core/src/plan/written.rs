@@ -56,7 +56,7 @@ impl PlanFile {
         let bad = |error: toml::de::Error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
             // Without a place it is nested too deeply to go on anywhere.
-            PlanError::at(origin, text, Some(error.span().unwrap_or(0..0)), plain(first))
+            PlanError::at(origin, text, error.span().unwrap_or(0..0), plain(first))
         };
         let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(bad)?;
         let file =

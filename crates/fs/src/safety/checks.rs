@@ -63,12 +63,8 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
     if let Some(first) = device.partitions().first() {
         return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
-    match device.parent() {
-        Some(disk) => {
-            check_user(&usage, &disk, shown, &format!("the disk {} that it is a partition of", disk.name))
-        }
-        None => Ok(()),
-    }
+    let what = |disk: &BlockDevice| format!("the disk {} that it is a partition of", disk.name);
+    device.parent().map_or(Ok(()), |disk| check_user(&usage, &disk, shown, &what(&disk)))
 }
 
 fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
@@ -81,10 +77,8 @@ fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDev
 
 /// Nothing may use this one device.
 fn check_user(usage: &Usage, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
-    match usage.device(device, &[]) {
-        Some(used) => Err(refused(shown, format!("{what} {}", used.how), used.fix)),
-        None => Ok(()),
-    }
+    let used = usage.device(device, &[]);
+    used.map_or(Ok(()), |used| Err(refused(shown, format!("{what} {}", used.how), used.fix)))
 }
 
 /// Nothing may lie on the device but what fsarena left there, and what the user gives up.
@@ -171,11 +165,8 @@ pub fn check_image_path(
     let images = undo::images(state_dir)?;
     let loops = images.iter().flat_map(|image| loopdev::attached(kernel, image));
     let tested = under_test.iter().find(|tested| is_carrier(tested) || same_filesystem(tested)).cloned();
-    match tested.or_else(|| loops.into_iter().find(|device| is_carrier(device))) {
-        Some(tested) => {
-            let why = format!("it would lie on {}, which is itself under test", tested.display());
-            Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
-        }
-        None => Ok(()),
-    }
+    let tested = tested.or_else(|| loops.into_iter().find(|device| is_carrier(device)));
+    let Some(tested) = tested else { return Ok(()) };
+    let why = format!("it would lie on {}, which is itself under test", tested.display());
+    Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
 }

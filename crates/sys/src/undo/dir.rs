@@ -19,10 +19,8 @@ impl MadeDir {
     /// # Errors
     /// Where it cannot be made.
     pub fn make(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        match path.is_dir() {
-            true => Ok(MadeDir { path: path.into(), armed: None }),
-            false => MadeDir::new(journal, path, false),
-        }
+        let found = MadeDir { path: path.into(), armed: None };
+        if path.is_dir() { Ok(found) } else { MadeDir::new(journal, path, false) }
     }
 
     /// Makes a directory for files that commands and workloads make, whose names fsarena does not know before. It

@@ -97,7 +97,7 @@ impl Resolver<'_> {
         pairs.into_iter().try_for_each(|(id, value)| {
             let read = |setting: &SettingDef| self.written_value(setting, value);
             self.set_all(workloads, id.get_ref(), read, |message| {
-                PlanError::at(&self.written.origin, &self.written.text, Some(id.span()), message)
+                PlanError::at(&self.written.origin, &self.written.text, id.span(), message)
             })
         })
     }
