@@ -8,10 +8,9 @@
 //! Flags become findings in three tasks: cells of one rule that touch are one region ([`rule::regions`]);
 //! regions that describe the same cells are one finding ([`finding`]); findings are ranked by size ×
 //! extent. What a run's own rounds suggest stays unconfirmed until fresh rounds say the same
-//! ([`confirm`]).
+//! ([`finding::confirm`]).
 
 pub mod cells;
-pub mod confirm;
 pub mod contrast;
 pub mod finding;
 pub mod fresh;

@@ -178,13 +178,11 @@ impl Metrics {
 
     /// Refuses a sample with an undefined reading: its values would be lost in silence.
     pub fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
-        match sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) {
-            None => Ok(()),
-            Some(name) => Err(Error::unfit(
-                path,
-                format!("task {} reports {name}, which is not a defined reading", sample.task.id),
-            )),
-        }
+        let Some(name) = sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) else {
+            return Ok(());
+        };
+        let what = format!("task {} reports {name}, which is not a defined reading", sample.task.id);
+        Err(Error::unfit(path, what))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{ffi::CStr, ops::ControlFlow, path::Path};
 type Table = &'static str;
 /// Whether to go on with the next row.
 type Flow = Result<ControlFlow<()>>;
-/// What was made of each row of a table, and the ids of the rows.
+/// The rows of a table, each as one value, and their ids.
 type Rows<T> = Result<(Vec<T>, Ids)>;
 
 /// A database opened for reading, with the name that errors give.

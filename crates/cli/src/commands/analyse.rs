@@ -12,7 +12,7 @@ use fsarena_core::{record::RunRecord, study};
 use fsarena_report::{findings, findings::rows, scaling::curves, scaling::file};
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::{
-    matrix::analyse, matrix::cells::Matrix, matrix::confirm::confirm, matrix::fresh, scaling::series::Series,
+    matrix::analyse, matrix::cells::Matrix, matrix::finding::confirm, matrix::fresh, scaling::series::Series,
 };
 use fsarena_store::RunDir;
 use fsarena_sys::input;

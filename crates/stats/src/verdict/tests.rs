@@ -111,7 +111,7 @@ fn best(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<(Outcome, usize)> {
-    judge_extreme(&extreme(text), &rivals, direction, margin).map(|v| (v.outcome, v.rival.unwrap()))
+    judge_extreme(&extreme(text), rivals, direction, margin).map(|v| (v.outcome, v.rival.unwrap()))
 }
 
 #[test]
