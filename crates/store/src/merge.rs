@@ -40,27 +40,20 @@ struct Identity {
 /// If a run does not belong to the others, if two of them measured the same round, or if a file cannot be read or written.
 /// The message names the run. What was merged before it stays, and a later merge continues.
 pub fn merge(runs_root: &Path, parts: &[RunDir]) -> Result<Merged> {
-    let mut first: Option<(&RunDir, Identity)> = None;
-    for part in parts {
-        let identity = identity(part)?;
-        match &first {
-            None => first = Some((part, identity)),
-            Some((other, known)) => known.same(&identity).map_err(|what| {
-                let what = format!("cannot be merged with {}: {what}", other.path().display());
-                Error::damaged(part.path(), what)
-            })?,
-        }
-    }
-    let Some((_, identity)) = first else {
+    let [first, others @ ..] = parts else {
         return Err(Error::damaged(runs_root, "nothing to merge: it contains no shards"));
     };
-    let mut merge = Merge::open(runs_root, &identity)?;
-    let mut added = 0;
-    for part in parts {
-        added += merge.take(part)?;
+    let known = identity(first)?;
+    for part in others {
+        known.same(&identity(part)?).map_err(|what| {
+            let what = format!("cannot be merged with {}: {what}", first.path().display());
+            Error::damaged(part.path(), what)
+        })?;
     }
+    let mut merge = Merge::open(runs_root, &known)?;
+    let added = parts.iter().map(|part| merge.take(part)).sum::<Result<usize>>()?;
     let of = parts.iter().find_map(|part| part.plan().ok()?.stop.shard).map_or(1, |shard| shard.of);
-    let (complete, why) = merge.finish(&identity.plan, of)?;
+    let (complete, why) = merge.finish(&known.plan, of)?;
     Ok(Merged { run: merge.run.clone(), added, complete, why })
 }
 

@@ -1,6 +1,7 @@
 //! The plan of fresh rounds for the worst cells.
 
-use super::{cells::Matrix, confirm::rerun, finding::Finding};
+use super::cells::Matrix;
+use super::finding::{Finding, rerun};
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::{matrix::expand, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
