@@ -33,7 +33,7 @@ pub struct Interval {
     pub latency_p999_ns: u64,
 }
 
-/// What is told of each interval as soon as it is over.
+/// The callback that receives each interval as soon as it is over.
 pub type Tell<'a> = &'a mut dyn FnMut(&Interval);
 
 /// An interval with all that a later choice of the warm-up needs.
