@@ -8,7 +8,8 @@ use std::{any::Any, fmt, io::ErrorKind, io::Write, panic::Location};
 pub struct Failure {
     message: String,
     code: ExitCode,
-    broken_pipe: bool,
+    /// Whether the reader of standard output closed it.
+    pub broken_pipe: bool,
 }
 
 /// Refuses wrong usage, with what to do instead.
@@ -28,11 +29,6 @@ impl Failure {
     /// The documented exit code.
     pub fn exit_code(&self) -> ExitCode {
         self.code
-    }
-
-    /// Whether the reader of standard output closed it.
-    pub fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe
     }
 
     /// A failure to read or write a file that the user named.

@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
     let code = match result {
         Ok(Ok(code)) => code,
         // The reader of a pipe may close it early.
-        Ok(Err(failure)) if failure.is_broken_pipe() => ExitCode::Done,
+        Ok(Err(failure)) if failure.broken_pipe => ExitCode::Done,
         Ok(Err(failure)) => {
             match failure.exit_code() {
                 ExitCode::Internal if signal.is_none() => failure::report_bug(&failure.to_string()),

@@ -48,21 +48,6 @@ impl Progress {
             Display::Quiet => {}
         }
     }
-
-    fn show(&mut self, event: &Event, state: &RunState) {
-        self.intervals.see(event, state);
-        use CellEvent::{Command, Profile, Spent};
-        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
-            event
-        {
-            return;
-        }
-        let view = View::of(state, &self.intervals);
-        if let Display::Bars(bars) = &mut self.display {
-            bars.draw(&view);
-        }
-        self.lines.of(event, &view).iter().for_each(|line| self.say(line));
-    }
 }
 
 impl Consumer for Progress {
@@ -80,7 +65,18 @@ impl Consumer for Progress {
     }
 
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal> {
-        self.show(event, state);
+        self.intervals.see(event, state);
+        use CellEvent::{Command, Profile, Spent};
+        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
+            event
+        {
+            return Ok(());
+        }
+        let view = View::of(state, &self.intervals);
+        if let Display::Bars(bars) = &mut self.display {
+            bars.draw(&view);
+        }
+        self.lines.of(event, &view).iter().for_each(|line| self.say(line));
         Ok(())
     }
 }

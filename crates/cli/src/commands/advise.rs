@@ -5,12 +5,12 @@ use crate::{
     commands::report, commands::run, commands::run::once, output, running::handle_signals, running::resolved,
 };
 use fsarena_core::plan::{Backing, Plan, Stage};
-use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural, record::RunRecord};
+use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, of_options};
 use fsarena_report::{Decision, report::Asked};
 use fsarena_run::{Keep, Request, fit::Fit, fit::RUNS};
 use fsarena_store::RunDir;
-use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, time::Duration, time::Instant};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration, time::Instant};
 
 /// Choose a filesystem and its options for your work
 ///
@@ -65,9 +65,9 @@ pub fn run(args: Args) -> Outcome {
     let left = budget.saturating_sub(begun.elapsed());
     let (wanted, unsafe_ones) = of_options(&first.survivors, allow_unsafe)?;
     let (tried, not_tried) = fit.within(left, wanted);
-    say(&args, &format!("stage options: {}", fit.words(left, tried.len(), &not_tried)));
+    args.say(&format!("stage options: {}", fit.words(left, tried.len(), &not_tried)));
     if !unsafe_ones.is_empty() {
-        say(&args, &format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
+        args.say(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
     }
     let second = match tried.len() {
         0 | 1 => None,
@@ -81,10 +81,8 @@ pub fn run(args: Args) -> Outcome {
 fn plan(args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     if !written.file.stages.is_empty() {
-        return usage(format!(
-            "{} has stages; advise takes a command, a workload or a plan without stages",
-            written.origin
-        ));
+        let takes = "advise takes a command, a workload or a plan without stages";
+        return usage(format!("{} has stages; {takes}", written.origin));
     }
     // Claims about the plan's own variants end no search for the best.
     written.file.claims.clear();
@@ -110,18 +108,16 @@ struct First {
 fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Result<Option<First>, Failure> {
     let all = matrix::expand(&plan);
     let (tried, not_tried) = fit.within(budget / 2, all);
-    say(args, &format!("stage filesystems: {}", fit.words(budget / 2, tried.len(), &not_tried)));
+    args.say(&format!("stage filesystems: {}", fit.words(budget / 2, tried.len(), &not_tried)));
     if tried.len() == 1 {
         return Ok(Some(First { survivors: tried, run: None, earlier: BTreeMap::new() }));
     }
     let Some(run) = stage(args, &plan, 0, tried, budget / 2, &BTreeMap::new())? else { return Ok(None) };
-    let record = fsarena_store::read(&run)?;
-    let report = report::of(record, Asked::default())?;
-    let survivors = Decision::of(&report).map_or(vec![], |decision| decision.possible());
-    let survivors: Vec<Variant> =
-        survivors.into_iter().map(|variant| report.record.variants[variant].clone()).collect();
+    let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
+    let possible = Decision::of(&report).map_or(vec![], |decision| decision.possible());
+    let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
-    say(args, &format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
+    args.say(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
     let earlier = [(STAGES[0].to_string(), run.id())].into();
     Ok(Some(First { survivors, run: Some(run), earlier }))
 }
@@ -148,8 +144,7 @@ fn stage(
 
 /// The last lines: how to make the choice, what is as good, and what would be faster and less safe.
 fn advice(run: &RunDir) -> Result<String, Failure> {
-    let record: RunRecord = fsarena_store::read(run)?;
-    let report = report::of(record, Asked::default())?;
+    let report = report::of(fsarena_store::read(run)?, Asked::default())?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::of(&report) else {
@@ -174,10 +169,4 @@ fn advice(run: &RunDir) -> Result<String, Failure> {
             writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", words.join("; "));
     }
     Ok(text)
-}
-
-fn say(args: &run::Args, text: &str) {
-    if !args.quiet {
-        let _ = writeln!(std::io::stderr(), "{text}");
-    }
 }

@@ -10,7 +10,6 @@ use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::Kernel};
 use fsarena_watch::{Recorder, Watcher, Window};
-use show::Shown;
 
 /// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
 pub fn run(args: Args) -> Outcome {
@@ -30,11 +29,11 @@ pub fn run(args: Args) -> Outcome {
     let _in_order = cancel::in_order();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
-    let mut shown = Shown::new(args.format, &recorder, watcher.notes())?;
+    show::begin(args.format, &recorder, watcher.notes())?;
     let tell = |window: &Window| -> Result<(), Failure> {
         // The store first: what is shown is also kept.
         recorder.keep(window)?;
-        shown.window(window)
+        show::window(args.format, window)
     };
     watcher.go(args.windows, tell)?;
     let (why, complete) = match cancel::requested() {
@@ -42,6 +41,6 @@ pub fn run(args: Args) -> Outcome {
         None => ("the windows are done", true),
     };
     recorder.finish(why, complete)?;
-    shown.end(&recorder);
+    show::end(&recorder);
     Ok(ExitCode::Done)
 }

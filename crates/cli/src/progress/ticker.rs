@@ -14,8 +14,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// Bars that tick until this is dropped: the first always, the others when the screen has another size.
 pub struct Ticker {
     others: Arc<Mutex<Vec<ProgressBar>>>,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// The thread, and what stops it.
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Ticker {
@@ -36,7 +36,7 @@ impl Ticker {
                 first.tick();
             }
         });
-        Ticker { others, stop: Some(stop), thread: Some(thread) }
+        Ticker { others, thread: Some((stop, thread)) }
     }
 
     /// Another bar of the same screen.
@@ -46,8 +46,8 @@ impl Ticker {
 
     /// Ends the ticking; the bars can go.
     pub fn stop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
             // It has nothing to say.
             let _ = thread.join();
         }

@@ -7,7 +7,7 @@ use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Samples, Series};
 use crate::number::{percent, plural, three};
-use fsarena_core::names::unknown;
+use fsarena_core::names::{nearest, unknown};
 use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,9 +42,11 @@ pub fn compare_samples(
         .filter(|(series, _)| !elapsed || series.metric == "elapsed")
         .map(|(a, b)| row(a, b, margin))
         .collect();
-    if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked)) {
-        let known = a.series.iter().map(|series| series.metric.as_str());
-        return Err(unknown("metric", metric, known).at(format!("in {}", a.origin)).into());
+    let known = || a.series.iter().map(|series| series.metric.as_str());
+    if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked))
+        && nearest(metric, known()).is_some()
+    {
+        return Err(unknown("metric", metric, known()).at(format!("in {}", a.origin)).into());
     }
     if rows.is_empty() {
         return Err(Error::nothing_in_common(&a.origin, &b.origin, "benchmark and metric"));

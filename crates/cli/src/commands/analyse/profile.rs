@@ -25,10 +25,9 @@ pub fn profile(scene: Scene, what: &str, record: &RunRecord, task: &str) -> Resu
         let run = &record.id;
         return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
     }
-    let counted = Counted::of(record)?;
-    let task = counted.task(record, task)?;
+    let (task, counted) = counted(record, task)?;
     let mut variants = record.variants.clone();
-    variants.retain(|variant| counted.has(&variant.name, &task));
+    variants.retain(|variant| counted.contains_key(&variant.name));
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let title = format!("{} variants again, sampled in {task}", names.len());
     let plan = again::one_round(&record.plan, title, variants);
@@ -36,7 +35,7 @@ pub fn profile(scene: Scene, what: &str, record: &RunRecord, task: &str) -> Resu
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
         Some(Sampled {
-            instructions: counted.median(&variant, &task),
+            instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
             variant,
         })
@@ -47,44 +46,23 @@ pub fn profile(scene: Scene, what: &str, record: &RunRecord, task: &str) -> Resu
     Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
 }
 
-/// Instructions by variant and task, one number a round.
-struct Counted(BTreeMap<(String, TaskId), Vec<f64>>);
-
-impl Counted {
-    fn of(record: &RunRecord) -> Result<Counted, Failure> {
-        let Some((_, values)) = record.metric(METRIC) else {
-            return usage(format!("run {} has counted nothing yet", record.id));
-        };
-        let mut counted: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-        for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-            let task = &record.tasks[record.samples.task[row] as usize];
-            let variant = &record.variants[record.cells[record.samples.cell[row] as usize].variant];
-            if task.in_composite {
-                counted.entry((variant.name.clone(), task.id.clone())).or_default().push(*value);
-            }
+/// The task of a name, or the one that took most; and its instructions by variant, one number a round.
+fn counted(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Failure> {
+    let Some((_, values)) = record.metric(METRIC) else {
+        return usage(format!("run {} has counted nothing yet", record.id));
+    };
+    let mut counted: BTreeMap<TaskId, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        let task = &record.tasks[record.samples.task[row] as usize];
+        let variant = &record.variants[record.cells[record.samples.cell[row] as usize].variant];
+        if task.in_composite {
+            let of_task = counted.entry(task.id.clone()).or_default();
+            of_task.entry(variant.name.clone()).or_default().push(*value);
         }
-        Ok(Counted(counted))
     }
-
-    /// The task of a name, or the one that took most.
-    fn task(&self, record: &RunRecord, name: &str) -> Result<TaskId, Failure> {
-        let most = || self.0.iter().max_by(|a, b| most(a.1).total_cmp(&most(b.1))).map(|((_, task), _)| task);
-        let named = || self.0.keys().map(|(_, task)| task).find(|task| task.to_string() == name);
-        let found = if name.is_empty() { most() } else { named() };
-        found.cloned().ok_or_else(|| no_task(record, name))
-    }
-
-    fn has(&self, variant: &str, task: &TaskId) -> bool {
-        self.0.contains_key(&(variant.to_string(), task.clone()))
-    }
-
-    fn median(&self, variant: &str, task: &TaskId) -> f64 {
-        self.0.get(&(variant.to_string(), task.clone())).and_then(|values| median(values)).unwrap_or(0.0)
-    }
-}
-
-fn most(values: &[f64]) -> f64 {
-    values.iter().copied().fold(0.0, f64::max)
+    let most = |of_task: &BTreeMap<String, Vec<f64>>| of_task.values().flatten().copied().fold(0.0, f64::max);
+    let named = counted.into_iter().filter(|(task, _)| name.is_empty() || task.to_string() == name);
+    named.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).ok_or_else(|| no_task(record, name))
 }
 
 /// Writes the flame graphs, and says which file shows what.

@@ -18,10 +18,13 @@ pub fn of_data(job: &Job, files: &Files, outcome: &Outcome, reached: Reached) ->
     document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let moved = outcome.intervals.iter().map(|one| one.bytes).sum();
     let mut said = remarks(outcome);
-    said.extend(reach_words(&reached, moved));
+    let reach = reached.label(moved);
+    said.extend(
+        reach
+            .map(|(share, reach)| format!("reached: {} ({:.0}% of the bytes)", reach.label(), 100.0 * share)),
+    );
     said.extend(attested(outcome));
     document.list(said);
-    let reach = reached.label(moved);
     let json = json!({
         "format": 1,
         "job": job,
@@ -78,28 +81,22 @@ fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OfKind)>) 
         let seconds = outcome.elapsed_ns as f64 / 1e9;
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let moved = if kind.bytes > 0 { three(rate(kind.bytes as f64) / 1e6) } else { "–".into() };
-        let mut row: Vec<Cell> = vec![
-            name.clone().into(),
-            kind.count.to_string().into(),
-            format!("{:.0}", rate(kind.count as f64)).into(),
-            moved.into(),
-        ];
-        row.extend(latency_cells(&kind.latency));
-        table.rows.push(row);
-        if let Some(corrected) = &kind.corrected {
-            let mut row: Vec<Cell> = vec![format!("{name}, from the intended start").into()];
-            row.extend(["", "", ""].map(Cell::from));
-            row.extend(latency_cells(corrected));
-            table.rows.push(row);
-        }
+        let intended = format!("{name}, from the intended start");
+        let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), moved];
+        table.rows.push(latency_row(operations, &kind.latency));
+        let corrected = kind.corrected.as_ref();
+        table
+            .rows
+            .extend(corrected.map(|latency| latency_row([&intended, "", "", ""].map(String::from), latency)));
     }
     table
 }
 
-fn latency_cells(latency: &Histogram<u64>) -> Vec<Cell> {
+fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
     let quantiles = QUANTILES.map(|(_, quantile)| latency.value_at_quantile(quantile) as f64);
     let all = [latency.mean()].into_iter().chain(quantiles).chain([latency.max() as f64]);
-    all.map(|ns| with_unit(ns, Unit::Nanoseconds).into()).collect()
+    let latencies = all.map(|ns| with_unit(ns, Unit::Nanoseconds));
+    operations.into_iter().chain(latencies).map(Cell::from).collect()
 }
 
 /// What a reader of the figures should know.
@@ -150,11 +147,6 @@ fn client_words(outcome: &Outcome) -> Option<String> {
         true => format!("CLIENT-BOUND: {share}; the storage can do more than this"),
         false => share,
     })
-}
-
-fn reach_words(reached: &Reached, moved: u64) -> Option<String> {
-    let (share, reach) = reached.label(moved)?;
-    Some(format!("reached: {} ({:.0}% of the bytes)", reach.label(), 100.0 * share))
 }
 
 fn attested(outcome: &Outcome) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::{
 };
 use bytesize::ByteSize;
 use fsarena_core::{factor, names, names::unknown, plan::Emulator, plan::shard::Shard, scale::Scale};
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::{io::Write, path::Path, path::PathBuf, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
@@ -258,6 +258,14 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
+    /// Says something on standard error, unless the user wants quiet.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
     /// Checks before a run that its reports can be written after it.
     pub fn check_outputs(&self) -> Result<(), Failure> {
         for (exporter, path) in &self.export {

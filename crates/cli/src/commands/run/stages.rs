@@ -11,7 +11,7 @@ use fsarena_core::{
 use fsarena_run::{Keep, Request, check, try_options};
 use fsarena_stats::{best, best::Best};
 use fsarena_store::RunDir;
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
 
 /// What says which level is best, where a stage does not.
 const BY: &str = "throughput";
@@ -115,15 +115,13 @@ fn narrow(args: &Args, stage: &StageFile, plan: &mut Plan, chosen: Vec<Best>) ->
         let why = "has nothing to go on with: no variant of the earlier stage has data";
         return Err(Failure::new(ExitCode::Internal, format!("stage {} {why}", stage.name)));
     }
-    if !args.quiet {
-        let word = |best: &Best| {
-            let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
-            format!("{} {}{sure}", best.variant.name, best.level)
-        };
-        let words: Vec<String> = chosen.iter().map(word).collect();
-        let factor = stage.best.as_deref().unwrap_or_default();
-        let _ = writeln!(std::io::stderr(), "stage {}, best {factor}: {}", stage.name, words.join(", "));
-    }
+    let word = |best: &Best| {
+        let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
+        format!("{} {}{sure}", best.variant.name, best.level)
+    };
+    let words: Vec<String> = chosen.iter().map(word).collect();
+    let factor = stage.best.as_deref().unwrap_or_default();
+    args.say(&format!("stage {}, best {factor}: {}", stage.name, words.join(", ")));
     plan.factors.clear();
     plan.variants = chosen.into_iter().map(|best| best.variant).collect();
     Ok(())
@@ -148,9 +146,8 @@ pub fn hint(args: &Args, plan: &Plan, run: &RunDir) {
         let last = file.stages.iter().rfind(|stage| !stage.optional)?.name.clone();
         (plan.stage.as_ref()?.name != last).then_some(())
     };
-    if !args.quiet && behind().is_some() {
+    if behind().is_some() {
         let (name, id) = (&plan.name, run.id());
-        let _ =
-            writeln!(std::io::stderr(), "go on with the stages after it: fsarena run {name} --after {id}");
+        args.say(&format!("go on with the stages after it: fsarena run {name} --after {id}"));
     }
 }

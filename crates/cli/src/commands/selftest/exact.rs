@@ -25,7 +25,7 @@ pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcom
     handle_signals()?;
     let counts = measure(plan(seed)?, repeats, quiet)?;
     let spreads: Vec<Spread> = counts.iter().filter_map(|(key, counts)| Spread::of(key, counts)).collect();
-    let all = median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>());
+    let all = middle(&spreads);
     match format {
         ListFormat::Json => {
             let report = json!({
@@ -53,13 +53,13 @@ fn plan(seed: u64) -> Result<Plan, Failure> {
 /// Runs one round that has every variant `repeats` times. The cells of a round share a seed, so all do the same work.
 fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failure> {
     let variants = matrix::expand(&plan);
-    let repeated = |variant: &Variant| {
-        let name = variant.name.clone();
-        let levels = variant.levels.clone();
-        (1..=repeats).map(move |time| Variant { name: format!("{name}, {time}"), levels: levels.clone() })
+    let again = |variant: &Variant, time| Variant {
+        name: format!("{}, {time}", variant.name),
+        levels: variant.levels.clone(),
     };
     plan.title = format!("{}, {repeats} times", plan.title);
-    plan.variants = variants.iter().flat_map(repeated).collect();
+    plan.variants =
+        variants.iter().flat_map(|variant| (1..=repeats).map(|time| again(variant, time))).collect();
     plan.stop.rounds = 1;
     let record = unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |_| ())?;
     let mut counts = Counts::new();
@@ -94,6 +94,11 @@ impl Spread {
     }
 }
 
+/// The median over the tasks.
+fn middle(spreads: &[Spread]) -> Option<f64> {
+    median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>())
+}
+
 #[derive(serde::Serialize)]
 struct Line {
     filesystem: String,
@@ -104,20 +109,17 @@ struct Line {
 }
 
 fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
-    let mut names: Vec<&String> = spreads.iter().map(|one| &one.filesystem).collect();
-    names.dedup();
-    let line = |name: &String| {
-        let of: Vec<&Spread> = spreads.iter().filter(|one| one.filesystem == *name).collect();
+    let line = |of: &[Spread]| {
         let worst = of.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         Some(Line {
-            filesystem: name.clone(),
+            filesystem: worst.filesystem.clone(),
             tasks: of.len(),
-            median: number::percent(median(&of.iter().map(|one| one.percent).collect::<Vec<_>>())? / 100.0),
+            median: number::percent(middle(of)? / 100.0),
             worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
         })
     };
-    names.into_iter().filter_map(line).collect()
+    spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(line).collect()
 }
 
 fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {

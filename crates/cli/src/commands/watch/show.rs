@@ -6,13 +6,8 @@ use fsarena_watch::{Recorder, Window};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// How windows are printed.
-pub struct Shown {
-    format: ListFormat,
-}
-
 /// What a line has: its head, the reading, and what one of it is worth per second of the window.
-const COLUMNS: [(&str, &str, f64); 8] = [
+const COLUMNS: [(&str, &str, f64); 10] = [
     ("req/s", reading::REQUESTS, 1.0),
     ("cpu%", reading::MACHINE_CPU, 1e-7),
     ("service%", "service_cpu_ns", 1e-7),
@@ -21,43 +16,40 @@ const COLUMNS: [(&str, &str, f64); 8] = [
     ("~sys%", "machine_system_ns", 1e-7),
     ("~iowait%", reading::IOWAIT, 1e-7),
     ("io-psi%", "pressure_io_some_ns", 1e-7),
+    ("rMB/s", "device_read_bytes", 1e-6),
+    ("wMB/s", "device_write_bytes", 1e-6),
 ];
-/// The same of bytes, in MB/s.
-const BYTES: [(&str, &str); 2] = [("rMB/s", "device_read_bytes"), ("wMB/s", "device_write_bytes")];
 
 const LEGEND: &str =
     "per cent of one CPU; ~ is sampled at clock ticks, the others are exact where the kernel has it";
 
-impl Shown {
-    /// Says what is watched.
-    pub fn new(format: ListFormat, recorder: &Recorder, notes: &[Note]) -> Result<Shown, Failure> {
-        let watch = recorder.watch();
-        let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
-        say(&format!("watching {}: {counted}; kept in {}", watch.name, recorder.run().path().display()));
-        for note in notes {
-            say(&note.text);
-        }
-        if matches!(format, ListFormat::Term) {
-            let heads = COLUMNS.iter().map(|(head, ..)| *head).chain(BYTES.iter().map(|(head, _)| *head));
-            let heads: String = heads.map(|head| format!("{head:>9}")).collect();
-            print(&format!("{:>20}{heads}   ({LEGEND})", "window (UTC)"))?;
-        }
-        Ok(Shown { format })
+/// Says what is watched.
+pub fn begin(format: ListFormat, recorder: &Recorder, notes: &[Note]) -> Result<(), Failure> {
+    let watch = recorder.watch();
+    let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
+    say(&format!("watching {}: {counted}; kept in {}", watch.name, recorder.run().path().display()));
+    for note in notes {
+        say(&note.text);
     }
+    if matches!(format, ListFormat::Term) {
+        let heads: String = COLUMNS.iter().map(|(head, ..)| format!("{head:>9}")).collect();
+        print(&format!("{:>20}{heads}   ({LEGEND})", "window (UTC)"))?;
+    }
+    Ok(())
+}
 
-    /// Prints a window.
-    pub fn window(&mut self, window: &Window) -> Result<(), Failure> {
-        match self.format {
-            ListFormat::Json => print(&as_json(window).to_string()),
-            ListFormat::Term => print(&line(window)),
-        }
+/// Prints a window.
+pub fn window(format: ListFormat, window: &Window) -> Result<(), Failure> {
+    match format {
+        ListFormat::Json => print(&as_json(window).to_string()),
+        ListFormat::Term => print(&line(window)),
     }
+}
 
-    /// Says how to go on.
-    pub fn end(&self, recorder: &Recorder) {
-        let id = recorder.run().id();
-        say(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
-    }
+/// Says how to go on.
+pub fn end(recorder: &Recorder) {
+    let id = recorder.run().id();
+    say(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
 }
 
 fn line(window: &Window) -> String {
@@ -65,7 +57,6 @@ fn line(window: &Window) -> String {
     let cell = |value: Option<f64>| format!("{:>9}", value.map_or("–".into(), |value| format!("{value:.1}")));
     let mut line = format!("{:>20}", time(window.started_at));
     COLUMNS.iter().for_each(|(_, id, worth)| line += &cell(rate(id).map(|value| value * worth)));
-    BYTES.iter().for_each(|(_, id)| line += &cell(rate(id).map(|value| value / 1e6)));
     for mark in &window.marks {
         line += &format!("\n{:>20} {mark}", "!");
     }
