@@ -57,9 +57,8 @@ impl Consumer for Progress {
 
     fn begin(&mut self, Beginning { plan, check, run, .. }: &Beginning) {
         self.intervals = work::metrics(plan).first().map_or(Intervals::default(), |main| Intervals::of(main));
-        let question = Some(&plan.question).filter(|question| !question.is_empty());
-        let question = question.map_or(String::new(), |question| format!(": {question}"));
-        Progress::say(self, &format!("{}{question}", plan.title));
+        let colon = if plan.question.is_empty() { "" } else { ": " };
+        Progress::say(self, &format!("{}{colon}{}", plan.title, plan.question));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
         Progress::say(self, &format!("{place}{}; {}", lines::expected(&plan.stop), check.describe()));
     }

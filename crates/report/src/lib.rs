@@ -24,6 +24,7 @@ mod pair;
 mod paired;
 pub mod published;
 pub mod ranking;
+pub mod repeats;
 pub mod report;
 pub mod resolution;
 mod sampled;

@@ -60,11 +60,11 @@ pub fn run(args: Args) -> Outcome {
         return usage("two sides are one run, without stages");
     }
     run.refuse_ignored(a.contains_key(factor::DIR))?;
-    run::run_plan(run, |run| plan(&[a, b], run))
+    run::run_plan(run, |run| plan([a, b], run))
 }
 
 /// The plan that `run` would use, with these two variants.
-fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure> {
+fn plan(mut sides: [variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     let mut over = args.overrides()?;
     over.where_it_ran(&written)?;
@@ -72,17 +72,20 @@ fn plan(sides: &[variant::Levels; 2], args: &run::Args) -> Result<Plan, Failure>
     if over.backing == Some(Backing::Dir) {
         return usage("directories are sides here: --a dir=PATH --b dir=PATH, without --on");
     }
-    let sides = &absolute_kernels(sides)?;
+    // Kernels are found from whatever directory.
+    for level in sides.iter_mut().filter_map(|side| side.get_mut(factor::KERNEL)) {
+        *level = run::kernel_level(level)?;
+    }
     file.factors.clear();
     // They speak of the plan's own variants; of these sides, --claim does.
     file.claims.clear();
-    match directories(sides)? {
+    match directories(&sides)? {
         Some(paths) => {
             file.variants.clear();
             over.backing = Some(Backing::Dir);
             over.factors = vec![(factor::DIR.into(), paths)];
         }
-        None => file.variants = variants(sides),
+        None => file.variants = variants(&sides),
     }
     let plan = resolved(&written, &over)?;
     if !plan.claims.is_empty() {
@@ -115,15 +118,6 @@ fn resolved(written: &Written, over: &Overrides) -> Result<Plan, Failure> {
         plan.factors.clear();
     }
     Ok(plan)
-}
-
-/// The sides, with kernels as they are found from whatever directory.
-fn absolute_kernels(sides: &[variant::Levels; 2]) -> Result<[variant::Levels; 2], Failure> {
-    let mut sides = sides.clone();
-    for level in sides.iter_mut().filter_map(|side| side.get_mut(factor::KERNEL)) {
-        *level = run::kernel_level(level)?;
-    }
-    Ok(sides)
 }
 
 /// The two directories, where the sides are directories as they are.

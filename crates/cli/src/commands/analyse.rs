@@ -89,10 +89,6 @@ impl Args {
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
         self.given.refuse(flags, &format!("{} {why}", self.what))
     }
-
-    fn scene(&self) -> again::Scene<'_> {
-        again::Scene { runs: &self.runs.runs, quiet: self.quiet }
-    }
 }
 
 /// Analyses the matrix, then confirms (`--confirm`) or explains (`--explain`) its findings if requested.
@@ -119,9 +115,10 @@ pub fn run(args: Args) -> Outcome {
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
+    let scene = again::Scene { runs: &args.runs.runs, quiet: args.quiet };
     if let Some(task) = &args.profile {
         handle_signals()?;
-        return output::page(&profile::profile(args.scene(), &args.what, &record, task)?, &args.format);
+        return output::page(&profile::profile(scene, &args.what, &record, task)?, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
@@ -129,7 +126,7 @@ pub fn run(args: Args) -> Outcome {
             "" => worst(&args, &record)?,
             task => explain::Choice::named(&record, task, args.variant.as_deref())?,
         };
-        return output::page(&explain::explain(args.scene(), &record, &choice)?, &args.format);
+        return output::page(&explain::explain(scene, &record, &choice)?, &args.format);
     }
     let matrix = rows::matrix_of_run(&record)?;
     let mut analysis = analyse(&matrix, args.ceiling);

@@ -15,7 +15,6 @@ use fsarena_run::{axes, vocabulary};
 use fsarena_store::RunSummary;
 use fsarena_sys::kernel::Kernel;
 use serde::Serialize;
-use std::path::Path;
 
 /// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
@@ -63,13 +62,7 @@ pub fn run(args: Args) -> Outcome {
         What::Metrics => output::rows(&metrics(), args.format),
         What::Factors => output::rows(&factors(), args.format),
         What::Exporters => output::rows(&exporters(), args.format),
-        What::Runs => {
-            let root = &args.runs.runs;
-            if args.given.first_of(&["runs"]).is_some() {
-                root.metadata().map_err(Failure::file(root))?;
-            }
-            output::rows(&runs(root)?, args.format)
-        }
+        What::Runs => output::rows(&runs(&args)?, args.format),
     }
 }
 
@@ -285,7 +278,11 @@ impl Row for RunRow {
     }
 }
 
-fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
+fn runs(args: &Args) -> Result<Vec<RunRow>, Failure> {
+    let root = &args.runs.runs;
+    if args.given.first_of(&["runs"]).is_some() {
+        root.metadata().map_err(Failure::file(root))?;
+    }
     let row = |run: RunSummary| RunRow {
         run: run.id,
         study: run.study,

@@ -1,8 +1,8 @@
 //! `fsarena serve`: a local web page over a folder of runs.
 
 use crate::{commands::report, failure::Outcome, failure::printing, flags::Runs};
-use fsarena_core::{exit::ExitCode, plan::Plan, record::RunRecord};
-use fsarena_report::report::{Asked, Report};
+use fsarena_core::{exit::ExitCode, plan::Plan};
+use fsarena_report::report::Asked;
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
 use std::{io::Write, net::IpAddr, net::Ipv4Addr, path::PathBuf};
@@ -44,6 +44,7 @@ Examples:
 pub fn run(args: Args) -> Outcome {
     let mut hosts = args.allow_host;
     hosts.extend(fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname"));
+    let report = |record| report::of(record, Asked::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
         runs: args.dir.unwrap_or(args.runs.runs),
         bind: args.bind,
@@ -57,11 +58,6 @@ pub fn run(args: Args) -> Outcome {
     drop(out);
     server.run()?;
     Ok(ExitCode::Done)
-}
-
-/// The report with the default options.
-fn report(record: RunRecord) -> Result<Report, String> {
-    report::of(record, Asked::default()).map_err(|failure| failure.to_string())
 }
 
 /// The primary metric of a plan.

@@ -21,15 +21,7 @@ const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_bu
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// I/O mode: read, write, rw, randread, randwrite, randrw, or sysbench's seqrd, seqwr, rndrd, rndwr, rndrw
-    #[arg(
-        long,
-        visible_alias = "readwrite",
-        value_name = "RW",
-        value_parser = words(MODES),
-        default_value = "randread",
-        hide_possible_values = true,
-        help_heading = "Work"
-    )]
+    #[arg(long, visible_alias = "readwrite", value_name = "RW", value_parser = words(MODES), default_value = "randread", hide_possible_values = true, help_heading = "Work")]
     pub rw: Rw,
     /// Block size: 4k, 64KiB, 1m, …
     #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = size, default_value = "4k", help_heading = "Work")]
@@ -96,15 +88,7 @@ pub struct Args {
     #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", help_heading = "Engine")]
     pub rate: Option<f64>,
     /// Arrivals of the open loop: poisson (like many users) or linear (equal gaps)
-    #[arg(
-        long,
-        alias = "rate_process",
-        value_name = "RATE_PROCESS",
-        value_parser = words(PROCESSES),
-        default_value = "poisson",
-        requires = "rate",
-        help_heading = "Engine"
-    )]
+    #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = words(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
     pub rate_process: Arrivals,
 
     /// Run time [default: 10s, without another limit]

@@ -4,28 +4,23 @@ use crate::running::{handle_signals, resolved, unstored};
 use crate::{failure::Failure, failure::Outcome, flags::ListFormat, output, output::Row};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{
-    cell::Variant, exit::ExitCode, factor, matrix, metric::reading, number, plan::file::PlanFile,
+    cell::Variant, exit::ExitCode, matrix, metric::reading, number, plan::file::PlanFile,
     plan::resolve::Overrides,
 };
+use fsarena_report::repeats::Spread;
 use fsarena_run::{Keep, Request};
-use fsarena_stats::comparison::median;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 const PLAN: &str = include_str!("exact.toml");
 
 /// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
 const PROMISED: f64 = 0.05;
 
-/// Kernel instructions by filesystem and task, one number a repeat.
-type Counts = BTreeMap<(String, String), Vec<f64>>;
-
 /// Repeats cells, and says by how much they vary.
 pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
-    let counts = measure(plan(seed)?, repeats, quiet)?;
-    let spreads: Vec<Spread> = counts.iter().filter_map(|(key, counts)| Spread::of(key, counts)).collect();
-    let all = middle(&spreads);
+    let spreads = measure(plan(seed)?, repeats, quiet)?;
+    let all = Spread::median(&spreads);
     match format {
         ListFormat::Json => {
             let report = json!({
@@ -51,7 +46,7 @@ fn plan(seed: u64) -> Result<Plan, Failure> {
 }
 
 /// Runs one round that has every variant `repeats` times. The cells of a round share a seed, so all do the same work.
-fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failure> {
+fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Vec<Spread>, Failure> {
     let variants = matrix::expand(&plan);
     let again = |variant: &Variant, time| Variant {
         name: format!("{}, {time}", variant.name),
@@ -62,41 +57,7 @@ fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Counts, Failur
         variants.iter().flat_map(|variant| (1..=repeats).map(|time| again(variant, time))).collect();
     plan.stop.rounds = 1;
     let record = unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |_| ())?;
-    let mut counts = Counts::new();
-    let Some(counted) = record.reading(reading::KERNEL_INSTRUCTIONS) else { return Ok(counts) };
-    for (row, count) in record.samples.values[counted].iter().enumerate() {
-        let cell = &record.cells[record.samples.cell[row] as usize];
-        let task = &record.tasks[record.samples.task[row] as usize];
-        if task.in_composite && !count.is_nan() {
-            let filesystem = record.variants[cell.variant].level(factor::FS).to_string();
-            counts.entry((filesystem, format!("{} {}", cell.workload, task.id))).or_default().push(*count);
-        }
-    }
-    Ok(counts)
-}
-
-/// By how much a task varies.
-#[derive(Debug, serde::Serialize)]
-struct Spread {
-    filesystem: String,
-    task: String,
-    kernel_instructions: Vec<f64>,
-    /// The largest less the smallest, of the median, in per cent.
-    percent: f64,
-}
-
-impl Spread {
-    fn of((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
-        let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
-        let percent = 100.0 * (most - least) / median(counts).filter(|median| *median > 0.0)?;
-        let (filesystem, task) = (filesystem.clone(), task.clone());
-        Some(Spread { filesystem, task, kernel_instructions: counts.to_vec(), percent })
-    }
-}
-
-/// The median over the tasks.
-fn middle(spreads: &[Spread]) -> Option<f64> {
-    median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>())
+    Ok(Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS))
 }
 
 #[derive(serde::Serialize)]
@@ -114,7 +75,7 @@ fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
         Some(Line {
             filesystem: worst.filesystem.clone(),
             tasks: of.len(),
-            median: number::percent(middle(of)? / 100.0),
+            median: number::percent(Spread::median(of)? / 100.0),
             worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
         })
@@ -142,14 +103,6 @@ impl Row for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_spread_is_of_the_median() {
-        let key = ("ext4".to_string(), "cp".to_string());
-        let spread = Spread::of(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
-        assert!((spread.percent - 200.0 / 1001.0).abs() < 1e-12);
-        assert!(Spread::of(&key, &[]).is_none() && Spread::of(&key, &[0.0]).is_none());
-    }
 
     #[test]
     fn each_filesystem_is_a_line() {

@@ -125,10 +125,8 @@ impl Args {
             _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
             _ => None,
         };
-        let name = self.name.clone().unwrap_or_else(|| {
-            let host = fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname");
-            host.unwrap_or_else(|| "here".into())
-        });
+        let host = || fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname");
+        let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A restart may happen in another directory.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
         let at = Where { path: path?, device: device? };
