@@ -45,12 +45,10 @@ impl Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let (low, high) = if high > low { (low, high) } else { (low / 2.0, low * 2.0) };
         let decades = (high / low).log10();
-        let within: &[f64] = if decades > 3.0 {
-            &[1.0]
-        } else if decades > 1.5 {
-            &[1.0, 3.0]
-        } else {
-            &[1.0, 2.0, 5.0]
+        let within: &[f64] = match decades {
+            over if over > 3.0 => &[1.0],
+            over if over > 1.5 => &[1.0, 3.0],
+            _ => &[1.0, 2.0, 5.0],
         };
         let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
         let every = ((f64::from(last - first) / 8.0).ceil() as i32).max(1);

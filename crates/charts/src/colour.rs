@@ -4,8 +4,7 @@ mod families;
 #[cfg(test)]
 mod vision;
 
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
+use fsarena_core::{cell::Variant, factor};
 
 /// Red, green, blue. The colours of [`theme`] are replaced where a page is dark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,19 +99,15 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
                 colour
             }
         };
-        colours.push(base.shade(shade_of(names, at)));
+        colours.push(base.shade(names[..at].iter().filter(|other| *other == name).count()));
     }
     colours
 }
 
 /// For each variant, how many variants of the same filesystem stand before it: the number of its shade.
 pub fn shade_numbers(variants: &[Variant]) -> Vec<usize> {
-    let names: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
-    (0..names.len()).map(|at| shade_of(&names, at)).collect()
-}
-
-fn shade_of(names: &[&str], at: usize) -> usize {
-    names[..at].iter().filter(|other| **other == names[at]).count()
+    let fs = |at: usize| variants[at].level(factor::FS);
+    (0..variants.len()).map(|at| (0..at).filter(|other| fs(*other) == fs(at)).count()).collect()
 }
 
 impl Colour {

@@ -10,7 +10,7 @@ pub mod svg;
 mod text;
 
 pub use axis::Axis;
-pub use colour::Colour;
+pub use colour::{Colour, theme};
 
 /// A chart that could not be painted as PNG.
 #[derive(Debug, thiserror::Error)]
@@ -220,16 +220,8 @@ impl Dash {
 impl Shape {
     /// The shape of the `at`-th of several series.
     pub fn of_series(at: usize) -> Shape {
-        const ALL: [Shape; 7] = [
-            Shape::Disc,
-            Shape::Square,
-            Shape::Triangle,
-            Shape::Ring,
-            Shape::Cross,
-            Shape::Tip,
-            Shape::Hollow,
-        ];
-        ALL[at % ALL.len()]
+        use Shape::{Cross, Disc, Hollow, Ring, Square, Tip, Triangle};
+        [Disc, Square, Triangle, Ring, Cross, Tip, Hollow][at % 7]
     }
 }
 

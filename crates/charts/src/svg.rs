@@ -5,8 +5,7 @@ mod legend;
 mod panel;
 mod pen;
 
-use crate::Chart;
-use crate::colour::{Colour, theme};
+use crate::{Chart, colour::Colour, colour::theme};
 use fsarena_core::safe;
 use pen::Pen;
 use quick_xml::escape::escape;

@@ -1,8 +1,7 @@
 //! Every kind of chart, one file each: from an analysed run to plain data for the renderer. A kind draws nothing that
 //! the run does not carry: where it has no data it makes no chart.
 
-use crate::report::Report;
-use crate::seen::Seen;
+use crate::{report::Report, seen::Seen};
 use fsarena_charts::Chart;
 
 mod bars;
@@ -23,7 +22,7 @@ mod strips;
 mod time_series;
 mod timeline;
 
-/// A kind of chart: the charts of it that a run has data for.
+/// A kind of chart: the charts of it that a run has data for. One without a panel is none.
 type Kind = fn(&Seen) -> Vec<Chart>;
 
 /// Every kind by the name of its file, in the order of a report. A new kind is a file in `charts/` and a line here.
@@ -53,7 +52,8 @@ pub fn all(report: &Report) -> Vec<Chart> {
         return vec![];
     }
     let seen = Seen::of(report);
-    KINDS.iter().flat_map(|(_, charts)| charts(&seen)).collect()
+    let all = KINDS.iter().flat_map(|(_, charts)| charts(&seen));
+    all.filter(|chart| !chart.panels.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Variants that differ in the I/O scheduler, by filesystem and by scheduler.
 
-use fsarena_core::cell::Variant;
-use fsarena_core::factor::SCHEDULER;
+use fsarena_core::{cell::Variant, factor::SCHEDULER};
 use fsarena_stats::best::without;
 
 /// Variants by what they are besides their scheduler, and by scheduler.

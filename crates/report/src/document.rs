@@ -165,14 +165,8 @@ impl Cell {
     }
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::two(text, "")
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Cell {
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Cell {
         Cell::two(text, "")
     }
 }
@@ -221,6 +215,14 @@ impl Document {
     pub fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {
             self.parts.push(Part::List(items));
+        }
+    }
+
+    /// Adds a list below a heading, where there is something in it.
+    pub fn titled_list(&mut self, title: &str, items: Vec<String>) {
+        if !items.is_empty() {
+            self.heading(3, title);
+            self.list(items);
         }
     }
 

@@ -7,8 +7,7 @@
 pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
-use crate::error::Error;
-use crate::safe;
+use crate::{error::Error, safe};
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -75,14 +74,13 @@ struct Extras {
     samples: String,
 }
 
-fn render(document: &Document, Extras { from, plan, data, samples }: Extras) -> Result<String, Error> {
-    let (title, lead, sections) = divided(document)?;
+fn render(document: &Document, mut extras: Extras) -> Result<String, Error> {
+    let (title, lead, sections) = divided(document);
     let lead = Body { sections: vec![lead], samples: String::new() }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());
     let nav = titles.map(|section| (section.id, section.title)).collect();
-    let body = Body { sections, samples }.render()?;
-    let (policy, style, script) = (policy(), style(), SCRIPT);
-    Ok(Page { title, policy, style, script, lead, nav, body, from, plan, data }.render()?)
+    let body = Body { sections, samples: std::mem::take(&mut extras.samples) }.render()?;
+    Ok(Page { title, lead, nav, body, extras }.render()?)
 }
 
 /// A document as parts of another page with the style sheet of [`style`].
@@ -98,7 +96,7 @@ pub struct Fragment {
 /// # Errors
 /// When a chart cannot be drawn.
 pub fn body(document: &Document) -> Result<Fragment, Error> {
-    let (title, lead, mut sections) = divided(document)?;
+    let (title, lead, mut sections) = divided(document);
     sections.insert(0, lead);
     Ok(Fragment { title, html: Body { sections, samples: String::new() }.render()? })
 }
@@ -108,15 +106,10 @@ pub fn body(document: &Document) -> Result<Fragment, Error> {
 #[template(path = "page.html")]
 struct Page {
     title: String,
-    policy: String,
-    style: String,
-    script: &'static str,
     lead: String,
     nav: Vec<(&'static str, &'static str)>,
     body: String,
-    from: String,
-    plan: Option<String>,
-    data: Cow<'static, str>,
+    extras: Extras,
 }
 
 /// Its sections.
@@ -142,14 +135,10 @@ struct Shown<'a> {
     part: &'a Part,
     /// What a table is called: the heading above it.
     name: &'a str,
-    /// A chart, drawn.
-    svg: String,
-    /// The same for narrow pages, where it has labels that must be read beside its bars.
-    narrow: Option<String>,
 }
 
 /// The title of a document, the parts that stand below the title, and all others by chapter.
-fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>), Error> {
+fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
     let mut parts = document.parts.iter().peekable();
     let title = match parts.next_if(|part| matches!(part, Part::Heading(1, _))) {
         Some(Part::Heading(_, title)) => title.clone(),
@@ -161,12 +150,11 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
     let leads = |part: &&Part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_));
     while let Some(part) = parts.next_if(leads) {
         let section = if answers && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
-        section.parts.push(Shown { part, name: "", svg: String::new(), narrow: None });
+        section.parts.push(Shown { part, name: "" });
     }
     let mut sections = vec![Section::default()];
     let mut name = "";
     for part in parts {
-        let (mut drawn, mut narrow) = (String::new(), None);
         match part {
             Part::Chapter(chapter) => {
                 name = chapter.title();
@@ -174,22 +162,15 @@ fn divided(document: &Document) -> Result<(String, Section<'_>, Vec<Section<'_>>
                 continue;
             }
             Part::Heading(_, text) => name = text,
-            Part::Chart(chart) => {
-                drawn = svg::inline(chart);
-                if chart.form == Form::Normalised {
-                    let id = format!("{}-narrow", chart.id);
-                    narrow = Some(svg::inline(&Chart { id, width: NARROW, columns: 1, ..(**chart).clone() }));
-                }
-            }
             _ => {}
         }
         let section = sections.last_mut().expect("there is one from the start");
         section.both |= matches!(part, Part::Chart(chart) if chart.form == Form::Raw);
-        section.parts.push(Shown { part, name, svg: drawn, narrow });
+        section.parts.push(Shown { part, name });
     }
     sections.push(last);
     sections.retain(|section| !section.parts.is_empty());
-    Ok((title, lead, sections))
+    (title, lead, sections)
 }
 
 /// How the templates print text.
@@ -202,6 +183,18 @@ trait Escaped {
     /// Several lines without control characters.
     fn lines(&self, text: &str) -> String {
         safe::lines(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A chart, drawn.
+    fn svg(&self, chart: &Chart) -> String {
+        svg::inline(chart)
+    }
+
+    /// The same for narrow pages, where it has labels that must be read beside its bars.
+    fn narrow(&self, chart: &Chart) -> Option<String> {
+        let id = format!("{}-narrow", chart.id);
+        let narrow = || svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() });
+        (chart.form == Form::Normalised).then(narrow)
     }
 
     /// How the script tells charts of one measure from those of another.

@@ -1,17 +1,12 @@
 //! Two variants, B against A: the difference by each metric, of all tasks together and of few one by one.
 
-use crate::difference::Finding;
-use crate::number::plural;
+use crate::{difference::Finding, number::plural};
 use fsarena_core::metric::adds_up;
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_stats::comparison::median;
-use fsarena_stats::composite::sums;
-use fsarena_stats::grid::Grid;
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::sequential::Centre;
 use fsarena_stats::weights;
+use fsarena_stats::{comparison::median, composite::sums, grid::Grid, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];

@@ -1,19 +1,11 @@
 //! A run, analysed and ready to be exported.
 
-use crate::commands::Commands;
-use crate::document::terminal::Screen;
-use crate::error::Error;
 use crate::pair::{self, Row};
 use crate::ranking::{Ranking, check_weights};
-use fsarena_core::cell::Variant;
-use fsarena_core::claim::Claim;
-use fsarena_core::conclusion;
-use fsarena_core::exit::ExitCode;
+use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::factor::{FS, default_level};
-use fsarena_core::host;
-use fsarena_core::names::unknown;
 use fsarena_core::record::RunRecord;
-use fsarena_core::study;
+use fsarena_core::{cell::Variant, claim::Claim, conclusion, exit::ExitCode, host, names::unknown, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carry::{CarryOver, carry_over};
 use fsarena_stats::conclusion::{Checked, check};

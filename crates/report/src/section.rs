@@ -1,7 +1,7 @@
 //! What a section of a report is. Those that there are lie in `sections/`.
 
-use crate::document::{Chapter, Document};
-use crate::report::Report;
+pub use crate::document::{Chapter, Document};
+pub use crate::report::Report;
 
 /// Adds what a section says to a document, where it has something to say.
 type Add = fn(&mut Document, &Report, Detail);

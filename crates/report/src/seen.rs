@@ -1,17 +1,13 @@
 //! A report as charts see it, and the marks that they share.
 
-use crate::number::with_unit;
+use crate::number::{plural, with_unit};
 use crate::report::Report;
-use crate::words::label;
-use fsarena_charts::colour::{Colour, of_variants, shade_numbers};
-use fsarena_charts::{Dash, Key, Mark, Shape, Sign};
+use crate::words::{label, not_drawn};
+use fsarena_charts::colour::{of_variants, shade_numbers};
+use fsarena_charts::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Unit;
-use fsarena_core::schedule::mix;
-use fsarena_stats::grid::Grid;
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::table;
-use fsarena_stats::walsh::Walsh;
+use fsarena_core::{sample::Unit, schedule::mix};
+use fsarena_stats::{grid::Grid, ratio::Ratio, table, walsh::Walsh};
 
 /// The most tasks that one picture holds; of more, only all together.
 pub const MOST: usize = 40;
@@ -23,22 +19,28 @@ pub fn spread(round: usize, row: usize) -> f64 {
     (mix(round as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5
 }
 
+/// A bar: its variant, its value and its whisker.
+pub type Bar = (usize, Option<f64>, Option<(f64, f64)>);
+
 /// A report as charts see it.
 pub struct Seen<'a> {
     /// The report.
     pub report: &'a Report,
-    /// The colour of each variant.
-    pub colours: Vec<Colour>,
-    /// The line of each variant.
-    pub dashes: Vec<Dash>,
+    /// How each variant is drawn.
+    pub looks: Vec<Look>,
 }
 
 impl<'a> Seen<'a> {
-    /// A report and the colours of its variants.
+    /// A report and the looks of its variants.
     pub fn of(report: &'a Report) -> Seen<'a> {
         let variants = &report.record.variants;
-        let dashes = shade_numbers(variants).into_iter().map(Dash::of_shade).collect();
-        Seen { report, colours: of_variants(variants), dashes }
+        let looks = of_variants(variants).into_iter().zip(shade_numbers(variants)).enumerate();
+        let look = |(variant, (colour, shade))| Look {
+            colour,
+            shape: Shape::of_series(variant),
+            dash: Dash::of_shade(shade),
+        };
+        Seen { report, looks: looks.map(look).collect() }
     }
 
     /// The run.
@@ -48,7 +50,14 @@ impl<'a> Seen<'a> {
 
     /// The name of a variant.
     pub fn name(&self, variant: usize) -> &'a str {
-        &self.report.record.variants[variant].name
+        self.record().name(variant)
+    }
+
+    /// The look of a variant's further series, in a shade of its colour: the variant's own where none is `before` it.
+    pub fn shade(&self, variant: usize, before: usize) -> Look {
+        let look = self.looks[variant];
+        let dash = if before == 0 { look.dash } else { Dash::of_shade(before) };
+        Look { colour: look.colour.shade(before), shape: Shape::of_series(variant + before), dash }
     }
 
     /// The values of a metric by task, variant and round; without the rounds that were dropped.
@@ -56,23 +65,80 @@ impl<'a> Seen<'a> {
         Grid::of(self.record(), metric)
     }
 
-    /// The names of all variants but some.
-    pub fn others(&self, variants: &[usize]) -> Vec<String> {
-        let all = 0..self.record().variants.len();
-        all.filter(|variant| !variants.contains(variant))
-            .map(|variant| self.name(variant).to_string())
-            .collect()
+    /// The variants of which something is so.
+    pub fn variants(&self, is: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.record().variants.len()).filter(|variant| is(*variant)).collect()
+    }
+
+    /// A sentence, with a space before it, on the variants other than those drawn; nothing where there is none.
+    pub fn not_drawn(&self, drawn: &[usize], why: &str) -> String {
+        let others = self.variants(|variant| !drawn.contains(&variant)).into_iter();
+        not_drawn(&others.map(|variant| self.name(variant).to_string()).collect::<Vec<_>>(), why)
     }
 
     /// The legend of some variants, with their lines and the shapes of their points where they have some.
-    pub fn legend(&self, variants: impl IntoIterator<Item = usize>, shapes: bool) -> Vec<Key> {
-        let key = |variant: usize| {
-            let series = Sign::Series(Shape::of_series(variant), self.dashes[variant]);
-            let sign = if shapes { series } else { Sign::Area(1.0) };
-            Key::new(self.name(variant), self.colours[variant], sign)
+    pub fn legend(&self, variants: &[usize], shapes: bool) -> Vec<Key> {
+        let key = |variant: &usize| {
+            let (name, look) = (self.name(*variant), self.looks[*variant]);
+            if shapes { look.key(name) } else { Key::new(name, look.colour, Sign::Area(1.0)) }
         };
-        variants.into_iter().map(key).collect()
+        variants.iter().map(key).collect()
     }
+
+    /// A panel of bars from zero, one a variant with its value and its whisker. The panel ends where the longest bar reaches
+    /// [`REACH`] times.
+    pub fn bars(&self, (title, label): (&str, &str), unit: Unit, rows: &[Bar], height: (u32, u32)) -> Panel {
+        let longest = rows.iter().filter_map(|(_, value, _)| *value).fold(0.0, f64::max);
+        let furthest =
+            rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
+        // Of bars of zero only the intervals are seen.
+        let limit = if longest > 0.0 { furthest.min(longest * REACH) } else { furthest };
+        let mut marks = vec![];
+        for (row, (variant, value, whisker)) in rows.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let (y, colour) = (Axis::slot(row), self.looks[*variant].colour);
+            marks.push(Mark::Box { x: (0.0, *value), y: (y - 0.38, y + 0.38), colour, opacity: 1.0 });
+            let (whisker, end) = whisker_to(limit, *whisker, y, |high| with_unit(high, unit));
+            marks.extend(whisker);
+            marks.push(Mark::figure(y, format!("{}{end}", with_unit(*value, unit))));
+        }
+        let names = rows.iter().map(|(variant, ..)| self.name(*variant));
+        Panel::rows(title, Axis::from_zero(label, limit * 1.3, unit), names, height, marks)
+    }
+}
+
+/// The whisker of a bar, which ends with an arrow where it goes on beyond the limit, and its end in words then.
+pub fn whisker_to(
+    limit: f64,
+    x: Option<(f64, f64)>,
+    y: f64,
+    say: impl Fn(f64) -> String,
+) -> (Option<Mark>, String) {
+    let beyond = x.filter(|(_, high)| *high > limit);
+    let mark = x.map(|x| Mark::Across { x, y, beyond: beyond.map(|_| String::new()) });
+    (mark, beyond.map_or(String::new(), |(_, high)| format!(" →{}", say(high))))
+}
+
+/// The parts of a bar in the `row`-th slot of names one after the other, and where they end.
+pub fn stacked(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (Vec<Mark>, f64) {
+    let y = (Axis::slot(row) - 0.35, Axis::slot(row) + 0.35);
+    let (mut marks, mut from) = (vec![], 0.0);
+    for (length, colour) in parts {
+        marks.extend(Mark::edged((from, from + length), y, colour));
+        from += length;
+    }
+    (marks, from)
+}
+
+/// The least and the most of some values, beyond those to begin with.
+pub fn ends(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    values.into_iter().fold(begin, |(low, high), value| (low.min(value), high.max(value)))
+}
+
+/// That tasks are too many to be drawn one by one, with a space before it.
+pub fn only_together(tasks: usize) -> String {
+    let words = format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"));
+    if tasks > MOST { words } else { String::new() }
 }
 
 /// The typical value of some rounds with its interval; none of one round. Zero has no logarithm: where rounds have it,
@@ -90,27 +156,6 @@ pub fn typical(values: &[f64]) -> Option<Ratio> {
     let exact = table::at(rounds).map(|look| walsh.interval(look.c05));
     let (low, high) = exact.unwrap_or_else(|| walsh.extremes());
     Some(Ratio { value: walsh.estimate(), low, high, rounds, provisional: exact.is_none() })
-}
-
-/// A bar from zero in a slot of names, with its whisker and its figure.
-pub fn bar(
-    at: f64,
-    value: f64,
-    whisker: Option<(f64, f64)>,
-    limit: f64,
-    colour: Colour,
-    unit: Unit,
-) -> Vec<Mark> {
-    let mut marks = vec![Mark::Box { x: (0.0, value), y: (at - 0.38, at + 0.38), colour, opacity: 1.0 }];
-    let mut figure = with_unit(value, unit);
-    if let Some(x) = whisker {
-        marks.push(Mark::Across { x, y: at, beyond: (x.1 > limit).then(String::new) });
-        if x.1 > limit {
-            figure.push_str(&format!(" →{}", with_unit(x.1, unit)));
-        }
-    }
-    marks.push(Mark::figure(at, figure));
-    marks
 }
 
 /// The values of each composite task, `[task][variant][round]`.

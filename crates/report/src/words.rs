@@ -2,8 +2,7 @@
 
 use crate::number::{self, plural};
 use fsarena_core::{cell::TaskInfo, host::Host, record::RunRecord};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{analyse::Analysis, ratio::Ratio};
 
 /// A task as tables name it: `009 Untar the kernel tree`.
 pub fn label(task: &TaskInfo) -> String {
@@ -14,6 +13,12 @@ pub fn label(task: &TaskInfo) -> String {
     let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
     let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
     format!("{number}{}{params}", task.title)
+}
+
+/// `Failed: xfs, jfs.`; none where there is no name.
+pub fn sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
 }
 
 /// `a, b or c`.
@@ -73,21 +78,14 @@ pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
 
 /// The beginning of a text, as much as two lines hold.
 pub fn clipped(text: &str) -> String {
-    const MOST: usize = 180;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => {
-            format!("{}…", text[..end].rsplit_once(' ').map_or(&text[..end], |(words, _)| words))
-        }
-        None => text.into(),
-    }
+    let Some((end, _)) = text.char_indices().nth(180) else { return text.into() };
+    let start = &text[..end];
+    format!("{}…", start.rsplit_once(' ').map_or(start, |(words, _)| words))
 }
 
 /// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
-pub fn interval(ratio: Ratio) -> String {
-    if ratio.rounds < 2 {
-        return number::beside(ratio.value, &[1.0]);
-    }
-    number::ratio(ratio.value, ratio.low, ratio.high)
+pub fn interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
+    if rounds < 2 { number::beside(value, &[1.0]) } else { number::ratio(value, low, high) }
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.

@@ -32,14 +32,10 @@ impl Pen {
 
     /// A rectangle between two corners. Its edges are sharp, so that no seam shows between neighbours.
     pub fn rectangle(&mut self, a: Point, b: Point, paint: Paint) {
-        let (left, top) = (a.0.min(b.0), a.1.min(b.1));
-        let (width, height) = ((a.0 - b.0).abs(), (a.1 - b.1).abs());
+        let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(n);
+        let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| n(length.abs()));
         self.write(format_args!(
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" shape-rendering=\"crispEdges\"{paint}/>",
-            n(left),
-            n(top),
-            n(width),
-            n(height)
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" shape-rendering=\"crispEdges\"{paint}/>"
         ));
     }
 
@@ -90,14 +86,8 @@ impl Pen {
         self.write_text(at, text, look, Anchor::Middle, &turn);
     }
 
-    fn write_text(
-        &mut self,
-        (x, y): Point,
-        text: &str,
-        (font, colour): (Font, Colour),
-        anchor: Anchor,
-        turn: &str,
-    ) {
+    fn write_text(&mut self, at: Point, text: &str, look: (Font, Colour), anchor: Anchor, turn: &str) {
+        let (x, y, (font, colour)) = (n(at.0), n(at.1), look);
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -105,9 +95,7 @@ impl Pen {
         };
         let weight = if font.bold { " font-weight=\"bold\"" } else { "" };
         self.write(format_args!(
-            "<text x=\"{}\" y=\"{}\" dy=\".35em\" font-size=\"{}\" fill=\"{}\"{weight}{anchor}{turn}>{}</text>",
-            n(x),
-            n(y),
+            "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" font-size=\"{}\" fill=\"{}\"{weight}{anchor}{turn}>{}</text>",
             font.size,
             colour.hex(),
             escape(safe::line(text))

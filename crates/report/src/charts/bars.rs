@@ -2,15 +2,11 @@
 
 mod words;
 
-use crate::matrix;
-use crate::number::three;
-use crate::seen::{MOST, REACH, Seen};
-use crate::words::label;
-use fsarena_charts::colour::{Colour, theme};
-use fsarena_charts::{Axis, Chart, Form, Mark, Panel};
+use crate::seen::{MOST, REACH, Seen, whisker_to};
+use crate::{matrix, number::three, words::label};
+use fsarena_charts::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::Comparison;
+use fsarena_stats::{analyse::Analysis, comparison::Comparison, ratio::Ratio};
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
@@ -24,53 +20,36 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     if groups.is_empty() {
         return None;
     }
-    let variants: Vec<usize> = (0..seen.record().variants.len())
-        .filter(|variant| groups.iter().any(|(_, c)| c.order.contains(variant)))
-        .collect();
-    let limit = limit(groups.iter().map(|(_, comparison)| *comparison));
-    let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::from_zero(measure(analysis), limit * 1.1, Unit::Percent),
-        y: Axis::names(&names),
-        marks: groups
-            .iter()
-            .enumerate()
-            .flat_map(|(at, (_, c))| group(seen, &variants, at, c, limit))
-            .collect(),
-        height: 60 + (groups.len() * (variants.len() * 13 + 10)) as u32,
-    };
+    let compared = || groups.iter().map(|(_, comparison)| *comparison);
+    let variants = seen.variants(|variant| compared().any(|c| c.order.contains(&variant)));
+    let limit = limit(compared());
+    let marks = compared().enumerate().flat_map(|(at, c)| group(seen, &variants, at, c, limit)).collect();
+    let x = Axis::from_zero(measure(analysis), limit * 1.1, Unit::Percent);
+    let each = (variants.len() * 13 + 10) as u32;
+    let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (60, each), marks);
     let metric = &analysis.metric;
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval: the \
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
          behind it. Variants that share a letter are not significantly different.{}",
         metric.help,
-        words::whiskers(groups.iter().map(|(_, comparison)| *comparison), analysis.grid.rounds.len()),
+        words::whiskers(compared(), analysis.grid.rounds.len()),
         words::left_out(seen, analysis, &groups, &without)
     );
-    Some(Chart {
-        form: Form::Normalised,
-        panels: vec![panel],
-        legend: seen.legend(variants, false),
-        ..Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about)
-    })
+    let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);
+    let legend = seen.legend(&variants, false);
+    Some(Chart { form: Form::Normalised, panels: vec![panel], legend, ..chart })
 }
 
 /// The comparisons: of each task, and of all tasks together.
 fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
-    let mut groups: Vec<(String, &Comparison)> = vec![];
-    let several = analysis.tasks().count() > 1;
-    if let Some(overall) = analysis.overall.as_ref().filter(|_| several) {
-        if let Some(total) = &overall.total {
-            groups.push(("TOTAL".into(), &total.comparison));
-        }
-        groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
-    }
-    if analysis.tasks().count() <= MOST {
-        groups.extend(analysis.tasks().map(|task| (label(&task.task), &task.comparison)));
-    }
-    groups
+    let tasks = analysis.tasks().count();
+    let overall = analysis.overall.as_ref().filter(|_| tasks > 1);
+    let total = overall.and_then(|overall| overall.total.as_ref()).map(|total| ("TOTAL", total));
+    let mean = overall.map(|overall| ("GEOMETRIC MEAN", &overall.geometric));
+    let all = total.into_iter().chain(mean).map(|(name, all)| (name.to_string(), &all.comparison));
+    let each = analysis.tasks().filter(|_| tasks <= MOST);
+    all.chain(each.map(|task| (label(&task.task), &task.comparison))).collect()
 }
 
 fn measure(analysis: &Analysis) -> String {
@@ -86,7 +65,7 @@ fn group(seen: &Seen, variants: &[usize], at: usize, comparison: &Comparison, li
     let height = 0.84 / variants.len() as f64;
     let row = |(row, variant): (usize, &usize)| {
         let top = -(at as f64) - 0.08 - row as f64 * height;
-        bar(comparison, *variant, seen.colours[*variant], (top - height * 0.9, top), limit)
+        bar(comparison, *variant, seen.looks[*variant].colour, (top - height * 0.9, top), limit)
     };
     variants.iter().enumerate().flat_map(row).collect()
 }
@@ -94,9 +73,9 @@ fn group(seen: &Seen, variants: &[usize], at: usize, comparison: &Comparison, li
 /// Where bars and whiskers of these comparisons end, in per cent of the best.
 pub fn limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
     let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
-    let (longest, furthest) = ratios.fold((1f64, 1f64), |(longest, furthest), ratio| {
-        (longest.max(ratio.value), furthest.max(ratio.high))
-    });
+    let most =
+        |(longest, furthest): (f64, f64), ratio: Ratio| (longest.max(ratio.value), furthest.max(ratio.high));
+    let (longest, furthest) = ratios.fold((1.0, 1.0), most);
     100.0 * furthest.max(longest).min(longest * REACH)
 }
 
@@ -107,14 +86,10 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     let Some(value) = value else { return vec![] };
     let middle = (y.0 + y.1) / 2.0;
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
-    let mut end = String::new();
-    if let Some(ratio) = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1) {
-        let (low, high) = (100.0 * ratio.low, 100.0 * ratio.high);
-        if high > limit {
-            end = format!(" →{}%", three(high));
-        }
-        marks.push(Mark::Across { x: (low, high), y: middle, beyond: (high > limit).then(String::new) });
-    }
+    let ratio = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1);
+    let interval = ratio.map(|ratio| (100.0 * ratio.low, 100.0 * ratio.high));
+    let (whisker, end) = whisker_to(limit, interval, middle, |high| format!("{}%", three(high)));
+    marks.extend(whisker);
     let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
     let letters = if few || comparison.provisional() { "?" } else { &result.letters };
     marks.push(Mark::Figure {

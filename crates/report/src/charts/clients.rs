@@ -1,15 +1,11 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use crate::number::Scale;
-use crate::scaling::curves::Curves;
-use crate::scaling::words;
 use crate::seen::{Seen, typical};
+use crate::{number::Scale, scaling::curves::Curves, scaling::words};
 use fsarena_charts::axis::trimmed;
-use fsarena_charts::colour::{Colour, theme};
-use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, theme};
 use fsarena_core::record::MetricInfo;
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::scaling::Scaling;
+use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
 /// How much the band of saturation covers.
 const BAND: f64 = 0.35;
@@ -21,18 +17,12 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     // As everywhere, in the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
-    let curves: Vec<Curve> = (analysed.iter().enumerate())
-        .map(|(at, (variant, one))| {
-            // Several curves of a variant, of several workloads, are shades of its colour.
-            let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-            Curve {
-                one,
-                colour: seen.colours[*variant].shade(before),
-                shape: Shape::of_series(variant + before),
-                dash: if before == 0 { seen.dashes[*variant] } else { Dash::of_shade(before) },
-            }
-        })
-        .collect();
+    let curves = analysed.iter().enumerate().map(|(at, (variant, one))| {
+        // Several curves of a variant, of several workloads, are shades of its colour.
+        let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
+        Curve { one, look: seen.shade(*variant, before) }
+    });
+    let curves: Vec<Curve> = curves.collect();
     let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
     together.into_iter().chain([fitted(metric, &curves, &rest)]).collect()
 }
@@ -40,9 +30,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 /// One curve, and how it is drawn.
 struct Curve<'a> {
     one: &'a Scaling,
-    colour: Colour,
-    shape: Shape,
-    dash: Dash,
+    look: Look,
 }
 
 impl Curve<'_> {
@@ -70,10 +58,8 @@ impl Curve<'_> {
 
     /// The measured points with their intervals.
     fn measured(&self) -> Vec<Mark> {
-        let up =
-            |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour: self.colour };
-        let dot = |at| Mark::Dot { at, colour: self.colour, shape: self.shape };
-        self.intervals().into_iter().map(up).chain(self.points().into_iter().map(dot)).collect()
+        let up = |(x, typical): (f64, Ratio)| self.look.up(x, (typical.low, typical.high));
+        self.intervals().into_iter().map(up).chain(self.look.dots(self.points())).collect()
     }
 
     /// The law that fits best, as points; none where the numbers of clients are too few for any.
@@ -87,10 +73,8 @@ impl Curve<'_> {
 
     /// Where twice the clients stop paying: the band from where they may to where they do.
     fn saturation(&self, top: f64) -> Vec<Mark> {
-        let Some((saturation, from)) = (self.one.saturation.as_ref()).and_then(|of| Some((of, of.from?)))
-        else {
-            return vec![];
-        };
+        let Some(saturation) = &self.one.saturation else { return vec![] };
+        let Some(from) = saturation.from else { return vec![] };
         let until = saturation.at.unwrap_or(self.last());
         let band =
             Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: BAND };
@@ -107,41 +91,29 @@ impl Curve<'_> {
 }
 
 /// What the vertical axis measures, and its unit: `throughput in MB/s`.
-fn measure(metric: &MetricInfo, most: f64) -> String {
-    match Scale::of(most * 1.05, metric.unit).symbol.as_str() {
-        "" => metric.id.clone(),
-        symbol => format!("{} in {symbol}", metric.id),
-    }
-}
-
 fn axes(metric: &MetricInfo, last: f64, most: f64) -> (Axis, Axis) {
-    let x = Axis::linear("clients", 0.0, last * 1.04, trimmed);
-    let y = Axis::from_zero(measure(metric, most), most * 1.05, metric.unit);
-    (x, y)
+    let symbol = Scale::of(most * 1.05, metric.unit).symbol;
+    let unit = if symbol.is_empty() { String::new() } else { format!(" in {symbol}") };
+    let y = Axis::from_zero(format!("{}{unit}", metric.id), most * 1.05, metric.unit);
+    (Axis::linear("clients", 0.0, last * 1.04, trimmed), y)
 }
 
 /// All curves in one panel.
 fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     let last = curves.iter().map(Curve::last).fold(1.0, f64::max);
     let (x, y) = axes(metric, last, curves.iter().map(Curve::most).fold(0.0, f64::max));
-    let line = |curve: &Curve| Mark::Line {
-        points: curve.points(),
-        colour: curve.colour,
-        width: 1.5,
-        dash: curve.dash,
-    };
+    let line = |curve: &Curve| curve.look.line(&curve.points(), 1.5);
     let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured()));
-    let panel = Panel { title: String::new(), x, y, marks: marks.collect(), height: 340 };
-    let key =
-        |curve: &Curve| Key::new(&curve.one.series.name, curve.colour, Sign::Series(curve.shape, curve.dash));
+    let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
          value (under 8 rounds the extremes seen), none of one round.{rest}",
         metric.help
     );
+    let legend = curves.iter().map(|curve| curve.look.key(&curve.one.series.name)).collect();
     Chart {
         panels: vec![panel],
-        legend: curves.iter().map(key).collect(),
+        legend,
         ..Chart::new("clients", format!("{} over clients", metric.id), about)
     }
 }
@@ -157,28 +129,20 @@ fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
                  whose double may bring under 5%, and ends with an upright line at the first whose double certainly \
                  does; without that line it is open. The diamond is the peak, its whisker where the peak is in 95% of \
                  resamples of rounds. Each panel has a scale of its own, from zero.";
-    Chart {
-        panels: curves.iter().map(|curve| panel(metric, curve)).collect(),
-        columns: if curves.len() > 1 { 2 } else { 1 },
-        legend,
-        ..Chart::new("clients-fit", "What fits, where it saturates, where it peaks", format!("{about}{rest}"))
-    }
+    let panels = curves.iter().map(|curve| panel(metric, curve)).collect();
+    let title = "What fits, where it saturates, where it peaks";
+    Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{rest}")).in_pairs(panels) }
 }
 
 fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
     let one = curve.one;
     let (x, y) = axes(metric, curve.last(), curve.most());
     let mut marks = curve.saturation(y.range.1);
-    marks.push(Mark::line(curve.law(), curve.colour, 2.0));
+    marks.push(Mark::line(curve.law(), curve.look.colour, 2.0));
     marks.extend(curve.measured());
     marks.extend(curve.peak());
     marks.push(Mark::words((x.range.1, 0.0), (-4, -10), words::law_name(one), theme::INK, Anchor::End));
     let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
-    Panel {
-        title: format!("{}: saturation {saturation}, peak {peak}", one.series.name),
-        x,
-        y,
-        marks,
-        height: 230,
-    }
+    let title = format!("{}: saturation {saturation}, peak {peak}", one.series.name);
+    Panel::new(title, x, y, 230, marks)
 }

@@ -1,10 +1,8 @@
 //! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
 
-use crate::findings::figures::size;
-use crate::findings::rows::matrix_of_run;
-use crate::seen::{Seen, typical};
-use fsarena_charts::colour::Colour;
-use fsarena_charts::{Axis, Chart, Dash, Key, Mark, Panel, Shape, Sign};
+use crate::seen::{Seen, ends, typical};
+use crate::{findings::figures::size, findings::rows::matrix_of_run};
+use fsarena_charts::{Axis, Chart, Look, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{At, Matrix};
@@ -21,18 +19,9 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     }
 }
 
-/// How a variant of a matrix is drawn.
-pub struct Look {
-    /// Its number in the matrix.
-    pub variant: usize,
-    colour: Colour,
-    shape: Shape,
-    dash: Dash,
-}
-
 /// The variants of a matrix in the order of the run's variants and with their looks, the bare device last. Where several tools
 /// measured, each follows its variant, in its own shade and line.
-pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
+pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<(usize, Look)> {
     let own = |name: &str| {
         let is_it = |own: &str| name == own || name.starts_with(&format!("{own} by "));
         seen.record().variants.iter().position(|variant| is_it(&variant.name))
@@ -43,12 +32,7 @@ pub fn looks(seen: &Seen, matrix: &Matrix) -> Vec<Look> {
     found.sort_by_key(|(raw, own, at)| (*raw, *own, &matrix.variants[*at].name));
     let of = |(place, (_, own, variant)): (usize, &(bool, usize, usize))| {
         let tools = found[..place].iter().filter(|(_, other, _)| other == own).count();
-        Look {
-            variant: *variant,
-            colour: seen.colours[*own].shade(tools),
-            shape: Shape::of_series(own + tools),
-            dash: if tools == 0 { seen.dashes[*own] } else { Dash::of_shade(tools) },
-        }
+        (*variant, seen.shade(*own, tools))
     };
     found.iter().enumerate().map(of).collect()
 }
@@ -58,55 +42,37 @@ pub fn middle(matrix: &Matrix, at: At) -> Option<f64> {
     median(matrix.values(at))
 }
 
-fn chart(matrix: &Matrix, mode: usize, looks: &[Look]) -> Chart {
+fn chart(matrix: &Matrix, mode: usize, looks: &[(usize, Look)]) -> Chart {
     let places = || matrix.places().filter(|at| at.mode == mode);
-    let ends =
-        places().filter_map(|at| typical(matrix.values(at))).flat_map(|typical| [typical.low, typical.high]);
-    let values = places().filter_map(|at| middle(matrix, at)).chain(ends);
-    let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
-    let panels: Vec<Panel> = (0..matrix.sizes.len())
-        .map(|size| panel(matrix, mode, size, looks, (low / 1.2, high * 1.2)))
-        .collect();
+    let intervals = places().filter_map(|at| typical(matrix.values(at)));
+    let intervals = intervals.flat_map(|typical| [typical.low, typical.high]);
+    let values = places().filter_map(|at| middle(matrix, at)).chain(intervals);
+    let (low, high) = ends((f64::INFINITY, 0.0), values);
+    let y = Axis::log_in("operations a second", low / 1.2, high * 1.2, Unit::PerSecond);
+    let panels = (0..matrix.sizes.len()).map(|size| panel(matrix, mode, size, looks, y.clone())).collect();
     let name = &matrix.modes[mode].name;
-    let legend = looks.iter().map(|look| {
-        let name = &matrix.variants[look.variant].name;
-        Key::new(name, look.colour, Sign::Series(look.shape, look.dash))
-    });
+    let legend = looks.iter().map(|(variant, look)| look.key(&matrix.variants[*variant].name)).collect();
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
                  and the same in every panel. Points are medians over rounds, as in the tables; bars at them are 95% intervals \
                  of the typical value (under 8 rounds the extremes seen), none of one round. A point is missing where \
                  nothing was measured.";
-    Chart {
-        columns: if panels.len() > 1 { 2 } else { 1 },
-        panels,
-        legend: legend.collect(),
-        ..Chart::new(format!("iops-{name}"), format!("{name}: operations a second over threads"), about)
-    }
+    let title = format!("{name}: operations a second over threads");
+    Chart { legend, ..Chart::new(format!("iops-{name}"), title, about).in_pairs(panels) }
 }
 
-fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[Look], (low, high): (f64, f64)) -> Panel {
+fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Look)], y: Axis) -> Panel {
     let mut marks = vec![];
-    for Look { variant, colour, shape, dash } in looks {
-        let (variant, colour, shape, dash) = (*variant, *colour, *shape, *dash);
-        let line: Vec<(f64, At)> = (matrix.along_threads(variant, mode, at_size).into_iter())
-            .map(|at| (f64::from(matrix.threads[at.threads]), at))
-            .collect();
-        let points: Vec<(f64, f64)> =
-            line.iter().filter_map(|(x, at)| Some((*x, middle(matrix, *at)?))).collect();
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash });
-        for (x, at) in line {
-            if let Some(typical) = typical(matrix.values(at)) {
-                marks.push(Mark::Up { x, y: (typical.low, typical.high), colour });
-            }
-        }
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape }));
+    for (variant, look) in looks {
+        let along = matrix.along_threads(*variant, mode, at_size).into_iter();
+        let line: Vec<(f64, At)> = along.map(|at| (f64::from(matrix.threads[at.threads]), at)).collect();
+        let points = line.iter().filter_map(|(x, at)| Some((*x, middle(matrix, *at)?)));
+        let points: Vec<(f64, f64)> = points.collect();
+        marks.push(look.line(&points, 1.75));
+        let intervals = line.into_iter().filter_map(|(x, at)| Some((x, typical(matrix.values(at))?)));
+        marks.extend(intervals.map(|(x, typical)| look.up(x, (typical.low, typical.high))));
+        marks.extend(look.dots(points));
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
-    Panel {
-        title: format!("{} blocks", size(matrix.sizes[at_size])),
-        x: Axis::values("threads", &threads, |count| count.to_string()),
-        y: Axis::log_in("operations a second", low, high, Unit::PerSecond),
-        marks,
-        height: 240,
-    }
+    let x = Axis::values("threads", &threads, |count| count.to_string());
+    Panel::new(format!("{} blocks", size(matrix.sizes[at_size])), x, y, 240, marks)
 }

@@ -1,12 +1,10 @@
 //! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
 use super::curves::{looks, middle};
-use crate::findings::figures::size;
-use crate::findings::rows::matrix_of_run;
-use crate::number::three;
-use crate::seen::Seen;
-use fsarena_charts::colour::{Colour, ON_DARK};
-use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
+use crate::seen::{Seen, ends};
+use crate::{findings::figures::size, findings::rows::matrix_of_run, number::three};
+use fsarena_charts::colour::ON_DARK;
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use std::collections::BTreeSet;
@@ -16,14 +14,14 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let Ok(matrix) = matrix_of_run(seen.record()) else { return vec![] };
     let anomalies: BTreeSet<At> =
         analyse(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
-    let variants: Vec<usize> = looks(seen, &matrix).iter().map(|look| look.variant).collect();
+    let variants: Vec<usize> = looks(seen, &matrix).into_iter().map(|(variant, _)| variant).collect();
     (0..matrix.modes.len()).map(|mode| chart(&matrix, mode, &variants, &anomalies)).collect()
 }
 
 fn chart(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSet<At>) -> Chart {
     let cells = |at: &At| at.mode == mode;
     let values = matrix.places().filter(cells).filter_map(|at| middle(matrix, at));
-    let (low, high) = values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) = ends((f64::INFINITY, 0.0), values);
     let panels =
         variants.iter().map(|variant| panel(matrix, *variant, mode, (low, high), anomalies)).collect();
     let name = &matrix.modes[mode].name;
@@ -44,12 +42,8 @@ fn chart(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSet<
     if anomalies.iter().any(|at| at.mode == mode) {
         legend.push(Key::new("framed: in a finding", ON_DARK, Sign::Frame));
     }
-    Chart {
-        panels,
-        columns: 2,
-        legend,
-        ..Chart::new(format!("heat-{name}"), format!("{name}: thousands of operations a second"), about)
-    }
+    let title = format!("{name}: thousands of operations a second");
+    Chart { panels, columns: 2, legend, ..Chart::new(format!("heat-{name}"), title, about) }
 }
 
 fn panel(
@@ -59,8 +53,7 @@ fn panel(
     (low, high): (f64, f64),
     anomalies: &BTreeSet<At>,
 ) -> Panel {
-    let mut marks = vec![];
-    let mut frames = vec![];
+    let (mut marks, mut frames) = (vec![], vec![]);
     for size in 0..matrix.sizes.len() {
         for threads in 0..matrix.threads.len() {
             let at = At { variant, mode, size, threads };
@@ -69,32 +62,24 @@ fn panel(
             let (left, top) = (threads as f64, -(size as f64));
             let (x, y) = ((left, left + 1.0), (top - 1.0, top));
             marks.push(Mark::Box { x, y, colour, opacity: 1.0 });
-            marks.push(Mark::Words {
-                at: (left + 0.5, top - 0.5),
-                shift: (0, 0),
-                text: thousands(value),
-                colour: colour.text(),
-                anchor: Anchor::Middle,
-                strong: anomalies.contains(&at),
-            });
-            if anomalies.contains(&at) {
+            let (text, colour, strong) = (thousands(value), colour.text(), anomalies.contains(&at));
+            let (at, shift, anchor) = ((left + 0.5, top - 0.5), (0, 0), Anchor::Middle);
+            marks.push(Mark::Words { at, shift, text, colour, anchor, strong });
+            if strong {
                 let (x, y) = ((x.0 + 0.03, x.1 - 0.03), (y.0 + 0.05, y.1 - 0.05));
                 // Seen on its cell, and of no colour that is a filesystem's.
-                frames.push(Mark::Frame { x, y, colour: colour.text() });
+                frames.push(Mark::Frame { x, y, colour });
             }
         }
     }
     marks.extend(frames);
-    let sizes: Vec<String> = matrix.sizes.iter().map(|bytes| size(*bytes)).collect();
     let threads: Vec<String> = matrix.threads.iter().map(u32::to_string).collect();
     let raw = if matrix.variants[variant].raw { " (bare device)" } else { "" };
-    Panel {
-        title: format!("{}{raw}", matrix.variants[variant].name),
-        x: Axis::columns("threads", &threads),
-        y: Axis { label: "block size".into(), ..Axis::names(&sizes) },
-        marks,
-        height: 80 + 26 * matrix.sizes.len() as u32,
-    }
+    let title = format!("{}{raw}", matrix.variants[variant].name);
+    let sizes = matrix.sizes.iter().map(|bytes| size(*bytes));
+    let mut panel = Panel::rows(title, Axis::columns("threads", &threads), sizes, (80, 26), marks);
+    panel.y.label = "block size".into();
+    panel
 }
 
 fn thousands(iops: f64) -> String {

@@ -1,13 +1,10 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
-use crate::matrix;
-use crate::seen::{Seen, typical};
-use crate::words::{label, not_drawn};
-use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
-use fsarena_core::cell::TaskInfo;
+use crate::seen::{Seen, ends, typical};
+use crate::{matrix, words::label};
+use fsarena_charts::{Axis, Chart, Panel};
 use fsarena_core::sample::Unit;
-use fsarena_stats::comparison::median;
-use fsarena_stats::grid::Grid;
+use fsarena_stats::{comparison::median, grid::Grid, ratio::Ratio};
 
 /// The percentiles that readings have, and where they stand: −lg(1 − q).
 const PERCENTILES: [(&str, &str, f64); 4] =
@@ -28,52 +25,44 @@ const MOST: usize = 12;
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
-    KINDS.iter().filter_map(|(prefix, words)| chart(seen, prefix, words)).collect()
+    KINDS.iter().map(|kind| chart(seen, kind)).collect()
 }
 
-fn chart(seen: &Seen, prefix: &str, words: &str) -> Option<Chart> {
+fn chart(seen: &Seen, (prefix, words): &(&str, &str)) -> Chart {
     let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
         .chain([("max", "longest", LONGEST)])
         .filter_map(|(id, name, at)| Some((name, at, seen.grid(&format!("{prefix}_latency_{id}_ns"))?.1)))
         .collect();
-    let (_, _, first) = quantiles.first()?;
     // Some loads tell only some of the percentiles.
-    let any = |of: &dyn Fn(&Grid) -> bool| quantiles.iter().any(|(_, _, grid)| of(grid));
-    let tasks: Vec<usize> = (0..first.values.len())
-        .filter(|task| any(&|grid| grid.values[*task].iter().flatten().any(|value| *value > 0.0)))
-        .collect();
-    let has = |variant: &usize| {
-        any(&|grid| tasks.iter().any(|task| grid.values[*task][*variant].iter().any(|value| *value > 0.0)))
+    let measured = |task: usize, variant: usize| {
+        quantiles.iter().any(|(.., grid)| grid.values[task][variant].iter().any(|value| *value > 0.0))
     };
-    let variants: Vec<usize> = (0..seen.record().variants.len()).filter(has).collect();
-    let mut shown = chosen(seen, &tasks);
-    // Loads run in random order; a reader wants theirs.
-    shown.sort_by_key(|task| place(&seen.record().tasks[*task]));
-    let panels: Vec<Panel> = shown.iter().map(|task| panel(seen, &quantiles, *task)).collect();
-    if panels.is_empty() {
-        return None;
-    }
-    let rest = match tasks.len() - shown.len() {
-        0 => String::new(),
-        _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
-    };
+    let has_any = |task: &usize| !seen.variants(|variant| measured(*task, variant)).is_empty();
+    let tasks: Vec<usize> = (0..seen.record().tasks.len()).filter(has_any).collect();
+    let variants = seen.variants(|variant| tasks.iter().any(|task| measured(*task, variant)));
+    let (shown, rest) = shown(seen, &tasks);
+    let panels = shown.into_iter().map(|task| panel(seen, &quantiles, task)).collect();
     let about = format!(
         "Latency of {words} by percentile; every nine is as wide as the one before, and the longest of all stands at \
          the right. Lines are medians over rounds, bars 95% intervals (under 8 rounds the extremes seen), none of one \
          round.{rest}{}",
-        not_drawn(&seen.others(&variants), "no such operations")
+        seen.not_drawn(&variants, "no such operations")
     );
-    Some(Chart {
-        columns: if panels.len() > 1 { 2 } else { 1 },
-        panels,
-        legend: seen.legend(variants, true),
-        ..Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about)
-    })
+    let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about);
+    Chart { legend: seen.legend(&variants, true), ..chart.in_pairs(panels) }
 }
 
-/// Where a task stands among others: by name, block size and threads.
-pub fn place(task: &TaskInfo) -> (String, Option<(u64, u32)>) {
-    (task.id.name.clone(), matrix::place(&task.id))
+/// The tasks of [`chosen`] by name, block size and threads, and a sentence where others are not shown.
+pub fn shown(seen: &Seen, tasks: &[usize]) -> (Vec<usize>, String) {
+    let mut shown = chosen(seen, tasks);
+    // Loads run in random order; a reader wants theirs.
+    let id = |task: &usize| &seen.record().tasks[*task].id;
+    shown.sort_by_key(|task| (&id(task).name, matrix::place(id(task))));
+    let rest = match tasks.len() - shown.len() {
+        0 => String::new(),
+        _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
+    };
+    (shown, rest)
 }
 
 /// All tasks where they are few; else of each name those with the most threads.
@@ -92,30 +81,26 @@ pub fn chosen(seen: &Seen, tasks: &[usize]) -> Vec<usize> {
 }
 
 fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
-    let mut marks = vec![];
-    let (mut low, mut high) = (f64::INFINITY, 0f64);
-    for (variant, colour) in seen.colours.iter().copied().enumerate() {
+    let (mut marks, mut all) = (vec![], vec![]);
+    for (variant, look) in seen.looks.iter().enumerate() {
         let mut points = vec![];
         for (_, at, grid) in quantiles {
-            let values: Vec<f64> =
-                grid.values[task][variant].iter().copied().filter(|value| *value > 0.0).collect();
+            let mut values = grid.values[task][variant].clone();
+            values.retain(|value| *value > 0.0);
             let Some(middle) = median(&values) else { continue };
             points.push((*at, middle));
-            (low, high) = (low.min(middle), high.max(middle));
-            if let Some(typical) = typical(&values) {
-                (low, high) = (low.min(typical.low), high.max(typical.high));
-                marks.push(Mark::Up { x: *at, y: (typical.low, typical.high), colour });
+            all.push(middle);
+            if let Some(Ratio { low, high, .. }) = typical(&values) {
+                all.extend([low, high]);
+                marks.push(look.up(*at, (low, high)));
             }
         }
-        marks.push(Mark::Line { points: points.clone(), colour, width: 1.75, dash: seen.dashes[variant] });
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(variant) }));
+        marks.push(look.line(&points, 1.75));
+        marks.extend(look.dots(points));
     }
     let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
-    Panel {
-        title: label(&seen.record().tasks[task]),
-        x: Axis { label: "percentile".into(), range: (0.0, 4.0), log: false, ticks, grid: true },
-        y: Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds),
-        marks,
-        height: 230,
-    }
+    let (low, high) = ends((f64::INFINITY, 0.0), all);
+    let x = Axis { label: "percentile".into(), range: (0.0, 4.0), log: false, ticks, grid: true };
+    let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
+    Panel::new(label(&seen.record().tasks[task]), x, y, 230, marks)
 }

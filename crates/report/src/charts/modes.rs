@@ -1,9 +1,8 @@
 //! Variants with two speeds: each round of theirs, coloured by the cluster that it is in.
 
-use crate::seen::{Seen, spread};
+use crate::seen::{Seen, ends, spread};
 use crate::words::label;
-use fsarena_charts::colour::theme;
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 
 /// The most rows: of more, the clearest are shown.
 const ROWS: usize = 12;
@@ -14,29 +13,22 @@ const DOTS: usize = 100;
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let modes = &seen.report.modes()[..seen.report.modes().len().min(ROWS)];
     let Some(analysis) = seen.report.analyses.first().filter(|_| !modes.is_empty()) else { return vec![] };
-    let (mut names, mut marks, mut ends) = (vec![], vec![], (0f64, 0f64));
+    let (mut names, mut marks, mut all) = (vec![], vec![], vec![]);
     for (row, one) in modes.iter().enumerate() {
         names.push(format!("{}: {}", seen.name(one.variant), label(&seen.record().tasks[one.task])));
         let values = &analysis.grid.values[one.task][one.variant];
-        for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, seen.colours[one.variant]]) {
+        for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, seen.looks[one.variant].colour]) {
             for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(DOTS).max(1)) {
                 let x = (values[*column] / one.clusters[0].median).ln();
-                ends = (ends.0.min(x), ends.1.max(x));
-                marks.push(Mark::Dot {
-                    at: (x, Axis::slot(row) + 0.5 * spread(*column, row)),
-                    colour,
-                    shape: Shape::Disc,
-                });
+                all.push(x);
+                let at = (x, Axis::slot(row) + 0.5 * spread(*column, row));
+                marks.push(Mark::Dot { at, colour, shape: Shape::Disc });
             }
         }
     }
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::changes("difference from the median of the lower cluster", ends.0, ends.1),
-        y: Axis::names(&names),
-        marks,
-        height: 60 + 34 * modes.len() as u32,
-    };
+    let (low, high) = ends((0.0, 0.0), all);
+    let x = Axis::changes("difference from the median of the lower cluster", low, high);
+    let panel = Panel::rows("", x, names, (60, 34), marks);
     let about = "Every dot is a round of a variant whose values fall into two clusters. Comparisons of such a task depend on \
                  how many rounds fell into which.";
     let legend = vec![

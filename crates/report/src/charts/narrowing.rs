@@ -1,14 +1,11 @@
 //! How the interval narrowed, round by round.
 
-use crate::number::plural;
 use crate::paired::{self, Paired};
-use crate::seen::Seen;
-use crate::words::not_drawn;
-use fsarena_charts::axis::trimmed;
-use fsarena_charts::colour::{PURPLE, theme};
-use fsarena_charts::{Axis, Chart, Mark, Panel};
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::table::FIRST_LOOK;
+use crate::seen::{Seen, ends};
+use crate::{number::plural, words::not_drawn};
+use fsarena_charts::{Axis, Chart, Mark, Panel, theme};
+use fsarena_charts::{axis::trimmed, colour::PURPLE};
+use fsarena_stats::{ratio::Ratio, table::FIRST_LOOK};
 
 /// The most panels.
 const MOST: usize = 12;
@@ -20,9 +17,6 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let (series, short): (Vec<Paired>, Vec<Paired>) =
         paired::of(seen).into_iter().partition(|paired| paired.d.len() > 2);
     let panels: Vec<Panel> = series.iter().take(MOST).map(|paired| panel(seen, paired)).collect();
-    if panels.is_empty() {
-        return vec![];
-    }
     let about = format!(
         "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
          verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
@@ -33,42 +27,33 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         },
         not_drawn(&paired::labels(&short), "under three rounds in which both have a value above zero"),
     );
-    let columns = panels.len().min(2);
-    vec![Chart { panels, columns, ..Chart::new("narrowing", "How sure, round by round", about) }]
+    vec![Chart::new("narrowing", "How sure, round by round", about).in_pairs(panels)]
 }
 
 fn panel(seen: &Seen, paired: &Paired) -> Panel {
-    let looks: Vec<(f64, Ratio)> = looks(paired.d.len())
-        .into_iter()
-        .filter_map(|n| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?)))
-        .collect();
-    let colour = paired.variant.map_or(PURPLE, |variant| seen.colours[variant]);
+    let look = |n: usize| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?));
+    let looks: Vec<(f64, Ratio)> = looks(paired.d.len()).into_iter().filter_map(look).collect();
+    let colour = paired.variant.map_or(PURPLE, |variant| seen.looks[variant].colour);
     let band = |provisional: bool, colour| {
         let of = looks.iter().filter(|(_, ratio)| ratio.provisional == provisional);
         Mark::Band { points: of.map(|(n, ratio)| (*n, ratio.low.ln(), ratio.high.ln())).collect(), colour }
     };
-    let (low, high) = looks
-        .iter()
-        .fold((0f64, 0f64), |(low, high), (_, ratio)| (low.min(ratio.low.ln()), high.max(ratio.high.ln())));
+    let (low, high) = ends((0.0, 0.0), looks.iter().flat_map(|(_, ratio)| [ratio.low.ln(), ratio.high.ln()]));
     let last = paired.d.len() as f64;
     let mut marks = vec![Mark::line([(1.0, 0.0), (last, 0.0)], theme::SOFT, 1.5)];
+    let is_wide = |mark: &Mark| matches!(mark, Mark::Band { points, .. } if points.len() > 1);
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
     let points: Vec<_> = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
     marks.push(Mark::line(points, colour, 2.0));
-    if let Some((n, ratio)) = looks.last() {
-        marks.push(Mark::Up { x: *n, y: (ratio.low.ln(), ratio.high.ln()), colour: theme::INK });
-    }
-    Panel {
-        title: paired.label.clone(),
-        x: Axis::linear("rounds", 1.0, last, |n| if n.fract() == 0.0 { trimmed(n) } else { String::new() }),
-        y: Axis::changes("difference", low, high),
-        marks,
-        height: 190,
-    }
-}
-
-fn is_wide(mark: &Mark) -> bool {
-    matches!(mark, Mark::Band { points, .. } if points.len() > 1)
+    let up = |(n, ratio): &(f64, Ratio)| Mark::Up {
+        x: *n,
+        y: (ratio.low.ln(), ratio.high.ln()),
+        colour: theme::INK,
+    };
+    marks.extend(looks.last().map(up));
+    let whole = |n: f64| if n.fract() == 0.0 { trimmed(n) } else { String::new() };
+    let (x, y) = (Axis::linear("rounds", 1.0, last, whole), Axis::changes("difference", low, high));
+    Panel::new(&paired.label, x, y, 190, marks)
 }
 
 /// After how many rounds to look: each of few, fewer of many.
@@ -77,9 +62,8 @@ fn looks(rounds: usize) -> Vec<usize> {
         return (2..=rounds).collect();
     }
     let ratio = (rounds as f64 / 8.0).powf(1.0 / (LOOKS - 8) as f64);
-    let mut looks: Vec<usize> =
-        (2..8).chain((0..=LOOKS - 8).map(|at| (8.0 * ratio.powi(at as i32)).round() as usize)).collect();
-    looks.push(rounds);
+    let later = (0..=LOOKS - 8).map(|at| (8.0 * ratio.powi(at as i32)).round() as usize);
+    let mut looks: Vec<usize> = (2..8).chain(later).chain([rounds]).collect();
     looks.retain(|look| *look <= rounds);
     looks.dedup();
     looks

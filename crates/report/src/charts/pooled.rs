@@ -1,11 +1,10 @@
 //! Latency by percentile of all rounds together, every latency that was counted.
 
 use super::latency::chosen;
-use crate::seen::Seen;
-use crate::words::{label, not_drawn};
-use fsarena_charts::{Axis, Chart, Mark, Panel};
-use fsarena_core::latency::Latencies;
-use fsarena_core::sample::Unit;
+use crate::seen::{Seen, ends};
+use crate::words::label;
+use fsarena_charts::{Axis, Chart, Panel};
+use fsarena_core::{latency::Latencies, sample::Unit};
 
 /// The most points of a line.
 const POINTS: usize = 200;
@@ -16,34 +15,23 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
     tasks.dedup();
     let shown = chosen(seen, &tasks);
-    let variants: Vec<usize> =
-        (0..seen.record().variants.len()).filter(|at| latencies.keys().any(|(_, of)| of == at)).collect();
-    let panels: Vec<Panel> = shown.iter().map(|task| panel(seen, *task)).collect();
-    if panels.is_empty() {
-        return vec![];
-    }
+    let variants = seen.variants(|at| latencies.keys().any(|(_, of)| *of == at));
+    let panels = shown.into_iter().map(|task| panel(seen, task)).collect();
     let about = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
          ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each round.{}",
-        not_drawn(&seen.others(&variants), "no latencies")
+        seen.not_drawn(&variants, "no latencies")
     );
-    vec![Chart {
-        columns: if panels.len() > 1 { 2 } else { 1 },
-        panels,
-        legend: seen.legend(variants, false),
-        ..Chart::new("latency-pooled", "Latency of all rounds together", about)
-    }]
+    let chart = Chart::new("latency-pooled", "Latency of all rounds together", about);
+    vec![Chart { legend: seen.legend(&variants, false), ..chart.in_pairs(panels) }]
 }
 
 fn panel(seen: &Seen, task: usize) -> Panel {
-    let (mut marks, mut ends) = (vec![], (f64::INFINITY, 0f64, 0f64));
+    let (mut marks, mut all) = (vec![], vec![]);
     for ((_, variant), of) in seen.record().latencies.iter().filter(|((at, _), _)| *at == task) {
         let points = curve(of);
-        for (x, y) in &points {
-            ends = (ends.0.min(*y), ends.1.max(*y), ends.2.max(*x));
-        }
-        let (colour, dash) = (seen.colours[*variant], seen.dashes[*variant]);
-        marks.push(Mark::Line { points, colour, width: 1.75, dash });
+        marks.push(seen.looks[*variant].line(&points, 1.75));
+        all.extend(points);
     }
     let nines = |nines: u32| match nines {
         0 => "0%".to_string(),
@@ -51,20 +39,12 @@ fn panel(seen: &Seen, task: usize) -> Panel {
         2 => "99%".into(),
         more => format!("99.{}%", "9".repeat(more as usize - 2)),
     };
-    let last = (ends.2.ceil() as u32).max(1);
-    Panel {
-        title: label(&seen.record().tasks[task]),
-        x: Axis {
-            label: "percentile".into(),
-            range: (0.0, f64::from(last)),
-            log: false,
-            ticks: (0..=last).map(|at| (f64::from(at), nines(at))).collect(),
-            grid: true,
-        },
-        y: Axis::log_in("latency", ends.0 / 1.2, ends.1 * 1.2, Unit::Nanoseconds),
-        marks,
-        height: 230,
-    }
+    let (low, high) = ends((f64::INFINITY, 0.0), all.iter().map(|(_, y)| *y));
+    let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
+    let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
+    let x = Axis { label: "percentile".into(), range: (0.0, f64::from(last)), log: false, ticks, grid: true };
+    let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
+    Panel::new(label(&seen.record().tasks[task]), x, y, 230, marks)
 }
 
 /// Points at −lg(1 − q), evenly spaced up to where ten requests lie beyond; the latencies in nanoseconds.

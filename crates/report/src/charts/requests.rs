@@ -1,15 +1,9 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
-use crate::number::three;
-use crate::seen::{REACH, Seen, bar};
-use crate::words::not_drawn;
-use fsarena_charts::{Axis, Chart, Mark, Panel, Shape};
-use fsarena_core::metric;
-use fsarena_core::sample::Unit;
-use fsarena_stats::cost::Windows;
-use fsarena_stats::cost::line::Line;
-use fsarena_stats::cost::per_request::PerRequest;
-use fsarena_stats::grid::Grid;
+use crate::{number::three, seen::Seen, words::not_drawn};
+use fsarena_charts::{Axis, Chart, Mark, Panel};
+use fsarena_core::{metric, sample::Unit};
+use fsarena_stats::{cost::Windows, cost::line::Line, cost::per_request::PerRequest, grid::Grid};
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
@@ -35,29 +29,18 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
     // A panel of nothing but zeros says nothing.
     let spends = |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
-    let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) = (COSTS.into_iter())
-        .map(|id| (id, services(seen, &loads, id)))
-        .filter(|(_, services)| !services.is_empty())
-        .partition(|(_, services)| spends(services));
-    if costs.is_empty() {
-        return vec![];
-    }
-    let variants = || {
-        (0..seen.record().variants.len())
-            .filter(|variant| costs.iter().any(|(_, of)| of.iter().any(|s| s.variant == *variant)))
-    };
+    let costs = COSTS.into_iter().map(|id| (id, services(seen, &loads, id)));
+    let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) =
+        costs.filter(|(_, services)| !services.is_empty()).partition(|(_, services)| spends(services));
+    let drawn = seen.variants(|variant| costs.iter().flat_map(|(_, of)| of).any(|s| s.variant == variant));
     let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
-    let drawn: Vec<usize> = variants().collect();
     let rest = not_drawn(&zeros, "zero throughout")
-        + &not_drawn(&seen.others(&drawn), "under two windows in which requests were served");
+        + &seen.not_drawn(&drawn, "under two windows in which requests were served");
     let chart =
         |id: &str, title: &str, about: &str, panel: fn(&Seen, &str, &[Service]) -> Panel, shapes: bool| {
-            Chart {
-                columns: if costs.len() > 1 { 2 } else { 1 },
-                panels: costs.iter().map(|(id, services)| panel(seen, id, services)).collect(),
-                legend: seen.legend(variants(), shapes),
-                ..Chart::new(id, title, format!("{about}{rest}"))
-            }
+            let panels = costs.iter().map(|(id, services)| panel(seen, id, services)).collect();
+            let chart = Chart::new(id, title, format!("{about}{rest}"));
+            Chart { legend: seen.legend(&drawn, shapes), ..chart.in_pairs(panels) }
         };
     vec![
         chart(
@@ -104,26 +87,14 @@ fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
 }
 
 fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
-    let ratios: Vec<_> = services.iter().map(|service| PerRequest::of(service.windows())).collect();
-    let longest = ratios.iter().flatten().fold(0f64, |most, ratio| most.max(ratio.value));
-    let highs = ratios.iter().flatten().filter_map(|ratio| Some(ratio.estimate()?.high));
-    let limit = highs.fold(longest, f64::max).min(longest * REACH);
-    let mut marks = vec![];
-    for (row, (service, ratio)) in services.iter().zip(&ratios).enumerate() {
-        let Some(ratio) = ratio else { continue };
-        let at = Axis::slot(row);
-        let colour = seen.colours[service.variant];
-        let whisker = ratio.estimate().map(|estimate| (estimate.low, estimate.high));
-        marks.extend(bar(at, ratio.value, whisker, limit, colour, Unit::Seconds));
-    }
-    let names: Vec<String> = services.iter().map(|service| seen.name(service.variant).to_string()).collect();
-    Panel {
-        title: cost.to_string(),
-        x: Axis::from_zero("a request", limit * 1.3, Unit::Seconds),
-        y: Axis::names(&names),
-        marks,
-        height: 66 + 18 * names.len() as u32,
-    }
+    let row = |service: &Service| {
+        let ratio = PerRequest::of(service.windows());
+        let whisker =
+            ratio.as_ref().and_then(PerRequest::estimate).map(|estimate| (estimate.low, estimate.high));
+        (service.variant, ratio.map(|ratio| ratio.value), whisker)
+    };
+    let rows: Vec<_> = services.iter().map(row).collect();
+    seen.bars((cost, "a request"), Unit::Seconds, &rows, (66, 18))
 }
 
 fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
@@ -133,7 +104,7 @@ fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
     let (load, spent) = (most(|service| &service.load) * 1.05, most(|service| &service.spent) * 1.1);
     let mut marks = vec![];
     for service in services {
-        let colour = seen.colours[service.variant];
+        let look = seen.looks[service.variant];
         if let Some(line) = Line::of(service.windows()) {
             const STEPS: u32 = 24;
             let at = |step: u32| load * f64::from(step) / f64::from(STEPS);
@@ -141,21 +112,12 @@ fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
                 let spent = line.interval(at(step))?;
                 Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
             });
-            marks.push(Mark::Band { points: band.collect(), colour });
-            let dash = seen.dashes[service.variant];
-            let points = [0.0, load].map(|load| (load, line.at(load).0.max(0.0))).to_vec();
-            marks.push(Mark::Line { points, colour, width: 1.5, dash });
+            marks.push(Mark::Band { points: band.collect(), colour: look.colour });
+            marks.push(look.line(&[0.0, load].map(|load| (load, line.at(load).0.max(0.0))), 1.5));
         }
-        let shape = Shape::of_series(service.variant);
-        let points = service.load.iter().copied().zip(service.spent.iter().copied());
-        marks.extend(points.map(|at| Mark::Dot { at, colour, shape }));
+        marks.extend(look.dots(service.load.iter().copied().zip(service.spent.iter().copied())));
     }
     let resource = metric::find(cost).map_or("", |_| cost.trim_end_matches("_per_request"));
-    Panel {
-        title: resource.to_string(),
-        x: Axis::linear("requests a second", 0.0, load, three),
-        y: Axis::from_zero("spent a second", spent, Unit::Seconds),
-        marks,
-        height: 230,
-    }
+    let x = Axis::linear("requests a second", 0.0, load, three);
+    Panel::new(resource, x, Axis::from_zero("spent a second", spent, Unit::Seconds), 230, marks)
 }

@@ -1,9 +1,8 @@
 //! Where the time of a run went: what was timed, and what it took to get there.
 
 use crate::number::{three, with_unit};
-use crate::seen::Seen;
-use fsarena_charts::colour::{Colour, theme};
-use fsarena_charts::{Anchor, Axis, Chart, Key, Mark, Panel, Sign};
+use crate::seen::{Seen, stacked};
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::sample::Unit;
 use std::collections::BTreeMap;
 
@@ -27,16 +26,10 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     if by_variant.is_empty() {
         return vec![];
     }
-    let most =
-        by_variant.values().filter_map(|parts| parts.get("total")).fold(0f64, |most, total| most.max(*total));
-    let names: Vec<String> = by_variant.keys().map(|variant| seen.name(*variant).to_string()).collect();
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds),
-        y: Axis::names(&names),
-        marks: by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect(),
-        height: 60 + 30 * names.len() as u32,
-    };
+    let most = by_variant.values().map(|parts| parts["total"]).fold(0.0, f64::max);
+    let x = Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds);
+    let marks = by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect();
+    let panel = Panel::rows("", x, by_variant.keys().map(|variant| seen.name(*variant)), (60, 30), marks);
     let mut legend: Vec<Key> =
         (PARTS.iter()).map(|(_, words, colour)| Key::new(*words, *colour, Sign::Area(1.0))).collect();
     legend.push(Key::new("other: preparing, reading counters", theme::PAPER, Sign::Area(1.0)));
@@ -46,19 +39,13 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
-    let at = Axis::slot(row);
-    let y = (at - 0.35, at + 0.35);
-    let total = parts.get("total").copied().unwrap_or(0.0);
-    let mut from = 0.0;
-    let mut marks = vec![];
-    for (name, _, colour) in PARTS {
-        let length = parts.get(name).copied().unwrap_or(0.0);
-        marks.extend(Mark::edged((from, from + length), y, colour));
-        from += length;
-    }
-    marks.extend(Mark::edged((from, total.max(from)), y, theme::PAPER));
-    let timed = 100.0 * parts.get("timed").copied().unwrap_or(0.0) / total;
-    let text = format!("{}, {}% timed", with_unit(total, Unit::Seconds), three(timed));
-    marks.push(Mark::words((total.max(from), at), (6, 0), text, theme::SOFT, Anchor::Start));
+    let of = |part: &str| parts.get(part).copied().unwrap_or(0.0);
+    let known = PARTS.map(|(name, _, colour)| (of(name), colour));
+    let sum: f64 = known.iter().map(|(length, _)| length).sum();
+    let other = [((of("total") - sum).max(0.0), theme::PAPER)];
+    let (mut marks, end) = stacked(row, known.into_iter().chain(other));
+    let timed = 100.0 * of("timed") / of("total");
+    let text = format!("{}, {}% timed", with_unit(of("total"), Unit::Seconds), three(timed));
+    marks.push(Mark::words((end, Axis::slot(row)), (6, 0), text, theme::SOFT, Anchor::Start));
     marks
 }

@@ -1,13 +1,10 @@
 //! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
 
 use crate::number::{three, with_unit};
-use crate::seen::Seen;
-use crate::words::over_all;
-use fsarena_charts::colour::theme;
-use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape};
+use crate::{seen::Seen, words::over_all};
+use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::Comparison;
+use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
 /// What its name begins with.
 pub const ID: &str = "standing-";
@@ -19,13 +16,8 @@ const REACH: f64 = 1.5;
 /// The chart of the first metric; none where it ranks no two variants.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
-    seen.report
-        .analyses
-        .first()
-        .filter(ranks)
-        .and_then(|analysis| chart(seen, analysis))
-        .into_iter()
-        .collect()
+    let first = seen.report.analyses.first().filter(ranks);
+    first.and_then(|analysis| chart(seen, analysis)).into_iter().collect()
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
@@ -42,17 +34,10 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
          that contains 100% means no significant difference.",
         over_all(analysis),
         overall.tasks,
-        match analysis.provisional() {
-            true => "the range of the rounds so far",
-            false => "95% confidence intervals",
-        }
+        if analysis.provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }
     );
-    let id = format!("{ID}{}", metric.id);
-    (!panels.is_empty()).then(|| Chart {
-        panels,
-        width: NARROW,
-        ..Chart::new(id, format!("{}, best = 100%", metric.id), about)
-    })
+    let chart = Chart::new(format!("{ID}{}", metric.id), format!("{}, best = 100%", metric.id), about);
+    (!panels.is_empty()).then_some(Chart { panels, width: NARROW, ..chart })
 }
 
 fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
@@ -61,25 +46,16 @@ fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
     let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
     let nearest = ratios().map(|ratio| ratio.low.min(ratio.value)).fold(1.0, f64::min);
     let limit = ratios().map(|ratio| ratio.high).fold(furthest, f64::max).min(furthest * REACH);
-    let names: Vec<String> = shown.iter().map(|variant| seen.name(*variant).to_string()).collect();
     let span = limit - nearest;
-    Panel {
-        title: title.into(),
-        x: Axis::linear("", 100.0 * (nearest - 0.05 * span).max(0.0), 100.0 * (limit + 0.05 * span), |at| {
-            with_unit(at, Unit::Percent)
-        }),
-        y: Axis::names(&names),
-        marks: shown
-            .iter()
-            .enumerate()
-            .flat_map(|(at, one)| row(seen, comparison, at, *one, limit))
-            .collect(),
-        height: 50 + 20 * shown.len() as u32,
-    }
+    let (from, to) = (100.0 * (nearest - 0.05 * span).max(0.0), 100.0 * (limit + 0.05 * span));
+    let x = Axis::linear("", from, to, |at| with_unit(at, Unit::Percent));
+    let marks =
+        shown.iter().enumerate().flat_map(|(at, one)| row(seen, comparison, at, *one, limit)).collect();
+    Panel::rows(title, x, shown.iter().map(|variant| seen.name(*variant)), (50, 20), marks)
 }
 
 fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
-    let (y, colour) = (Axis::slot(at), seen.colours[variant]);
+    let (y, colour) = (Axis::slot(at), seen.looks[variant].colour);
     let ratio = comparison.variants[variant].ratio.filter(|_| at > 0);
     let value = ratio.map_or(1.0, |ratio| ratio.value);
     let mut marks = vec![];

@@ -1,10 +1,10 @@
 //! Strip plots: the difference of every round, with the estimate and its interval.
 
 use crate::paired::{self, Paired};
-use crate::seen::{Seen, spread};
+use crate::seen::{Seen, ends, spread};
 use crate::words::not_drawn;
-use fsarena_charts::colour::{PURPLE, theme};
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::colour::PURPLE;
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use fsarena_stats::ratio::Ratio;
 
 /// The most dots of one strip: of more, every n-th round is shown.
@@ -17,20 +17,12 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     if series.is_empty() {
         return vec![];
     }
-    let ends = series
-        .iter()
-        .flat_map(|paired| &paired.d)
-        .fold((0f64, 0f64), |(low, high), d| (low.min(*d), high.max(*d)));
-    let names: Vec<String> = series.iter().map(|paired| paired.label.clone()).collect();
-    let panel = Panel {
-        title: String::new(),
-        x: Axis::changes("difference within a round", ends.0, ends.1),
-        y: Axis::names(&names),
-        marks: std::iter::once(line_of_no_difference(series.len()))
-            .chain(series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired)))
-            .collect(),
-        height: 60 + 34 * series.len() as u32,
-    };
+    let (low, high) = ends((0.0, 0.0), series.iter().flat_map(|paired| paired.d.iter().copied()));
+    let x = Axis::changes("difference within a round", low, high);
+    let no_difference = Mark::line([(0.0, -(series.len() as f64)), (0.0, 0.0)], theme::SOFT, 1.5);
+    let strips = series.iter().enumerate().flat_map(|(at, paired)| strip(seen, at, paired));
+    let marks = std::iter::once(no_difference).chain(strips).collect();
+    let panel = Panel::rows("", x, series.iter().map(|paired| &paired.label), (60, 34), marks);
     let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
                  and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
              there is no significant difference.";
@@ -47,27 +39,18 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         Key::new("one round", theme::SHADE, Sign::Point(Shape::Disc)),
         Key::new("estimate and interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
-    vec![Chart {
-        panels: vec![panel],
-        legend,
-        ..Chart::new("differences", "Differences, round by round", about)
-    }]
-}
-
-fn line_of_no_difference(rows: usize) -> Mark {
-    Mark::line([(0.0, -(rows as f64)), (0.0, 0.0)], theme::SOFT, 1.5)
+    let chart = Chart::new("differences", "Differences, round by round", about);
+    vec![Chart { panels: vec![panel], legend, ..chart }]
 }
 
 fn strip(seen: &Seen, at: usize, paired: &Paired) -> Vec<Mark> {
-    let colour = paired.variant.map_or(PURPLE, |variant| seen.colours[variant]);
+    let colour = paired.variant.map_or(PURPLE, |variant| seen.looks[variant].colour);
     let every = paired.d.len().div_ceil(DOTS);
-    let mut marks: Vec<Mark> = (paired.d.iter().enumerate().step_by(every))
-        .map(|(round, d)| Mark::Dot {
-            at: (*d, Axis::slot(at) + 0.22 + 0.3 * spread(round, at)),
-            colour,
-            shape: Shape::Disc,
-        })
-        .collect();
+    let dot = |(round, d): (usize, &f64)| {
+        let at = (*d, Axis::slot(at) + 0.22 + 0.3 * spread(round, at));
+        Mark::Dot { at, colour, shape: Shape::Disc }
+    };
+    let mut marks: Vec<Mark> = paired.d.iter().enumerate().step_by(every).map(dot).collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {
         let y = Axis::slot(at) - 0.26;
         marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });

@@ -1,14 +1,10 @@
 //! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
 
-use crate::number::ordinal;
-use crate::number::with_unit;
-use crate::seen::Seen;
-use crate::words::{not_drawn, over_all};
-use fsarena_charts::colour::{ORANGE, theme};
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign};
-use fsarena_core::event::NoteKind;
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Unit;
+use crate::number::{ordinal, with_unit};
+use crate::{seen::Seen, words::over_all};
+use fsarena_charts::colour::ORANGE;
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, theme};
+use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 
@@ -42,7 +38,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     cells.sort_by(|a, b| a.from.total_cmp(&b.from));
     let every = cells.len().div_ceil(MOST) as u32;
     cells.retain(|cell| cell.round % every == 0);
-    let variants: Vec<usize> = cells.iter().map(|cell| cell.variant).collect();
+    let drawn = seen.variants(|variant| cells.iter().any(|cell| cell.variant == variant));
     let metric = seen.report.analyses.first().map_or(String::new(), over_all);
     let about = format!(
         "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
@@ -53,18 +49,14 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
             1 => String::new(),
             every => format!(" Every {} round is drawn.", ordinal(every.into())),
         },
-        not_drawn(&seen.others(&variants), "no cell with a value of every task"),
+        seen.not_drawn(&drawn, "no cell with a value of every task"),
     );
     let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
-    let drawn = (0..seen.record().variants.len()).filter(|variant| variants.contains(variant));
-    let mut legend = seen.legend(drawn, true);
+    let mut legend = seen.legend(&drawn, true);
     legend.push(Key::new("idle wait", theme::SHADE, Sign::Area(1.0)));
-    if cells.iter().any(|cell| cell.warm_up > 0.0) {
-        legend.push(Key::new("warm-up", theme::WARM, Sign::Area(1.0)));
-    }
-    if !busy(seen.record()).is_empty() {
-        legend.push(Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY)));
-    }
+    let (warm_up, busy) = (cells.iter().any(|cell| cell.warm_up > 0.0), !busy(seen.record()).is_empty());
+    legend.extend(warm_up.then(|| Key::new("warm-up", theme::WARM, Sign::Area(1.0))));
+    legend.extend(busy.then(|| Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY))));
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
 
@@ -91,28 +83,23 @@ fn cells(seen: &Seen) -> Vec<Cell> {
     let levels: Vec<(usize, f64)> = sums.iter().enumerate().filter_map(whole).collect();
     let middle = median(&levels.iter().map(|(_, level)| *level).collect::<Vec<_>>()).unwrap_or(0.0);
     let begun = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
-    levels
-        .into_iter()
-        .map(|(at, level)| {
-            let cell = &record.cells[at];
-            let spent = |what: &str| {
-                cell.spent
-                    .iter()
-                    .filter(|(name, _)| name == what)
-                    .map(|(_, ns)| *ns as f64 / 1e9)
-                    .sum::<f64>()
-            };
-            Cell {
-                from: cell.started_at - begun,
-                to: cell.started_at - begun + spent("total"),
-                variant: cell.variant,
-                round: cell.round,
-                rate: 100.0 * (sign * (level - middle)).exp(),
-                idle: spent("idle"),
-                warm_up: sums[at].2,
-            }
-        })
-        .collect()
+    let cell = |(at, level): (usize, f64)| {
+        let cell = &record.cells[at];
+        let spent = |what: &str| {
+            let parts = cell.spent.iter().filter(|(name, _)| name == what);
+            parts.map(|(_, ns)| *ns as f64 / 1e9).sum::<f64>()
+        };
+        Cell {
+            from: cell.started_at - begun,
+            to: cell.started_at - begun + spent("total"),
+            variant: cell.variant,
+            round: cell.round,
+            rate: 100.0 * (sign * (level - middle)).exp(),
+            idle: spent("idle"),
+            warm_up: sums[at].2,
+        }
+    };
+    levels.into_iter().map(cell).collect()
 }
 
 /// The cells with a task that began on a busy machine: round and variant.
@@ -131,29 +118,20 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
     let late = busy(seen.record());
     let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
-    let mut marks: Vec<Mark> = busy
-        .map(|cell| Mark::Box {
-            x: (cell.from, cell.to),
-            y: (0.0, most * 1.02),
-            colour: ORANGE,
-            opacity: BUSY,
-        })
-        .collect();
-    for (variant, colour) in seen.colours.iter().copied().enumerate() {
-        let points: Vec<(f64, f64)> =
-            cells.iter().filter(|cell| cell.variant == variant).map(|cell| (cell.from, cell.rate)).collect();
+    let y = (0.0, most * 1.02);
+    let mark = |cell: &Cell| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY };
+    let mut marks: Vec<Mark> = busy.map(mark).collect();
+    for (variant, look) in seen.looks.iter().enumerate() {
+        let of = cells.iter().filter(|cell| cell.variant == variant);
+        let points: Vec<(f64, f64)> = of.map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
-            marks.push(Mark::Line { points: points.clone(), colour, width: 1.0, dash: seen.dashes[variant] });
+            marks.push(look.line(&points, 1.0));
         }
-        marks.extend(points.into_iter().map(|at| Mark::Dot { at, colour, shape: Shape::of_series(variant) }));
+        marks.extend(look.dots(points));
     }
-    Panel {
-        title: "throughput, median of all cells = 100%".into(),
-        x: Axis { label: String::new(), ..time_axis(cells) },
-        y: Axis::from_zero("% of the median", most, Unit::Percent),
-        marks,
-        height: 230,
-    }
+    let x = Axis { label: String::new(), ..time_axis(cells) };
+    let y = Axis::from_zero("% of the median", most, Unit::Percent);
+    Panel::new("throughput, median of all cells = 100%", x, y, 230, marks)
 }
 
 fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
@@ -163,23 +141,14 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
     for cell in cells {
         let (idle, warm_up) = (share(cell.idle, cell), share(cell.warm_up, cell));
         let x = (cell.from, cell.to);
-        if idle > 0.0 {
-            marks.push(Mark::Box { x, y: (0.0, idle), colour: theme::SHADE, opacity: 1.0 });
-        }
-        if warm_up > 0.0 {
-            marks.push(Mark::Box { x, y: (idle, idle + warm_up), colour: theme::WARM, opacity: 1.0 });
-        }
+        let parts = [((0.0, idle), theme::SHADE), ((idle, idle + warm_up), theme::WARM)];
+        let parts = parts.into_iter().filter(|((from, to), _)| to > from);
+        marks.extend(parts.map(|(y, colour)| Mark::Box { x, y, colour, opacity: 1.0 }));
     }
     let waits = seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "idle");
     let all: u64 = waits.map(|(_, ns)| ns).sum();
-    Panel {
-        title: format!(
-            "share of a cell's time not measured; the idle wait took {} in all",
-            with_unit(all as f64, Unit::Nanoseconds)
-        ),
-        x: time_axis(cells),
-        y: Axis::from_zero("% of its time", most, Unit::Percent),
-        marks,
-        height: 150,
-    }
+    let all = with_unit(all as f64, Unit::Nanoseconds);
+    let title = format!("share of a cell's time not measured; the idle wait took {all} in all");
+    let y = Axis::from_zero("% of its time", most, Unit::Percent);
+    Panel::new(title, time_axis(cells), y, 150, marks)
 }

@@ -9,14 +9,7 @@ use std::io::{Result, Write};
 /// # Errors
 /// Where `out` fails.
 pub fn write(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> Result<()> {
-    let bare;
-    let document = match charts {
-        Some(_) => document,
-        None => {
-            bare = document.without_charts();
-            &bare
-        }
-    };
+    let document = if charts.is_some() { document } else { &document.without_charts() };
     for (at, part) in document.parts.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
@@ -53,14 +46,11 @@ fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
 }
 
 fn cell(cell: &Cell) -> String {
-    let lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
-    match lines.split_first() {
-        Some((first, rest)) if cell.strong => std::iter::once(format!("**{first}**"))
-            .chain(rest.iter().cloned())
-            .collect::<Vec<_>>()
-            .join("<br>"),
-        _ => lines.join("<br>"),
+    let mut lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
+    if let Some(first) = lines.first_mut().filter(|_| cell.strong) {
+        *first = format!("**{first}**");
     }
+    lines.join("<br>")
 }
 
 /// The fence is longer than any run of backticks inside.

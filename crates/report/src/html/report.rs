@@ -1,17 +1,14 @@
 //! The page of a report. It holds the data that its script reads, samples and commands, as a JSON block.
 
 use super::{Extras, render};
-use crate::error::Error;
-use crate::number::plural;
-use crate::sampled::column_name;
-use crate::section::Detail;
-use crate::{report::Report, sections::document, words::label};
+use crate::{error::Error, number::plural, report::Report, sampled::column_name, section::Detail};
+use crate::{sections::document, words::label};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fsarena_core::metric::METRICS;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
 /// Bytes of samples that a page may hold. A page of two million can still be sent by mail.
 const BUDGET: usize = 1_250_000;
@@ -47,11 +44,10 @@ fn block(report: &Report) -> (String, String) {
         "log": report.commands.by_cell(record),
         "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
     });
-    let mut json = head.to_string();
-    // The values are JSON already, and by far the most of it.
-    json.pop();
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
-    let _ = write!(json, ",\"values\":[{}]}}", values.join(","));
+    // The values are JSON already, and by far the most of it.
+    let json = head.to_string();
+    let json = format!("{},\"values\":[{}]}}", &json[..json.len() - 1], values.join(","));
     (in_script(&json), words(record, values.len(), left_out, report.commands.left_out))
 }
 
@@ -92,46 +88,28 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
 
 /// `[cell][task]`; a task that occurs twice in a cell counts with its mean, as everywhere.
 fn by_cell(record: &RunRecord, values: &[f64]) -> String {
-    let mut cells: Vec<Vec<(u32, f64, f64)>> = vec![vec![]; record.cells.len()];
+    let mut cells: Vec<BTreeMap<u32, (f64, f64)>> = vec![BTreeMap::new(); record.cells.len()];
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-        let (cell, task) = (&mut cells[record.samples.cell[row] as usize], record.samples.task[row]);
-        match cell.iter_mut().find(|(known, ..)| *known == task) {
-            Some((_, sum, count)) => (*sum, *count) = (*sum + value, *count + 1.0),
-            None => cell.push((task, *value, 1.0)),
-        }
+        let cell = &mut cells[record.samples.cell[row] as usize];
+        let (sum, count) = cell.entry(record.samples.task[row]).or_default();
+        (*sum, *count) = (*sum + value, *count + 1.0);
     }
-    let mut json = String::from("[");
-    for (at, cell) in cells.iter_mut().enumerate() {
-        cell.sort_by_key(|(task, ..)| *task);
-        json.push_str(if at > 0 { ",[" } else { "[" });
-        let mut next = 0;
-        for (task, sum, count) in cell {
-            while next < *task {
-                json.push_str("null,");
-                next += 1;
-            }
-            push_number(&mut json, *sum / *count);
-            json.push(',');
-            next += 1;
-        }
-        if json.ends_with(',') {
-            json.pop();
-        }
-        json.push(']');
-    }
-    json.push(']');
-    json
+    let tasks = |cell: &BTreeMap<u32, (f64, f64)>| {
+        let mean = |task| cell.get(&task).map_or(f64::NAN, |(sum, count)| sum / count);
+        let tasks = 0..cell.last_key_value().map_or(0, |(last, _)| last + 1);
+        format!("[{}]", tasks.map(|task| number(mean(task))).collect::<Vec<_>>().join(","))
+    };
+    format!("[{}]", cells.iter().map(tasks).collect::<Vec<_>>().join(","))
 }
 
 /// Five significant digits, in the shorter of the two ways to write them.
-fn push_number(json: &mut String, value: f64) {
+fn number(value: f64) -> String {
     if !value.is_finite() {
-        json.push_str("null");
-        return;
+        return "null".into();
     }
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
     let (plain, power) = (rounded.to_string(), format!("{rounded:e}"));
-    json.push_str(if plain.len() <= power.len() { &plain } else { &power });
+    if plain.len() <= power.len() { plain } else { power }
 }
 
 /// JSON that no HTML parser finds an end of its element in.
@@ -177,15 +155,10 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = |value: f64| {
-            let mut json = String::new();
-            push_number(&mut json, value);
-            json
-        };
         assert_eq!(
-            [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(shown),
+            [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(number),
             ["0.27315", "1", "1.2346e-5", "1.2346e8"]
         );
-        assert_eq!(shown(f64::INFINITY), "null");
+        assert_eq!(number(f64::INFINITY), "null");
     }
 }

@@ -1,10 +1,8 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use crate::document::{Chapter, Document};
-use crate::findings::rows::matrix_of_run;
 use crate::findings::summary::{grounds, summary, told};
-use crate::section::{Detail, Section};
-use crate::{number::plural, report::Report};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{findings::rows::matrix_of_run, number::plural, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
@@ -51,11 +49,8 @@ fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
         format!("{} ({})", matrix.variants[variant].name, plural(of_variant(variant), "finding"))
     };
     let named: Vec<String> = variants.into_iter().map(named).collect();
-    let who = match named.is_empty() {
-        true => "No filesystem limits the load.".to_string(),
-        false => format!("Filesystems with anomalies: {}.", named.join(", ")),
-    };
-    format!("{who} {}", summary(matrix, analysis))
+    let who = sentence("Filesystems with anomalies", &named);
+    format!("{} {}", who.as_deref().unwrap_or("No filesystem limits the load."), summary(matrix, analysis))
 }
 
 #[cfg(test)]

@@ -1,27 +1,15 @@
 //! The answer in plain words, and what it leaves open.
 
 use super::decision::Decision;
-use crate::document::{Chapter, Document};
-use crate::matrix;
-use crate::number::plural;
-use crate::report::Report;
-use crate::section::{Detail, Section};
-use crate::words::{clipped, either, few, interval};
-use fsarena_core::event::Outcome;
-use fsarena_core::factor::FS;
-use fsarena_core::matrix::PLAIN;
-use fsarena_core::metric::label as label_of;
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::{clipped, either, few, interval, sentence};
+use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Direction;
+use fsarena_core::{event, factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::best::{self, Best};
-use fsarena_stats::comparison::Comparison;
-use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::trust::{Doubt, doubts, reason};
-use fsarena_stats::verdict::{
-    self,
-    Outcome::{Equivalent, Held, Inconclusive, Refuted},
-};
+use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
 /// The answer in plain words.
@@ -105,22 +93,17 @@ fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
 
 /// How to read the answers of a report.
 fn legend(report: &Report) -> String {
-    let Some(first) = report.analyses.first().filter(|_| report.ranks() && report.record.variants.len() > 1)
-    else {
-        return String::new();
-    };
-    let metric =
-        |analysis: &Analysis| format!("{} ({})", label_of(&analysis.metric.id), analysis.metric.help);
-    let metrics = report.analyses.iter().map(metric).collect::<Vec<_>>().join("; and by ");
-    let brackets = match first.provisional() {
-        true => {
-            "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
-        }
-        false => {
-            "is its 95% confidence interval; an interval that contains 1 means no significant difference"
-        }
-    };
     let names = report.record.names();
+    let compares = report.ranks() && names.len() > 1;
+    let Some(first) = report.analyses.first().filter(|_| compares) else { return String::new() };
+    let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
+    let metrics = metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help));
+    let metrics = metrics.collect::<Vec<_>>().join("; and by ");
+    let brackets = if first.provisional() {
+        "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
+    } else {
+        "is its 95% confidence interval; an interval that contains 1 means no significant difference"
+    };
     // As far as people read.
     let more = names.len().saturating_sub(6);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -173,17 +156,15 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// What a run answers that ranks nothing: which variants did all their work.
 fn worked(record: &RunRecord) -> Vec<String> {
     let of_variant = |variant: usize| record.cells.iter().filter(move |cell| cell.variant == variant);
-    let failed = |at: usize| of_variant(at).any(|cell| matches!(cell.outcome, Outcome::Failed { .. }));
+    let failed = |at: usize| of_variant(at).any(|cell| matches!(cell.outcome, event::Outcome::Failed { .. }));
     let ran = |at: usize| of_variant(at).next().is_some();
-    let sentence = |what: &str, is: &dyn Fn(usize) -> bool| {
-        let variants = (0..record.variants.len()).filter(|at| is(*at));
-        let names: Vec<&str> = variants.map(|at| record.name(at)).collect();
-        (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
+    let those = |is: &dyn Fn(usize) -> bool| -> Vec<&str> {
+        (0..record.variants.len()).filter(|at| is(*at)).map(|at| record.name(at)).collect()
     };
     let told = [
-        sentence("Completed all tasks", &|at| ran(at) && !failed(at)),
-        sentence("Failed", &failed),
-        sentence("Did not run", &|at| !ran(at)),
+        sentence("Completed all tasks", &those(&|at| ran(at) && !failed(at))),
+        sentence("Failed", &those(&failed)),
+        sentence("Did not run", &those(&|at| !ran(at))),
         Some("These times do not rank the variants: in User Mode Linux a system call costs more than most filesystem work.".into()),
     ];
     told.into_iter().flatten().collect()
@@ -197,12 +178,11 @@ fn all_zero(analysis: &Analysis) -> bool {
 }
 
 fn provisional(analysis: &Analysis) -> String {
-    let comparisons = analysis.overall.iter().map(|overall| &overall.main().comparison);
-    let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
-    let rounds = ratios.map(|ratio| ratio.rounds).max().unwrap_or(0);
+    let variants = analysis.overall.iter().flat_map(|overall| &overall.main().comparison.variants);
+    let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
+    let rounds = plural(rounds, "round");
     format!(
-        "PROVISIONAL: {} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive.",
-        plural(rounds, "round")
+        "PROVISIONAL: {rounds} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive."
     )
 }
 
@@ -228,10 +208,10 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     };
     let others = |keep: &dyn Fn(usize) -> bool| {
         let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
-        few(kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect()).join(", ")
+        few(kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect())
     };
     if provisional {
-        let rest = others(&|_| true);
+        let rest = others(&|_| true).join(", ");
         if rest.is_empty() {
             return vec![format!("{tasks}, only {best} has a complete round so far.")];
         }
@@ -241,18 +221,11 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
     }
     let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
     let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
-    if !behind.is_empty() {
-        sentences.push(format!("Ratio of the {what} to {best}: {behind}."));
-    }
-    let thin =
-        |variant: usize| format!("{} ({})", names[variant], plural(main.variants[variant].rounds, "round"));
-    let thin: Vec<String> = main.thin().into_iter().map(thin).collect();
-    if !thin.is_empty() {
-        sentences.push(format!("Too few complete rounds for a verdict: {}.", thin.join(", ")));
-    }
-    if overall.total.is_some() {
-        sentences.push(weighted(names, main, &overall.geometric.comparison));
-    }
+    sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &behind));
+    let rounds = |variant: usize| plural(main.variants[variant].rounds, "round");
+    let thin = main.thin().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
+    sentences.extend(sentence("Too few complete rounds for a verdict", &thin.collect::<Vec<_>>()));
+    sentences.extend(overall.total.as_ref().map(|_| weighted(names, main, &overall.geometric.comparison)));
     sentences
 }
 
@@ -262,19 +235,18 @@ fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, 
     if main.winner().is_some() {
         let next = main.order[1];
         let lead = main.variants[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
+        let next = names[next];
         return format!(
-            "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {}.",
-            names[next]
+            "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {next}."
         );
     }
     let tied = |variant: usize| format!("{} ({what} {})", names[variant], of_best(main, variant));
     let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
-    match tied.is_empty() {
-        true => {
-            format!("{tasks}: inconclusive which variant {was_best}. Only {best} has enough complete rounds.")
-        }
-        false => format!("{tasks}: inconclusive which variant {was_best}, {best} or {}.", either(&tied)),
-    }
+    let tied = match either(&tied) {
+        none if none.is_empty() => format!(". Only {best} has enough complete rounds"),
+        tied => format!(", {best} or {tied}"),
+    };
+    format!("{tasks}: inconclusive which variant {was_best}{tied}.")
 }
 
 /// What becomes of the answer where long tasks do not weigh more.
@@ -283,11 +255,9 @@ fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> Strin
     let verdict = match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
         (_, Some(winner)) => format!("{} is best", names[winner]),
-        (Some(_), None) if tied.is_empty() => {
-            "inconclusive: no other variant has enough complete rounds".into()
-        }
-        (Some(best), None) => format!("inconclusive: {} or {}", names[best], either(&tied)),
         (None, None) => "inconclusive".into(),
+        _ if tied.is_empty() => "inconclusive: no other variant has enough complete rounds".into(),
+        (Some(best), None) => format!("inconclusive: {} or {}", names[best], either(&tied)),
     };
     format!("With equal weight for every task (geometric mean), {verdict}.")
 }
@@ -305,7 +275,7 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
     variants.retain(|(count, _)| *count > 0);
     variants.sort_by_key(|(count, variant)| (Reverse(*count), *variant));
     let sentence = |(count, variant): (usize, usize)| {
-        let tasks: Vec<String> = won(variant).map(name).collect();
+        let tasks: Vec<String> = won(variant).map(|task| task.task.id.to_string()).collect();
         let tasks = if matrix::fits(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
         format!("{} is best in {count} of {all}{tasks}.", names[variant])
     };
@@ -326,18 +296,11 @@ fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
 
 /// `untar (ext4 ≈ xfs)`.
 fn candidates(names: &[&str], task: &TaskAnalysis) -> String {
-    let comparison = &task.comparison;
+    let (comparison, id) = (&task.comparison, &task.task.id);
     let candidates = comparison.best().into_iter().chain(comparison.tied());
     let candidates: Vec<&str> = candidates.map(|variant| names[variant]).collect();
-    match candidates.len() {
-        0 | 1 => format!("{} (too few rounds)", name(task)),
-        _ => format!("{} ({})", name(task), candidates.join(" ≈ ")),
-    }
-}
-
-/// A task by its short name.
-fn name(task: &TaskAnalysis) -> String {
-    task.task.id.to_string()
+    let told = if candidates.len() < 2 { "too few rounds" } else { &candidates.join(" ≈ ") };
+    format!("{id} ({told})")
 }
 
 /// The verdict as it would be with the dropped rounds.
@@ -346,30 +309,27 @@ fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
     let all = overall.without_drops.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
     let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
-    Some(if all.winner() == overall.main().comparison.winner() {
-        format!("{dropped} dropped. The verdict is the same with all rounds.")
-    } else {
-        format!("{dropped} dropped. With all rounds the verdict would differ: {winner}.")
+    Some(match all.winner() == overall.main().comparison.winner() {
+        true => format!("{dropped} dropped. The verdict is the same with all rounds."),
+        false => format!("{dropped} dropped. With all rounds the verdict would differ: {winner}."),
     })
 }
 
 impl Report {
     /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
     pub fn in_a_line(&self) -> String {
-        let counted = |outcome: verdict::Outcome| {
+        let counted = |outcome: Outcome| {
             let count = self.claims.iter().filter(|judged| judged.outcome() == outcome).count();
             (count > 0).then(|| format!("{count} {}", outcome.name()))
         };
-        let claims: Vec<String> =
-            [Held, Refuted, Equivalent, Inconclusive].into_iter().filter_map(counted).collect();
+        let claims = [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
+        let claims: Vec<String> = claims.into_iter().filter_map(counted).collect();
         let headline = Decision::of(self).map(|decision| decision.headline());
         let first = || sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
         let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
         claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
     }
 }
-
-const OPEN: &str = " (by the estimate, inconclusive)";
 
 /// Where more than the filesystem varies, a study asks which level of it is best for which filesystem:
 /// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, inconclusive).`
@@ -382,13 +342,13 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         let bests = best::of(record, analysis, id);
         // Said once where it is so of all.
         let all_open = bests.iter().all(|best| !best.decided);
+        let open = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
         let one = |best: &Best| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
-            format!("{} {level}{}", best.variant.name, if best.decided || all_open { "" } else { OPEN })
+            format!("{} {level}{}", best.variant.name, open(!best.decided && !all_open))
         };
-        let named: Vec<String> = bests.iter().map(one).collect();
-        let open = if all_open { OPEN } else { "" };
-        format!("Best {id} by {}: {}{open}.", label_of(&analysis.metric.id), named.join(", "))
+        let named = bests.iter().map(one).collect::<Vec<_>>().join(", ");
+        format!("Best {id} by {}: {named}{}.", label_of(&analysis.metric.id), open(all_open))
     };
     record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
 }

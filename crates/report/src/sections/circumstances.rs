@@ -1,10 +1,9 @@
 //! How it was measured: everything needed to repeat the run.
 
 use super::head::{MACHINES, place};
-use crate::document::{Cell, Chapter, Document, Part, Table, row};
+use crate::document::{Cell, Part, Table, row};
 use crate::number::{percent, with_unit};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
 use std::collections::BTreeMap;
 

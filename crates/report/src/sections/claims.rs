@@ -1,9 +1,9 @@
 //! The claims of a run and their verdicts.
 
-use crate::document::{Cell, Chapter, Document, Table, row};
+use crate::document::{Cell, Table, row};
 use crate::number::{beside, percent, plural, signed, three};
-use crate::section::{Detail, Section};
-use crate::{paired::made_of, report::Report};
+use crate::paired::made_of;
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::claim::Relation;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::table::FIRST_LOOK;
@@ -30,27 +30,22 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 
 /// The verdict of one claim as lines of text, the effect first.
 pub fn told(judged: &Judged) -> Vec<String> {
-    let Some(verdict) = &judged.verdict else {
-        return judged.missing.iter().cloned().collect();
-    };
+    let Some(verdict) = &judged.verdict else { return judged.missing.iter().cloned().collect() };
     let rival = match (&judged.claim.relation, &judged.rival) {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),
     };
     let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.rounds, "round"))];
-    lines.extend(left_open(verdict));
-    if verdict.negligible {
-        lines.push("a significant difference, but smaller than the margin".into());
-    }
-    if verdict.shapes_differ {
-        lines.push("the sign test disagrees: the distributions differ in shape".into());
-    }
-    if judged.excluded > 0 {
-        lines.push(format!("{} without a ratio: a value is zero", plural(judged.excluded, "round")));
-    }
-    if let Some(outcome) = judged.with_drops.filter(|outcome| *outcome != judged.outcome()) {
-        lines.push(format!("with all rounds: {}", outcome.name()));
-    }
+    let with_drops = judged.with_drops.filter(|outcome| *outcome != judged.outcome());
+    let zeros = plural(judged.excluded, "round");
+    let further = [
+        left_open(verdict),
+        verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),
+        verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
+        (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
+        with_drops.map(|outcome| format!("with all rounds: {}", outcome.name())),
+    ];
+    lines.extend(further.into_iter().flatten());
     lines
 }
 

@@ -1,10 +1,10 @@
 //! What the author of the study concluded: held then, held here.
 
 use super::claims::effect;
-use crate::document::{Cell, Chapter, Document, Table, row};
+use crate::document::{Cell, Table, row};
 use crate::number::{plural, signed};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::seen::ends;
 use fsarena_core::conclusion::Conclusion;
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::verdict::Outcome;
@@ -88,21 +88,16 @@ fn summary(checked: &[Checked]) -> String {
 
 /// What the data then did not show, and what is otherwise now.
 fn surprises(checked: &[Checked]) -> Vec<String> {
-    let listed = |what: &str, of: &dyn Fn(&Checked) -> bool| {
-        let said = checked.iter().filter(|one| of(one));
+    let listed = |what: &str, is: fn(&Checked) -> bool| {
+        let said = checked.iter().filter(|one| is(one));
         let said: Vec<&str> = said.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
         (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
     };
-    let is = |answer: &Answer, outcome| answer.outcome == Some(outcome);
-    [
-        listed("Refuted by the published figures", &|one| is(&one.then, Outcome::Refuted)),
-        listed("Held on the published figures, refuted here", &|one| {
-            is(&one.then, Outcome::Held) && is(&one.here, Outcome::Refuted)
-        }),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let then = listed("Refuted by the published figures", |one| one.then.outcome == Some(Outcome::Refuted));
+    let here = listed("Held on the published figures, refuted here", |one| {
+        (one.then.outcome, one.here.outcome) == (Some(Outcome::Held), Some(Outcome::Refuted))
+    });
+    then.into_iter().chain(here).collect()
 }
 
 /// What the run says, and by how much; or why it says nothing.
@@ -112,26 +107,21 @@ fn here(answer: &Answer) -> Cell {
         return Cell::two("–", why);
     }
     let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
-    let effects = || answer.verdicts.iter().map(|verdict| verdict.effect);
     let told = match answer.verdicts.as_slice() {
         [] => String::new(),
         [one] => format!("{}, {}", effect(one), plural(rounds, "round")),
-        several => format!(
-            "{} to {} in {} comparisons, {}",
-            signed(effects().fold(f64::INFINITY, f64::min), &[0.0]),
-            signed(effects().fold(f64::NEG_INFINITY, f64::max), &[0.0]),
-            several.len(),
-            plural(rounds, "round")
-        ),
+        several => {
+            let (low, high) = ends((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
+            let [low, high] = [low, high].map(|effect| signed(effect, &[0.0]));
+            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
+        }
     };
     Cell::two(said(answer), told)
 }
 
 /// `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
 fn said(answer: &Answer) -> String {
-    let Some(outcome) = answer.outcome else {
-        return "–".into();
-    };
+    let Some(outcome) = answer.outcome else { return "–".into() };
     let Comparisons { held, checked, of } = answer.comparisons;
     let counted = match answer.counted {
         _ if outcome == Outcome::Inconclusive && checked < of => {

@@ -1,9 +1,8 @@
 //! How many rounds it takes to decide inconclusive comparisons.
 
-use crate::document::{Chapter, Document, Table, made_of, row};
-use crate::section::{Detail, Section};
-use crate::words::interval;
-use crate::{number::percent, paired, report::Report, seen::Seen};
+use crate::document::{Table, made_of, row};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{number::percent, paired, seen::Seen, words::interval};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 

@@ -1,17 +1,14 @@
 //! The headline: which variant to use, and what that choice can cost at most.
 
-use crate::document::{Chapter, Document};
 use crate::number::{beside, percent, plural};
-use crate::report::{Current, Report};
-use crate::section::{Detail, Section};
-use crate::words::{either, few};
-use fsarena_core::metric::label;
-use fsarena_core::record::MetricInfo;
+use crate::report::Current;
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::{either, few, sentence};
 use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::{metric::label, record::MetricInfo};
 use fsarena_stats::analyse::{Analysis, Overall, composites};
-use fsarena_stats::pairs::log_ratios;
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{ratio::Ratio, regret::Regrets};
+use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -81,10 +78,9 @@ impl Decision<'_> {
         if names.len() > 1 {
             let most = self.regret().map_or(String::new(), |most| rounded_up(most.exp_m1()));
             let all = if names.len() == 2 { "either costs" } else { "each of them costs" };
+            let (names, over) = (either(&names), self.measure());
             return format!(
-                "Use {}: with 95% confidence {all} at most {most} more than the best{}.",
-                either(&names),
-                self.measure()
+                "Use {names}: with 95% confidence {all} at most {most} more than the best{over}."
             );
         }
         let (is, when) = match (regrets.provisional, regrets.rounds) {
@@ -172,10 +168,8 @@ impl Decision<'_> {
     /// `Left the run, because they are not the best with 95% confidence: ext3 after round 10.`
     fn left(&self) -> Option<String> {
         let each = |(variant, rounds)| format!("{} after round {rounds}", self.name(variant));
-        let names = self.gone().into_iter().map(each).collect::<Vec<_>>().join(", ");
-        let said =
-            format!("fsarena stopped measuring variants that are not the best (95% confidence): {names}.");
-        (!names.is_empty()).then_some(said)
+        let names: Vec<String> = self.gone().into_iter().map(each).collect();
+        sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
     }
 
     /// The choice by the geometric mean, where that is another.
@@ -236,12 +230,9 @@ impl Decision<'_> {
                 format!("{}, about {} min more", plural(rounds, "round"), more.ceil())
             }
         };
-        Some(format!(
-            "Inconclusive whether {} differs from {}: to find {} takes {needed}.",
-            self.name(self.choice),
-            if names.len() > 6 { few(names).join(", ") } else { either(&names) },
-            percent(self.report.margin),
-        ))
+        let others = if names.len() > 6 { few(names).join(", ") } else { either(&names) };
+        let (name, margin) = (self.name(self.choice), percent(self.report.margin));
+        Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
 
     /// For programs: regrets are the cost over the cheapest choice, less one.

@@ -1,9 +1,8 @@
 //! The head of a report: the question and the machine.
 
-use crate::document::{Document, Part};
 use crate::number::{plural, with_unit};
-use crate::report::{Report, images};
-use crate::section::{Detail, Section};
+use crate::section::{Detail, Document, Report, Section};
+use crate::{document::Part, report::images};
 use fsarena_core::{host::Host, plan::Backing, record::RunRecord, sample::Unit};
 
 /// The title and what was asked.
@@ -74,18 +73,17 @@ fn memory(size: &str) -> String {
 
 /// What carried the filesystems: `loop images in /data on vda (ext4)`.
 pub fn place(record: &RunRecord) -> String {
-    let backing = match &record.plan.device.backing {
-        Backing::Loop { path: None } => "loop images".into(),
-        Backing::Loop { path: Some(path) } => format!("loop images in {}", path.display()),
-        Backing::Ram => "loop images in memory".into(),
-        Backing::Zram => "zram devices (compressed memory)".into(),
-        Backing::Erase { path, .. } => format!("the device {}", path.display()),
-        Backing::Dir => "existing directories".into(),
-        guest @ Backing::Guest(_) => format!("image files in {}", guest.executor()),
-    };
     match (&record.plan.device.backing, images(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
-        (Backing::Guest(_), Some(images)) => format!("{backing}, kept in {images}"),
-        _ => backing,
+        (Backing::Loop { path: None }, None) => "loop images".into(),
+        (Backing::Loop { path: Some(path) }, None) => format!("loop images in {}", path.display()),
+        (Backing::Ram, _) => "loop images in memory".into(),
+        (Backing::Zram, _) => "zram devices (compressed memory)".into(),
+        (Backing::Erase { path, .. }, _) => format!("the device {}", path.display()),
+        (Backing::Dir, _) => "existing directories".into(),
+        (guest @ Backing::Guest(_), images) => {
+            let kept = images.map_or(String::new(), |images| format!(", kept in {images}"));
+            format!("image files in {}{kept}", guest.executor())
+        }
     }
 }

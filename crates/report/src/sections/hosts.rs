@@ -1,15 +1,12 @@
 //! The hosts of a merged run: whether they give the same answer.
 
-use crate::document::{Cell, Chapter, Document, Table, labelled};
+use crate::document::{Cell, Table, labelled};
 use crate::number::{beside, plural, ratio};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::analyse::composites;
 use fsarena_stats::hosts::{Hosts, compare};
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{analyse::composites, pairs::log_ratios, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the hosts say.
@@ -126,17 +123,17 @@ fn table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
 
 /// Cells that failed and tasks that began on a busy machine, by host.
 fn troubles(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
+    let name = |host: usize| record.hosts[host].hostname.as_str();
+    let of_round: BTreeMap<u32, &str> =
+        record.cells.iter().map(|cell| (cell.round, name(cell.host))).collect();
     let mut troubles: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut of_round: BTreeMap<u32, &str> = BTreeMap::new();
     for cell in &record.cells {
-        let name = record.hosts[cell.host].hostname.as_str();
-        of_round.insert(cell.round, name);
-        troubles.entry(name).or_default().0 += usize::from(matches!(cell.outcome, Outcome::Failed { .. }));
+        troubles.entry(name(cell.host)).or_default().0 +=
+            usize::from(matches!(cell.outcome, Outcome::Failed { .. }));
     }
     for (round, _) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
-        if let Some(name) = round.and_then(|round| of_round.get(&round)) {
-            troubles.entry(name).or_default().1 += 1;
-        }
+        let name = round.and_then(|round| of_round.get(&round));
+        name.into_iter().for_each(|name| troubles.entry(name).or_default().1 += 1);
     }
     troubles
 }

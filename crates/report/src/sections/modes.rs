@@ -1,9 +1,7 @@
 //! Modes: variants that do a task at two speeds, and what goes with them.
 
-use crate::document::{Chapter, Document};
 use crate::number::{plural, with_unit};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, few_of, label};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::modes::{Associated, Modes};
@@ -68,10 +66,9 @@ fn sentence(report: &Report, modes: &Modes) -> String {
 fn words(report: &Report) -> (Unit, [&'static str; 2]) {
     let metric = report.analyses.first().map(|analysis| &analysis.metric);
     let unit = metric.map_or(Unit::Ratio, |metric| metric.unit);
+    let time = matches!(unit, Unit::Seconds | Unit::Nanoseconds);
     match metric.map(|metric| metric.direction) {
-        Some(Direction::Lower) if matches!(unit, Unit::Seconds | Unit::Nanoseconds) => {
-            (unit, ["slow", "fast"])
-        }
+        Some(Direction::Lower) if time => (unit, ["slow", "fast"]),
         Some(Direction::Higher) => (unit, ["fast", "slow"]),
         _ => (unit, ["high", "low"]),
     }

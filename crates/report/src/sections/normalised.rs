@@ -1,9 +1,9 @@
 //! Where variants differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its
 //! best one, and as a share of the best filesystem under the same.
 
-use crate::document::{Cell, Chapter, Document, Source, Table, labelled};
-use crate::section::{Detail, Section};
-use crate::{crossed::Crossed, number::three, report::Report, words::label};
+use crate::document::{Cell, Source, Table, labelled};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{crossed::Crossed, number::three, words::label};
 use fsarena_core::{metric::label as label_of, sample::Direction};
 
 /// Each filesystem under each I/O scheduler.

@@ -1,8 +1,6 @@
 //! What a reader may want to know beside the figures.
 
-use crate::document::{Chapter, Document};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::record::RunRecord;
 
@@ -11,11 +9,8 @@ pub const SECTION: Section = Section::full(Chapter::Method, add);
 
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let kinds = [NoteKind::Remark, NoteKind::Unavailable];
-    let remarks: Vec<String> = kinds.into_iter().flat_map(|kind| gathered(&report.record, kind)).collect();
-    if !remarks.is_empty() {
-        document.heading(3, "Remarks");
-        document.list(remarks);
-    }
+    let remarks = kinds.into_iter().flat_map(|kind| gathered(&report.record, kind));
+    document.titled_list("Remarks", remarks.collect());
 }
 
 /// Notes of one kind; those that say the same of several variants become one.

@@ -1,9 +1,8 @@
 //! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
 
-use crate::document::{Chapter, Document};
 use crate::number::{percent, with_unit};
-use crate::section::{Detail, Section};
-use crate::{report::Report, words::few_of};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::few_of;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::{comparison::median, grid::Grid};
 

@@ -1,12 +1,10 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
 use super::claims::lines;
-use crate::difference::Finding;
-use crate::document::{Cell, Chapter, Document, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural};
-use crate::pair::Row;
-use crate::section::{Detail, Section};
-use crate::{report::Report, scaling::curves::Curves};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{difference::Finding, pair::Row, scaling::curves::Curves};
 use fsarena_core::{metric::label, sample::Direction};
 use serde_json::{Value, json};
 

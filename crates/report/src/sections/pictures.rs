@@ -1,9 +1,7 @@
 //! The charts.
 
 use crate::charts::{self, standing};
-use crate::document::{Chapter, Document};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// The charts.
 pub const SECTION: Section = Section::full(Chapter::Charts, add);

@@ -1,10 +1,10 @@
 //! The ranking of all variants.
 
-use crate::document::{Cell, Chapter, Document, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
 use crate::ranking::{Ranked, Ranking};
-use crate::section::{Detail, Section};
-use crate::{report::Report, words::interval};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::interval;
 use fsarena_core::metric::label;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

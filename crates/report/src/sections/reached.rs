@@ -1,8 +1,7 @@
 //! The data path of each task: page cache, device or mixed.
 
-use crate::document::{Chapter, Document};
-use crate::section::{Detail, Section};
-use crate::{matrix, number::plural, report::Report};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{matrix, number::plural};
 use fsarena_core::metric::Reach;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
@@ -22,10 +21,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(Reach::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
     // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
-    let line = match report.analyses.first().is_some_and(matrix::fits) {
-        true => counted,
-        false => listed,
-    };
+    let line = if report.analyses.first().is_some_and(matrix::fits) { counted } else { listed };
     let lines: Vec<String> = REACHES.into_iter().filter_map(|reach| line(&tasks, reach, &names)).collect();
     if lines.is_empty() {
         return;

@@ -1,8 +1,7 @@
 //! All samples, as a page lists them.
 
-use crate::document::{Chapter, Document, Part};
-use crate::section::{Detail, Section};
-use crate::{number::plural, report::Report};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{document::Part, number::plural};
 
 /// All samples.
 pub const SECTION: Section = Section::full(Chapter::Data, add);

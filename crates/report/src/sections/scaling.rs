@@ -1,10 +1,9 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
-use crate::document::{Chapter, Document, Source, made_of};
-use crate::report::Report;
+use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
 use crate::scaling::words::{self, grounds, overview};
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// How throughput scales with clients.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);

@@ -1,10 +1,9 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
 use super::tasks::row;
-use crate::charts::standing;
-use crate::document::{Cell, Chapter, Document, Table, labelled};
-use crate::section::{Detail, Section};
-use crate::{number::plural, report::Report, seen::Seen, typical, words::label as task_label};
+use crate::document::{Cell, Table, labelled};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{charts::standing, number::plural, seen::Seen, typical, words::label as task_label};
 use fsarena_core::metric::label;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};

@@ -1,8 +1,8 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
-use crate::document::{Cell, Chapter, Document, Source, Table, labelled, made_of};
-use crate::section::{Detail, Section};
-use crate::{number::with_unit, report::Report, words::label};
+use crate::document::{Cell, Source, Table, labelled, made_of};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 

@@ -1,16 +1,15 @@
 //! The tables of tasks: each variant's ratio to the best, and its interval.
 
-use crate::document::{Cell, Chapter, Document, Source, Table, labelled};
+use crate::document::{Cell, Source, Table, labelled};
 use crate::matrix::{self, ALIKE};
 use crate::number::{self, plural};
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::{self, absolute};
-use crate::{report::Report, words::label};
+use crate::words::label;
 use fsarena_core::{metric, record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::composite::sums;
-use fsarena_stats::simulate::parallel;
+use fsarena_stats::{composite::sums, simulate::parallel};
 
 /// The tables of tasks.
 pub const SECTION: Section = Section::new(Chapter::Data, add);

@@ -1,10 +1,10 @@
 //! All that was measured, summed over the tasks of a round: CPU, device, memory.
 
 use super::tasks::header;
-use crate::document::{Cell, Chapter, Document, Table, labelled};
-use crate::section::{Detail, Section};
+use crate::document::{Cell, Table, labelled};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::totals::{PEAK_MEMORY, Total, of};
-use crate::{report::Report, typical};
+use crate::typical;
 use fsarena_core::metric::{label, reading};
 
 /// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of

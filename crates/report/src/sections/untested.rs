@@ -1,9 +1,7 @@
 //! What the answer does not cover: options, syncing work, age and fill, the device.
 
 use super::head::place;
-use crate::document::{Chapter, Document};
-use crate::report::Report;
-use crate::section::{Detail, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::factor::{FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::{plan::Backing, record::RunRecord};
 

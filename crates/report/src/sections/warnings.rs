@@ -1,10 +1,9 @@
 //! What casts doubt on the figures: failures, unequal conditions, disturbances.
 
 use super::notes::{gathered, gathered_where};
-use crate::document::{Chapter, Document};
 use crate::number::{percent, plural};
-use crate::section::{Detail, Section};
-use crate::{report::Report, words::clipped, words::few_of};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::{clipped, few_of};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::{metric::label, record::RunRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +21,11 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         ("Disturbances", disturbances),
     ];
     if detail >= Detail::Full {
-        for (title, items) in told.into_iter().filter(|(_, items)| !items.is_empty()) {
-            document.heading(3, title);
-            document.list(items);
-        }
-        return;
+        return told.into_iter().for_each(|(title, items)| document.titled_list(title, items));
     }
     let first = |(_, items): (_, Vec<String>)| few_of(items, 2).into_iter().map(|item| clipped(&item));
     let requests = ("To do", gathered_where(record, Note::asks_the_user));
-    let items: Vec<String> = std::iter::once(requests).chain(told).flat_map(first).collect();
-    if !items.is_empty() {
-        document.heading(3, "Warnings");
-        document.list(items);
-    }
+    document.titled_list("Warnings", std::iter::once(requests).chain(told).flat_map(first).collect());
 }
 
 /// Variants that left the run and cells that failed, with the words of what failed.

@@ -1,19 +1,13 @@
 //! What the captions of bars say: what the whiskers are, what is not drawn, and why.
 
-use crate::number::plural;
-use crate::seen::{MOST, Seen};
+use crate::seen::{Seen, only_together};
 use crate::words::{listed, not_drawn};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::Comparison;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{analyse::Analysis, comparison::Comparison, table::FIRST_LOOK};
 
 /// What the whiskers of these comparisons are.
 pub fn whiskers<'c>(comparisons: impl Iterator<Item = &'c Comparison>, rounds: usize) -> &'static str {
-    let ratios: Vec<_> = comparisons
-        .flat_map(|c| &c.variants)
-        .filter_map(|variant| variant.ratio)
-        .filter(|ratio| ratio.rounds > 1)
-        .collect();
+    let ratios = comparisons.flat_map(|c| &c.variants).filter_map(|variant| variant.ratio);
+    let ratios: Vec<_> = ratios.filter(|ratio| ratio.rounds > 1).collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
     match (provisional, rounds < FIRST_LOOK) {
         _ if ratios.is_empty() => "not there: each would rest on one round",
@@ -26,8 +20,21 @@ pub fn whiskers<'c>(comparisons: impl Iterator<Item = &'c Comparison>, rounds: u
     }
 }
 
-/// Whether something is so of a comparison.
-type Is<'a> = &'a dyn Fn(&Comparison) -> bool;
+/// Why a variant has no bar in a comparison.
+const NO_VALUE: &str =
+    "no round has a value of it, and a geometric mean takes values above zero of all tasks";
+const ZERO: &str = "in every round either it or the best variant is zero, and zero has no ratio";
+const APART: &str = "it shares no round with the best variant";
+
+fn not_there(comparison: &Comparison, variant: usize) -> Option<&'static str> {
+    let result = &comparison.variants[variant];
+    let missing = comparison.best() != Some(variant) && result.ratio.is_none();
+    missing.then_some(match (result.rounds, result.excluded) {
+        (0, _) => NO_VALUE,
+        (_, 0) => APART,
+        _ => ZERO,
+    })
+}
 
 /// Sentences, each with a space before it, on every variant, task and interval that is not drawn.
 pub fn left_out(
@@ -38,30 +45,16 @@ pub fn left_out(
 ) -> String {
     let names: Vec<String> = without.iter().map(|(name, _)| name.clone()).collect();
     let mut words = not_drawn(&names, "no two variants are above zero in one round, and zero has no ratio");
-    let tasks = analysis.tasks().count();
-    if tasks > MOST {
-        words.push_str(&format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task")));
-    }
-    for (variant, name) in seen.record().variants.iter().map(|variant| &variant.name).enumerate() {
-        let of = |is: Is| -> Vec<String> {
-            groups.iter().filter(|(_, c)| is(c)).map(|(name, _)| name.clone()).collect()
-        };
-        let missing = |c: &Comparison| c.best() != Some(variant) && c.variants[variant].ratio.is_none();
-        let reasons: [(&str, Is); 3] = [
-            ("no round has a value of it, and a geometric mean takes values above zero of all tasks", &|c| {
-                missing(c) && c.variants[variant].rounds == 0
-            }),
-            ("in every round either it or the best variant is zero, and zero has no ratio", &|c| {
-                missing(c) && c.variants[variant].excluded > 0
-            }),
-            ("it shares no round with the best variant", &|c| {
-                missing(c) && c.variants[variant].excluded == 0 && c.variants[variant].rounds > 0
-            }),
-        ];
-        for (why, is) in reasons {
-            let tasks = of(is);
+    words.push_str(&only_together(analysis.tasks().count()));
+    for (variant, name) in seen.record().names().into_iter().enumerate() {
+        for why in [NO_VALUE, ZERO, APART] {
+            let of = groups.iter().filter(|(_, c)| not_there(c, variant) == Some(why));
+            let tasks: Vec<String> = of.map(|(name, _)| name.clone()).collect();
+            // Nothing where it is so in all there are.
+            let within =
+                if tasks.len() == groups.len() { String::new() } else { format!(" in {}", listed(&tasks)) };
             if !tasks.is_empty() {
-                words.push_str(&format!(" {name} is not drawn{}: {why}.", within(&tasks, groups.len())));
+                words.push_str(&format!(" {name} is not drawn{within}: {why}."));
             }
         }
         words.push_str(&thin(variant, name, groups));
@@ -90,9 +83,4 @@ fn thin(variant: usize, name: &str, groups: &[(String, &Comparison)]) -> String 
         }
     }
     words
-}
-
-/// ` in a and b`; nothing where it is so in all there are.
-fn within(tasks: &[String], of: usize) -> String {
-    if tasks.len() == of { String::new() } else { format!(" in {}", listed(tasks)) }
 }
