@@ -136,7 +136,6 @@ mod variants {
 
 // ANCHOR: factor
 mod read_ahead {
-    use fsarena_core::factor::FactorDef;
     use fsarena_run::axes::{Asked, Axis, Stage, lacking};
     use fsarena_run::executor::Fatal;
     use fsarena_sys::{Error, attribute};
@@ -145,18 +144,14 @@ mod read_ahead {
     const ID: &str = "read_ahead";
 
     /// The read-ahead of the device.
-    pub const AXIS: Axis = Axis {
-        def: FactorDef {
-            id: ID,
-            default: "",
-            example: "0, 128, 4096",
-            help: "read-ahead of every device of the variant in KiB; empty leaves it as it is",
-            check: level,
-        },
-        of_directories: false,
-        check,
-        set_up,
-    };
+    pub const AXIS: Axis = Axis::of_devices(
+        ID,
+        "0, 128, 4096",
+        "read-ahead of every device of the variant in KiB; empty leaves it as it is",
+        level,
+    )
+    .checked(check)
+    .set_up(set_up);
 
     fn level(text: &str) -> Result<(), String> {
         match text.is_empty() || text.parse::<u32>().is_ok() {

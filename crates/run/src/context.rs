@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 pub struct RunContext {
     /// The machine.
     pub kernel: Kernel,
-    /// What is run.
+    /// The plan, with everything that only a trial here could decide.
     pub plan: Plan,
-    /// What it needs.
+    /// The requirements of the plan.
     pub check: Check,
     /// Where everything is noted before it is done.
     pub journal: Journal,

@@ -8,6 +8,8 @@ use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
 
 /// The schedulers of Linux.
 const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+/// Those that Linux has had before 5.0: no typing mistakes.
+const FORMER: [&str; 3] = ["noop", "deadline", "cfq"];
 
 /// The axis.
 pub const AXIS: Axis = Axis::of_devices(
@@ -37,7 +39,7 @@ fn check(asked: &Asked) -> Result<()> {
         return Ok(());
     };
     let only = offered.join(", ");
-    Err(match KNOWN.contains(&level) {
+    Err(match KNOWN.contains(&level) || FORMER.contains(&level) {
         true => lacking(asked, factor::SCHEDULER, format!("the device has only {only}")),
         false => wrong(asked, factor::SCHEDULER, unknown("scheduler", level, KNOWN)),
     })

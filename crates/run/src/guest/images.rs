@@ -37,10 +37,9 @@ impl Images {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
-        let mut further = BTreeMap::new();
-        for wanted in check.devices.iter().filter(|wanted| wanted.role != Role::Whole) {
-            further.insert(*wanted, file(&wanted.image(), wanted.bytes)?);
-        }
+        let wanted = check.devices.iter().filter(|wanted| wanted.role != Role::Whole);
+        let further = wanted.map(|wanted| Ok((*wanted, file(&wanted.image(), wanted.bytes)?)));
+        let further = further.collect::<Result<_>>()?;
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
         fill(plan, &other, inputs.path(), tell)?;
