@@ -65,8 +65,7 @@ impl Booted {
     ) -> Result<Option<Snapshot>> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
-            self.give_up(&self.cache.clone(), machine, &why);
-            return Ok(None);
+            return Ok(self.give_up(&self.cache.clone(), machine, &why));
         };
         if self.given_up.contains(&place) {
             return Ok(None);
@@ -81,8 +80,7 @@ impl Booted {
         // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
         if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + LEAST_MEMORY {
             let why = "it has too little memory for all modules (--guest-memory)";
-            self.give_up(&place, machine, why);
-            return Ok(None);
+            return Ok(self.give_up(&place, machine, why));
         }
         let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
         initramfs.hand_over(&first)?;
@@ -112,8 +110,7 @@ impl Booted {
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
             Err(error) => {
-                self.give_up(place, machine, &format!("{}: {error}", self.cache.display()));
-                return Ok(None);
+                return Ok(self.give_up(place, machine, &format!("{}: {error}", self.cache.display())));
             }
         };
         // A half-written state never stays, however this ends.
@@ -133,19 +130,18 @@ impl Booted {
             draft.keep(&machine.console()).map(Some).map_err(|error| failed(format!("{place}: {error}")))
         });
         unfinished.remove()?;
-        match heard? {
+        Ok(match heard? {
             Ok((kept, _)) => {
                 let took = begun.elapsed().as_secs_f64();
                 let text =
                     format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
                 self.note(place, machine, &text);
                 self.verified.insert(place.into());
-                return Ok(Some(kept));
+                Some(kept)
             }
             Err(Outcome::Failed { why, .. }) => self.give_up(place, machine, &why),
-            Err(_) => {}
-        }
-        Ok(None)
+            Err(_) => None,
+        })
     }
 
     /// Makes no more use of a machine that a guest could not begin with.
@@ -154,11 +150,13 @@ impl Booted {
         snapshot.discard();
     }
 
-    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) {
+    /// Notes why guests of this kind boot by themselves. There is no machine to begin with then.
+    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Option<Snapshot> {
         self.given_up.insert(place.into());
         let why = why.split(CONSOLE).next().unwrap_or_default();
         let text = format!("each guest with it boots by itself, because no machine could be kept: {why}");
         self.note(place, machine, &text);
+        None
     }
 
     /// Notes it once per machine; the last note counts, except that the machine was used again.
