@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command with its directory, environment and time limit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Invocation {
     /// Program and arguments.
     pub words: Vec<String>,

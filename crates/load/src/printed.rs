@@ -17,12 +17,6 @@ pub struct Rule {
     regex: Regex,
 }
 
-impl PartialEq for Rule {
-    fn eq(&self, other: &Rule) -> bool {
-        (&self.info, self.regex.as_str()) == (&other.info, other.regex.as_str())
-    }
-}
-
 impl Rule {
     /// Reads a rule as a plan or a command line has it.
     ///

@@ -2,6 +2,5 @@
 
 pub mod contents;
 pub mod readings;
-pub mod requests;
 pub mod settings;
 pub mod wire;

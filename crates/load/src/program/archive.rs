@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 
 /// Archives the directory `name` that is in `within`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
-    let file = File::from(create(archive, OFlags::TRUNC, 0o666)?);
+    let file = create(archive, OFlags::TRUNC, 0o666)?;
     look(&file, archive)?;
     let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let records = Records { file, record: Vec::with_capacity(RECORD) };

@@ -4,9 +4,10 @@ use crate::error::{Error, Result, at};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::path::Arg;
 use std::ffi::{CString, OsStr};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::{mem::MaybeUninit, os::unix::ffi::OsStrExt};
+use std::{fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 
 /// What cp, cat and split read at a time.
 pub const BUFFER: usize = 128 << 10;
@@ -60,8 +61,8 @@ pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
 }
 
 /// Opens a file that is there.
-pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
-    openat(CWD, path, flags, Mode::empty()).map_err(at("open", path))
+pub fn open(path: &Path, flags: OFlags) -> Result<File> {
+    openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(at("open", path))
 }
 
 /// Opens something in a directory, and looks at it.
@@ -78,9 +79,9 @@ pub fn enter(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd>
 }
 
 /// Creates a file.
-pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd> {
-    openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode))
-        .map_err(at("create", path))
+pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
+    let created = openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode));
+    created.map(File::from).map_err(at("create", path))
 }
 
 /// The status of an open file.
@@ -94,10 +95,10 @@ pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
 }
 
 /// Copies a file from where it is to its end.
-pub fn copy(from: &OwnedFd, from_path: &Path, to: &OwnedFd, to_path: &Path) -> Result<()> {
+pub fn copy(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        match rustix::io::read(from, &mut buffer).map_err(at("read", from_path))? {
+        match from.read(&mut buffer).map_err(at("read", from_path))? {
             0 => return Ok(()),
             got => write_all(to, &buffer[..got], to_path)?,
         }
@@ -105,12 +106,8 @@ pub fn copy(from: &OwnedFd, from_path: &Path, to: &OwnedFd, to_path: &Path) -> R
 }
 
 /// Writes all bytes, however many calls that takes.
-pub fn write_all(file: impl AsFd, mut bytes: &[u8], path: &Path) -> Result<()> {
-    while !bytes.is_empty() {
-        let written = rustix::io::write(&file, bytes).map_err(at("write", path))?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
+pub fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
+    file.write_all(bytes).map_err(at("write", path))
 }
 
 /// A path as the kernel takes it.

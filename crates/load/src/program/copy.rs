@@ -7,8 +7,8 @@ use rustix::fs::{
     readlinkat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::{ffi::CString, path::Path};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::{ffi::CString, fs::File, path::Path};
 
 /// What one copy_file_range(2) of cp asks for.
 const RANGE: usize = (isize::MAX as usize) >> 30 << 30;
@@ -35,7 +35,7 @@ fn contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<()> {
 }
 
 /// Lets the kernel copy. Whether it could: where it cannot, nothing was copied.
-fn by_the_kernel(source: &OwnedFd, target: &OwnedFd, to: &Path) -> Result<bool> {
+fn by_the_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
     let mut copied = false;
     loop {
         match copy_file_range(source, None, target, None, RANGE) {

@@ -4,7 +4,7 @@ use super::calls::{BUFFER, create, look, open, write_all};
 use super::op::{SPLIT_LETTERS, nth};
 use crate::error::{Result, at};
 use rustix::fs::{CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, ftruncate, futimens, mkdirat, openat};
-use std::{os::fd::OwnedFd, path::Path};
+use std::{fs::File, path::Path};
 
 /// Touches files one after the other.
 pub fn touch(dir: &Path, count: u64) -> Result<()> {
@@ -45,7 +45,7 @@ pub fn split(path: &Path, piece: usize, into: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut pieces = 0;
     // The open piece and the room left in it: where a buffer ends inside it, it is written in two parts.
-    let mut opened: Option<(OwnedFd, usize)> = None;
+    let mut opened: Option<(File, usize)> = None;
     loop {
         let got = rustix::io::read(&file, &mut buffer).map_err(at("read", path))?;
         if got == 0 {
@@ -68,7 +68,7 @@ pub fn split(path: &Path, piece: usize, into: &Path) -> Result<()> {
     }
 }
 
-fn piece_file(path: &Path) -> Result<OwnedFd> {
+fn piece_file(path: &Path) -> Result<File> {
     let file = create(path, OFlags::empty(), 0o666)?;
     look(&file, path)?;
     ftruncate(&file, 0).map_err(at("truncate", path))?;

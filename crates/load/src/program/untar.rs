@@ -7,14 +7,14 @@ use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
     futimens, mkdirat, openat, symlinkat, utimensat,
 };
+use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::{fs::File, os::fd::OwnedFd};
 use tar::{Archive, Entry, EntryType, Header};
 
 /// Unpacks an archive into a directory.
 pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
-    let file = File::from(open(archive, OFlags::RDONLY)?);
+    let file = open(archive, OFlags::RDONLY)?;
     let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let owners = rustix::process::geteuid().is_root();
     let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
@@ -32,7 +32,7 @@ type Records = BufReader<File>;
 
 struct Unpacker<'a> {
     archive: &'a Path,
-    dir: OwnedFd,
+    dir: File,
     /// Only root may give files away.
     owners: bool,
     /// The directories on the way to the last entry. What they are to be is set when they are left, so that
@@ -77,7 +77,8 @@ impl Unpacker<'_> {
             | OFlags::NOCTTY
             | OFlags::NONBLOCK
             | OFlags::CLOEXEC;
-        let file = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR).map_err(at("create", path))?;
+        let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
+        let file = created.map(File::from).map_err(at("create", path))?;
         let mut part = [0; RECORD];
         loop {
             match entry.read(&mut part).map_err(at("read", self.archive))? {

@@ -1,9 +1,12 @@
-//! The objects of PolyMix-4, the workload of the cache-offs: kinds, sizes, and whether they may be cached.
+//! The objects of PolyMix-4, the workload of the cache-offs: kinds, sizes, whether they may be cached, and which of them
+//! clients request.
 
 use fsarena_core::schedule::mix;
+use fsarena_engine::{Offsets, Pattern};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, LogNormal};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest object, so that a size drawn from a long tail does not overwhelm a small cache.
 pub const MOST_BYTES: u64 = 2 << 20;
@@ -62,9 +65,50 @@ pub fn object(world: u64, number: u64) -> Object {
     Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
 }
 
+/// The requests of all clients together.
+pub struct Demand {
+    /// Number of popular objects, which clients request repeatedly; numbered from 0.
+    pub popular: u64,
+    /// The exponent of their popularity.
+    pub theta: f64,
+    /// The share of requests for popular objects. Every other request is for a new object.
+    pub recurrence: f64,
+    fresh: AtomicU64,
+}
+
+/// One client's draws.
+pub struct Draws {
+    popular: Offsets,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Demand {
+    /// A demand with `popular` popular objects.
+    pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
+        let popular = popular.max(1);
+        Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
+    }
+
+    /// The draws of one client.
+    pub fn draws(&self, seed: u64, client: u64) -> Draws {
+        let popular =
+            Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
+        Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
+    }
+
+    /// The number of the object that a client requests next.
+    pub fn next(&self, draws: &mut Draws) -> u64 {
+        match draws.rng.random::<f64>() < self.recurrence {
+            true => draws.popular.next(0),
+            false => self.fresh.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     #[test]
     fn sizes_and_shares_are_those_of_polymix() {
@@ -81,5 +125,18 @@ mod tests {
     fn an_object_is_the_same_each_time() {
         assert_eq!(object(1, 2), object(1, 2));
         assert!((0..100).any(|number| object(1, number) != object(2, number)));
+    }
+
+    #[test]
+    fn the_share_that_recurs_is_as_asked_and_what_is_fresh_never_recurs() {
+        let demand = Demand::new(100, 0.8, 0.7);
+        let mut clients = [demand.draws(3, 0), demand.draws(3, 1)];
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        for turn in 0..20_000 {
+            *seen.entry(demand.next(&mut clients[turn % 2])).or_default() += 1;
+        }
+        let again: u32 = seen.iter().filter(|(number, _)| **number < 100).map(|(_, times)| times).sum();
+        assert!((f64::from(again) / 20_000.0 - 0.7).abs() < 0.02, "{again}");
+        assert!(seen.iter().all(|(number, times)| *number < 100 || *times == 1));
     }
 }

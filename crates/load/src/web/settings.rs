@@ -1,7 +1,6 @@
 //! What workloads of a web cache have in common: their settings, their cache, and their tasks.
 
-use super::contents::{self, MEAN_BYTES, object};
-use super::requests::Demand;
+use super::contents::{self, Demand, MEAN_BYTES, object};
 use crate::pace::named;
 use crate::task::{self, Action, Before, Task};
 use crate::workload::{Job, Room};

@@ -48,10 +48,7 @@ impl Dbench {
     }
 
     fn info(&self, clients: u32) -> TaskInfo {
-        let name = match self.source {
-            Source::Loadfile => "dbench",
-            Source::Like => "dbench-like",
-        };
+        let name = if self.source == Source::Like { "dbench-like" } else { "dbench" };
         let title = format!("Clients of a file server: {clients}");
         task::info(name, title, [("clients", clients.to_string())])
     }
@@ -150,10 +147,8 @@ fn kept(place: &Place) -> PathBuf {
 
 fn who(source: Source, chosen: &Chosen) -> String {
     let [warm_up, seconds] = [chosen.options.warm_up, chosen.options.measured].map(|time| time.as_secs_f64());
-    let clients = match chosen.options.mode {
-        dbench::ClientMode::Processes => "processes",
-        dbench::ClientMode::Threads => "threads",
-    };
+    let threads = chosen.options.mode == dbench::ClientMode::Threads;
+    let clients = if threads { "threads" } else { "processes" };
     match (chosen.real, source) {
         (false, Source::Loadfile) => {
             format!(

@@ -1,8 +1,7 @@
 //! The cache on disk: what Squid's ufs does with its files.
 
 use super::index::{Found, Index};
-use crate::web::contents::{self, Object};
-use crate::web::requests::{Demand, Draws};
+use crate::web::contents::{self, Demand, Draws, Object};
 use crate::web::settings::Shape;
 use fsarena_core::schedule::mix;
 use fsarena_engine::act::{self, Acting, Actor};

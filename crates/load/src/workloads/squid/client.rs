@@ -1,6 +1,7 @@
 //! The clients, which send requests at a rate or one after the other.
 
-use crate::web::{contents, requests::Demand, wire};
+use crate::web::contents::{self, Demand};
+use crate::web::wire;
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
