@@ -225,10 +225,10 @@ fn children(kernel: &Kernel) -> Vec<Pid> {
 pub fn hint(said: &str, dir: &Path) -> String {
     let full = rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail * 100 < fs.f_blocks);
     if full || said.contains("No space left on device") {
-        return "; the filesystem is full: allow more room with --size".into();
+        "; the filesystem is full: allow more room with --size".into()
+    } else if said.contains("Read-only file system") {
+        "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()
+    } else {
+        String::new()
     }
-    if said.contains("Read-only file system") {
-        return "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into();
-    }
-    String::new()
 }

@@ -121,8 +121,7 @@ impl Service {
 
     fn is_over(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let pid = Pid::from_raw(self.pid());
-        pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), look), Ok(None)))
+        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
     }
 
     /// Waits until its log says that it is up.
@@ -167,9 +166,7 @@ impl Service {
 
     /// Signals the process itself, which tells its helpers. It may have ended; then there is nothing to end.
     fn send(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.pid()) {
-            let _ = rustix::process::kill_process(pid, signal);
-        }
+        let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
     }
 }
 
@@ -180,9 +177,7 @@ impl Drop for Service {
             wait(PATIENCE, || !matches!(self.ended(), Ok(None)));
         }
         // Its helpers are in its group.
-        if let Some(group) = Pid::from_raw(self.pid()) {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }

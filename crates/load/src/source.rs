@@ -175,7 +175,14 @@ impl Source {
                 let tree = tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins);
                 tarball::of_generated(out, &tree, &mut Payload::new(*seed, *compressible))
             }
-            Source::Directories(dirs) => of_directories(out, dirs),
+            Source::Directories(dirs) => {
+                let mut builder = Builder::new(Counted::new(out));
+                for found in walk(dirs) {
+                    let found = found?;
+                    append(&mut builder, &found).map_err(at("archive", &found.path))?;
+                }
+                tarball::finish(builder).map_err(Error::io("write the archive of the tree"))
+            }
         }
     }
 }
@@ -232,15 +239,6 @@ fn kind(entry: &DirEntry) -> EntryType {
         kind if kind.is_symlink() => EntryType::Symlink,
         _ => EntryType::Block,
     }
-}
-
-fn of_directories(out: impl Write, dirs: &[PathBuf]) -> Result<()> {
-    let mut builder = Builder::new(Counted::new(out));
-    for found in walk(dirs) {
-        let found = found?;
-        append(&mut builder, &found).map_err(at("archive", &found.path))?;
-    }
-    tarball::finish(builder).map_err(Error::io("write the archive of the tree"))
 }
 
 fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {

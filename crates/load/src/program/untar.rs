@@ -96,8 +96,8 @@ impl Unpacker<'_> {
 
     /// Finishes the directories that are not above the next entry.
     fn leave(&mut self, next: Option<&Path>) -> Result<()> {
-        while self.unfinished.last().is_some_and(|(dir, _)| next.is_none_or(|path| !path.starts_with(dir))) {
-            let Some((dir, attributes)) = self.unfinished.pop() else { break };
+        let is_left = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
+        while let Some((dir, attributes)) = self.unfinished.pop_if(is_left) {
             self.attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
                 .map_err(at("change the mode of", &dir))?;

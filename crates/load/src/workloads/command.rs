@@ -14,6 +14,8 @@ pub struct Command;
 
 /// The file on the source disk that says that `once` has been done.
 const DONE: &str = ".once";
+/// The directory on the source disk that commands find as `$TMPDIR`.
+const TEMPORARY: &str = "tmp";
 
 const CACHE: SettingDef =
     SettingDef::choice("cache", &["warm", "cold"], "warm").help("cold drops the page cache before a task");
@@ -150,17 +152,13 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn action(&self, words: Vec<String>, rules: Vec<Rule>) -> Action {
-        self.action_in(&self.place.root, words, rules)
-    }
-
-    fn action_in(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
+    fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let home = User::home();
         let mut env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
             ("FSARENA_SOURCE", self.place.other.clone()),
             ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
-            ("TMPDIR", temporary(self.place)),
+            ("TMPDIR", self.place.other.join(TEMPORARY)),
         ];
         env.extend(home.into_iter().flat_map(|(dir, name)| [("HOME", dir), ("USER", PathBuf::from(name))]));
         let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
@@ -174,18 +172,14 @@ impl Maker<'_> {
             return vec![];
         }
         let note = |done: &PathBuf| std::fs::write(done, "").map_err(at("write", done));
-        let work = self.action_in(&self.place.other, shell(script), vec![]);
+        let work = self.action(&self.place.other, shell(script), vec![]);
         vec![work, Action::with(&done, ["touch", DONE], note)]
     }
 
     /// A shell command, where one is written.
     fn script(&self, script: &str) -> Option<Action> {
-        (!script.is_empty()).then(|| self.action(shell(script), vec![]))
+        (!script.is_empty()).then(|| self.action(&self.place.root, shell(script), vec![]))
     }
-}
-
-fn temporary(place: &Place) -> PathBuf {
-    place.other.join("tmp")
 }
 
 impl Workload for Command {
@@ -232,7 +226,7 @@ impl Workload for Command {
     }
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
-        let dir = temporary(place);
+        let dir = place.other.join(TEMPORARY);
         std::fs::create_dir_all(&dir).map_err(at("make", &dir))
     }
 
@@ -241,7 +235,7 @@ impl Workload for Command {
         let mut first = maker.once();
         first.extend(maker.script(job.settings.text("setup")));
         let tasks = Timed::all(job).into_iter().map(|task| {
-            let work = maker.action(task.words.clone(), task.rules(job)?);
+            let work = maker.action(&place.root, task.words.clone(), task.rules(job)?);
             let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };
             let prepare = first.drain(..).chain(maker.script(task.text(job, "prepare")));
             Ok(Task { before, ..Task::new(task.info(), work).after(prepare) })
@@ -250,7 +244,7 @@ impl Workload for Command {
     }
 
     fn nothing(&self, job: &Job, place: &Place) -> Option<Action> {
-        Some(Maker { job, place }.action(vec!["true".into()], vec![]))
+        Some(Maker { job, place }.action(&place.root, vec!["true".into()], vec![]))
     }
 
     fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {

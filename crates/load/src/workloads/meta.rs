@@ -50,14 +50,10 @@ fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
-fn names(job: &Job) -> u64 {
-    job.count("names", NAMES)
-}
-
 fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>> {
     let shared = job.settings.text("dirs") == "shared";
     let job = meta::Job {
-        names: names(job) as u32,
+        names: job.count("names", NAMES) as u32,
         sharing: if shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
         fan_out: job.settings.int("branching") as u32,
@@ -103,12 +99,12 @@ impl Workload for Meta {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let leaves = (job.settings.int("branching") as u64).saturating_pow(job.settings.int("depth") as u32);
-        let inodes = names(job).saturating_add(leaves.saturating_mul(2));
+        let names = job.count("names", NAMES);
+        let inodes = names.saturating_add(leaves.saturating_mul(2));
         // The least that a small file takes on most filesystems.
         let each = (job.settings.int("bytes") as u64).next_multiple_of(4096);
         let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
-        let text = format!("each client makes {} files and as many directories", names(job));
-        let remarks = vec![remark(text)];
+        let remarks = vec![remark(format!("each client makes {names} files and as many directories"))];
         Ok(Survey { room, remarks, ..Survey::default() })
     }
 

@@ -74,10 +74,13 @@ impl Workload for Webproxy {
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
-        let make = Action::on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, seed)?));
+        let make = Action::on("prealloc", &dir, move |dir| {
+            Ok(preallocate(dir, existing, &payload::noise(mix(seed, 5), FILE_BYTES))?)
+        });
         let turn = Action::on("webproxy", &dir, move |dir| {
             let set = FileSet::new(files as u32, existing as u32);
-            let personality = Personality { dir: dir.into(), set, noise: noise(seed), seed };
+            let personality =
+                Personality { dir: dir.into(), set, noise: payload::noise(mix(seed, 5), FILE_BYTES), seed };
             let bound = Bound::Seconds(seconds);
             let acting = Acting { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = Account::begin();
@@ -97,22 +100,17 @@ fn remarks() -> Vec<Note> {
     vec![fairness(text).fix("use the workload proxy-cache, whose sizes stay")]
 }
 
-fn preallocate(dir: &Path, existing: u64, seed: u64) -> Result<(), EngineError> {
+fn preallocate(dir: &Path, existing: u64, noise: &[u8]) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))?;
-    let noise = noise(seed);
     for number in 0..existing {
         let path = file(dir, number as u32);
-        std::fs::write(&path, &noise).map_err(EngineError::io("writing", &path))?;
+        std::fs::write(&path, noise).map_err(EngineError::io("writing", &path))?;
     }
     Ok(())
 }
 
 fn file(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:08}"))
-}
-
-fn noise(seed: u64) -> Vec<u8> {
-    payload::noise(mix(seed, 5), FILE_BYTES)
 }
 
 /// The personality's threads at work.

@@ -2,7 +2,6 @@
 
 use fsarena_core::{metric::reading, sample::Readings, series::Point};
 use fsarena_engine::{readings::set_latency, series::Track};
-use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// The shortest interval of the time series, and the most intervals: a log can be of any length.
@@ -74,8 +73,8 @@ impl Log {
         for [ended, from_due, from_begin] in &self.done {
             let latency = if paced { from_due } else { from_begin };
             track.count(Duration::from_micros(ended - begun), latency.saturating_mul(1000), 0);
-            record(&mut all, *from_begin);
-            record(&mut corrected, *from_due);
+            all.saturating_record(from_begin.saturating_mul(1000));
+            corrected.saturating_record(from_due.saturating_mul(1000));
         }
         found.set("all_operations_count", self.done.len() as f64);
         if self.done.is_empty() {
@@ -88,10 +87,6 @@ impl Log {
         found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
         track.points(took)
     }
-}
-
-fn record(into: &mut Histogram<u64>, microseconds: u64) {
-    into.saturating_record(microseconds.saturating_mul(1000));
 }
 
 /// One line; none within where the transaction failed.
