@@ -6,7 +6,6 @@
 
 pub mod demands;
 mod error;
-mod files;
 pub mod invocation;
 mod pace;
 pub mod payload;

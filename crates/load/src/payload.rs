@@ -1,8 +1,12 @@
-//! File contents: compressible text and incompressible bytes in a stated ratio.
+//! What files hold: compressible text and incompressible bytes in a stated ratio, or a number that a later check reads; and
+//! directories made anew.
 
+use crate::error::{Error, Result, at};
 use fsarena_core::schedule::mix;
+use fsarena_engine::Error as EngineError;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::path::Path;
 
 /// Every piece of this size has the stated ratio in it, so that compression finds it whatever the size
 /// of its blocks.
@@ -84,6 +88,34 @@ impl Noise {
         let from = mix(self.seed, number) as usize % Noise::PLACES;
         &self.bytes[from..from + bytes]
     }
+}
+
+/// Makes an empty directory, whatever was there.
+///
+/// # Errors
+/// Where the old one cannot be removed, or the new one not be made.
+pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).map_err(EngineError::io("emptying", dir))?;
+    }
+    std::fs::create_dir(dir).map_err(EngineError::io("making", dir))
+}
+
+/// Writes a number to a file.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn note(path: &Path, number: u64) -> Result<()> {
+    std::fs::write(path, number.to_string()).map_err(at("write", path))
+}
+
+/// Reads the number that [`note`] wrote.
+///
+/// # Errors
+/// Where it cannot be read, or is no number.
+pub fn noted(path: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(path).map_err(at("read", path))?;
+    text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", path.display())))
 }
 
 #[cfg(test)]

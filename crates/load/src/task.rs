@@ -73,12 +73,8 @@ impl Call {
 /// How reports name a task: its name, what people read, and its parameters.
 pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
     let params = params.map(|(name, value)| (name.into(), value)).into();
-    TaskInfo {
-        id: TaskId { name: name.into(), params },
-        title: title.into(),
-        number: None,
-        in_composite: true,
-    }
+    let id = TaskId { name: name.into(), params };
+    TaskInfo { id, title: title.into(), number: None, in_composite: true }
 }
 
 impl Task {

@@ -71,12 +71,8 @@ impl Unpacker<'_> {
     }
 
     fn file(&self, entry: &mut Entry<Records>, path: &Path, attributes: &Attributes) -> Result<()> {
-        let flags = OFlags::WRONLY
-            | OFlags::CREATE
-            | OFlags::EXCL
-            | OFlags::NOCTTY
-            | OFlags::NONBLOCK
-            | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
         let file = created.map(File::from).map_err(at("create", path))?;
         let mut part = [0; RECORD];
@@ -119,14 +115,12 @@ impl Unpacker<'_> {
 
 impl Attributes {
     fn of(header: &Header) -> std::io::Result<Attributes> {
-        let changed = Timespec { tv_sec: header.mtime()?.cast_signed(), tv_nsec: 0 };
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = Timespec { tv_sec: header.mtime()?.cast_signed(), tv_nsec: 0 };
         Ok(Attributes {
             owner: (Uid::from_raw(header.uid()? as u32), Gid::from_raw(header.gid()? as u32)),
             mode: Mode::from_raw_mode(header.mode()? & 0o7777),
-            times: Timestamps {
-                last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-                last_modification: changed,
-            },
+            times: Timestamps { last_access, last_modification },
         })
     }
 }

@@ -32,11 +32,8 @@ impl Workload for Coreutils {
         let (contents, demands) = chosen.source.look()?;
         let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
         let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
-        Ok(Survey {
-            remarks: chosen.remarks(&contents, room.bytes),
-            demands: if unpacked { demands } else { Demands::default() },
-            room,
-        })
+        let demands = if unpacked { demands } else { Demands::default() };
+        Ok(Survey { room, demands, remarks: chosen.remarks(&contents, room.bytes) })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

@@ -9,7 +9,7 @@ mod tests;
 use super::dbench_tool;
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
-use crate::{files::fresh_dir, pace::shuffled};
+use crate::{pace::shuffled, payload::fresh_dir};
 use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
 use fsarena_dbench::census::Census;
 use fsarena_dbench::{self as dbench, Options, Program, compact, like, limits, loadfile};

@@ -2,8 +2,8 @@
 
 mod database;
 
-use crate::files::{note, noted};
 use crate::pace::{self, Load, distinct};
+use crate::payload::{note, noted};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};

@@ -31,13 +31,11 @@ impl Workload for Tree {
         let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.unpacked_bytes();
-        Ok(Survey {
-            // The archive it is unpacked from is there until it is unpacked.
-            room: Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes },
-            // cp(1) without -p keeps no owners.
-            demands: Demands { owned: None, ..demands },
-            remarks: Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect(),
-        })
+        // The archive it is unpacked from is there until it is unpacked.
+        let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
+        let remarks = Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
+        // cp(1) without -p keeps no owners.
+        Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks })
     }
 
     /// The author's question was about system time.

@@ -2,10 +2,9 @@
 //! device; those that wait at the same time share one `fdatasync` (group commit).
 
 mod log;
-mod replay;
 
-use crate::files::{note, noted};
 use crate::pace::{self, Load};
+use crate::payload::{note, noted};
 use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -103,7 +102,7 @@ impl Workload for Wal {
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
         let (committed, shape) = (place.other.join(COMMITTED), shape(job));
         vec![Action::on("replay", &place.root.join("wal"), move |dir| {
-            replay::verify(dir, &shape, noted(&committed)?)
+            log::verify(dir, &shape, noted(&committed)?)
         })]
     }
 }

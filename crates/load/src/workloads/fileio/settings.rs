@@ -153,14 +153,13 @@ impl Chosen {
     pub fn job(&self, cell: Cell, on_device: bool) -> engine::Job {
         let mode = cell.mode;
         let any = self.any_layout;
+        let pattern =
+            if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
         engine::Job {
             open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
             block_bytes: cell.block,
             threads: cell.threads,
-            pattern: match mode.sequential {
-                true => Pattern::Sequential { shared_cursor: true },
-                false => Pattern::Uniform,
-            },
+            pattern,
             read_share: if mode.writes { 0.0 } else { 1.0 },
             sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
             sync_end: mode.writes && self.fsync_end,

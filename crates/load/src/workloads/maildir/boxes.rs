@@ -1,6 +1,6 @@
 //! Maildirs, and what a mail server does with them.
 
-use crate::{files::fresh_dir, payload::Noise, task};
+use crate::{payload::Noise, payload::fresh_dir, task};
 use fsarena_engine::{Error, act::Actor};
 use std::fs::File;
 use std::io::{Read, Write};

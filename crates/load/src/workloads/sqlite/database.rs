@@ -1,6 +1,6 @@
 //! The database: its tables, its transactions, and its checks.
 
-use crate::{files::fresh_dir, payload::Noise, task};
+use crate::{payload::Noise, payload::fresh_dir, task};
 use fsarena_core::{sample::Found, schedule::mix};
 use fsarena_engine::{Bound, Error, act::Actor};
 use rand::rngs::Xoshiro256PlusPlus;
