@@ -67,15 +67,10 @@ impl Invocation {
             ended => Err(ended.to_string()),
         };
         let kept = if metrics.is_ok() { PASSED } else { FAILED };
-        log(CommandRecord {
-            argv: self.words.clone(),
-            times: 1,
-            last: None,
-            cwd: Some(self.dir.display().to_string()),
-            ended,
-            ms: begun.elapsed().as_millis() as u64,
-            output: Some(end(&tail, kept)).filter(|output| !output.is_empty()),
-        });
+        let (argv, cwd) = (self.words.clone(), Some(self.dir.display().to_string()));
+        let output = Some(end(&tail, kept)).filter(|output| !output.is_empty());
+        let ms = begun.elapsed().as_millis() as u64;
+        log(CommandRecord { argv, times: 1, last: None, cwd, ended, ms, output });
         let mut found = Found::default();
         let metrics = metrics.map_err(|ended| {
             let said = end(&tail, SHOWN).trim().to_string();

@@ -81,13 +81,8 @@ impl Load {
 
     /// How the engine drives operations of one kind.
     pub fn acting<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> Acting<'a> {
-        Acting {
-            threads: self.clients,
-            kinds,
-            rate: rate(&job.settings, self.rate),
-            bound,
-            interval_ms: if job.scale == Scale::Paper { 100 } else { 20 },
-            seed: job.seed,
-        }
+        let (threads, rate) = (self.clients, rate(&job.settings, self.rate));
+        let interval_ms = if job.scale == Scale::Paper { 100 } else { 20 };
+        Acting { threads, kinds, rate, bound, interval_ms, seed: job.seed }
     }
 }

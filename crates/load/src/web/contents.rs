@@ -48,13 +48,12 @@ pub struct Object {
 pub fn object(world: u64, number: u64) -> Object {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
     let mut of_thousand = rng.random_range(0..1000);
-    let last = &KINDS[KINDS.len() - 1];
     let kind = KINDS.iter().find(|(per_mille, ..)| {
         let found = of_thousand < *per_mille;
         of_thousand = of_thousand.saturating_sub(*per_mille);
         found
     });
-    let (_, size, cachable) = kind.unwrap_or(last);
+    let (_, size, cachable) = kind.unwrap_or(&KINDS[3]);
     let bytes = match *size {
         Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
         Size::LogNormal(mean, deviation) => {

@@ -75,9 +75,8 @@ impl Workload for Postgres {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job)?;
-        let words = |of: &[&str], more: Vec<String>| {
-            of.iter().map(|word| word.to_string()).chain(more).collect::<Vec<_>>()
-        };
+        let words =
+            |of: &[&str], more: Vec<String>| [of.iter().map(ToString::to_string).collect(), more].concat();
         let both = (Cluster::new(&place.root, &place.other)?, chosen);
         let (cluster, chosen) = &both;
         let init = words(&["initdb"], vec![cluster.data.display().to_string()]);

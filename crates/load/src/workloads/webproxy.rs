@@ -74,13 +74,11 @@ impl Workload for Webproxy {
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
-        let make = Action::on("prealloc", &dir, move |dir| {
-            Ok(preallocate(dir, existing, &payload::noise(mix(seed, 5), FILE_BYTES))?)
-        });
+        let noise = move || payload::noise(mix(seed, 5), FILE_BYTES);
+        let make = Action::on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, &noise())?));
         let turn = Action::on("webproxy", &dir, move |dir| {
             let set = FileSet::new(files as u32, existing as u32);
-            let personality =
-                Personality { dir: dir.into(), set, noise: payload::noise(mix(seed, 5), FILE_BYTES), seed };
+            let personality = Personality { dir: dir.into(), set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
             let acting = Acting { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = Account::begin();

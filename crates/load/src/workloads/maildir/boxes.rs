@@ -103,14 +103,9 @@ impl Boxes {
             let dir = root.join(shape.mailbox(number)).join("new");
             File::open(&dir).map_err(Error::io("opening", &dir))
         };
-        Ok(Boxes {
-            root: root.into(),
-            shape,
-            stage,
-            noise: Noise::new(shape.seed, shape.bytes),
-            new: (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?,
-            next: AtomicU64::new(0),
-        })
+        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.bytes));
+        let new = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
+        Ok(Boxes { root, shape, stage, noise, new, next: AtomicU64::new(0) })
     }
 
     fn deliver(&self, number: u64) -> Result<(), Error> {

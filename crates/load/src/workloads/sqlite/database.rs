@@ -106,14 +106,9 @@ pub struct Session {
 impl Database {
     /// A database in a directory, by the names of its journal mode and of its level of syncing.
     pub fn new(dir: &Path, shape: Shape, journal: &str, synchronous: &str) -> Database {
-        Database {
-            dir: dir.into(),
-            shape,
-            journal: journal.into(),
-            synchronous: synchronous.into(),
-            operation: UPDATE,
-            noise: Noise::new(shape.seed, shape.value),
-        }
+        let [journal, synchronous] = [journal, synchronous].map(String::from);
+        let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value));
+        Database { dir, shape, journal, synchronous, operation: UPDATE, noise }
     }
 
     fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {

@@ -55,15 +55,9 @@ pub struct Tally {
 
 impl Tally {
     fn empty() -> Tally {
-        Tally {
-            latency: fsarena_engine::histogram(),
-            corrected: fsarena_engine::histogram(),
-            hits: 0,
-            bytes: 0,
-            failed: 0,
-            why: None,
-            track: Track::new(STRETCH),
-        }
+        let [latency, corrected] = [(); 2].map(|()| fsarena_engine::histogram());
+        let track = Track::new(STRETCH);
+        Tally { latency, corrected, hits: 0, bytes: 0, failed: 0, why: None, track }
     }
 }
 

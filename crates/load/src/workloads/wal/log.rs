@@ -212,13 +212,10 @@ impl Segments {
             self.position = 0;
         }
         let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
-        written.map_err(|source| Error::Operation {
-            operation: "commit",
-            path: path(&self.dir, self.number),
-            offset: self.position,
-            bytes: group.len() as u32,
-            source,
-        })?;
+        let (offset, bytes) = (self.position, group.len() as u32);
+        let path = || path(&self.dir, self.number);
+        let operation = "commit";
+        written.map_err(|source| Error::Operation { operation, path: path(), offset, bytes, source })?;
         self.position += group.len() as u64;
         Ok(())
     }
