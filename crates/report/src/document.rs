@@ -270,8 +270,8 @@ impl Table {
     }
 
     /// A table of two columns of words.
-    pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (String, String)>) -> Table {
-        Table::words(header).with(rows.into_iter().map(|(key, value)| row![key, value]))
+    pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (impl Into<Cell>, String)>) -> Table {
+        Table::words(header).with(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
     }
 
     /// The same table with columns `1..` spread over as many tables as are needed for `most` of them each,

@@ -17,7 +17,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// What was asked cannot be answered: why, and what can.
+    /// A question or a format that does not fit the run: the reason, and often a remedy.
     #[error("{0}")]
     Usage(String),
     /// It could not be put into JSON.

@@ -68,13 +68,11 @@ impl Exporter {
     /// # Errors
     /// When `out` fails, or when the format requires a folder.
     pub fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let Some(export) = self.export else {
-            return Err(Error::Usage(format!(
-                "`{0}` writes a folder of files. Name the folder: --export {0}=FOLDER",
-                self.id
-            )));
+        let id = self.id;
+        let folder = || {
+            Error::Usage(format!("`{id}` writes a folder of files. Name the folder: --export {id}=FOLDER"))
         };
-        export(report, out)
+        self.export.ok_or_else(folder)?(report, out)
     }
 
     /// Writes the report to a file, or to a folder that is made if it is missing.

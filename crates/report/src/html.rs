@@ -295,7 +295,7 @@ mod tests {
         document.heading(3, hostile);
         document.text(hostile);
         document.list(vec![hostile.into()]);
-        document.table(Table::pairs([hostile, hostile], [(hostile.into(), hostile.into())]));
+        document.table(Table::pairs([hostile, hostile], [(hostile, hostile.into())]));
         document.parts.push(Part::Code("toml", hostile.into()));
         document.parts.push(Part::Facts(vec![hostile.into()]));
         let html = body(&document).unwrap().html;

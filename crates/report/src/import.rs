@@ -52,7 +52,10 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
         None => IMPORTERS.iter().find(|importer| (importer.recognises)(text)),
     };
     let Some(importer) = importer else {
-        return Err(ImportError::Unknown { origin: origin.into(), known: names() });
+        let known = names();
+        return Err(ImportError(format!(
+            "{origin}: in no format that fsarena reads ({known}); name it with --from"
+        )));
     };
     let mut collector = Collector::default();
     (importer.read)(text, &mut collector).map_err(failed)?;

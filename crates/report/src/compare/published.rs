@@ -181,7 +181,7 @@ impl Known<'_> {
             ("rounds", self.analysis.grid.rounds.len().to_string()),
             ("compared", filesystems.join(", ")),
         ];
-        Table::pairs(["", "what"], rows.map(|(key, value)| (key.to_string(), value)))
+        Table::pairs(["", "what"], rows)
     }
 }
 

@@ -139,7 +139,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         ("paired by round", paired),
         ("machine, kernel", "files of samples do not say".to_string()),
     ];
-    compared.method.table(Table::pairs(["", "what"], facts.map(|(key, value)| (key.to_string(), value))));
+    compared.method.table(Table::pairs(["", "what"], facts));
     compared
 }
 

@@ -1,4 +1,4 @@
-//! What was searched, what was found, and what that stands on.
+//! The cells searched, the findings in them, and the evidence they stand on.
 
 use super::words::Speaker;
 use crate::number::{percent, plural};

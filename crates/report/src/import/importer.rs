@@ -39,31 +39,15 @@ impl Fault {
     }
 }
 
-/// Why samples could not be read.
+/// Why samples could not be read: the file, the line if known, and the fault.
 #[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// No format fits.
-    #[error("{origin}: in no format that fsarena reads ({known}); name it with --from")]
-    Unknown {
-        /// The file.
-        origin: String,
-        /// The formats.
-        known: String,
-    },
-    /// Something in it is wrong.
-    #[error("{place}: {message}")]
-    Fault {
-        /// File and line.
-        place: String,
-        /// The fault.
-        message: String,
-    },
-}
+#[error("{0}")]
+pub struct ImportError(pub(super) String);
 
 impl ImportError {
     pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
         let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
-        ImportError::Fault { place, message: fault.message }
+        ImportError(format!("{place}: {}", fault.message))
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Series {
 /// What importers put samples into.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// What was taken, in the order of the file.
+    /// The series so far, in the order of the file.
     pub series: Vec<Series>,
     places: BTreeMap<(String, String), usize>,
     /// Values seen of each round, for their mean.

@@ -2,7 +2,7 @@
 
 use fsarena_core::{event::Event, record::RunRecord, state::RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::{analyse::composites, grid::references, ratio::Ratio};
+use fsarena_stats::{analyse::composites, cost::Estimate, grid::references, ratio::Ratio};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -86,15 +86,12 @@ impl Intervals {
 fn ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Numbers {
-        value: f64,
-        low: f64,
-        high: f64,
+        #[serde(flatten)]
+        ratio: Estimate,
         provisional: bool,
     }
-    let Some(Ratio { value, low, high, provisional, .. }) = *ratio else {
-        return serializer.serialize_none();
-    };
-    Numbers { value, low, high, provisional }.serialize(serializer)
+    let numbers = |ratio: Ratio| Numbers { ratio: ratio.into(), provisional: ratio.provisional };
+    ratio.map(numbers).serialize(serializer)
 }
 
 /// The last of some widths as bars, the widest of them as the highest.

@@ -19,7 +19,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
         document.heading(3, format!("Machine {}", host.hostname));
         let facts = [("kernel", &host.kernel), ("boot", &host.boot_id)];
         let facts = facts.into_iter().chain(host.facts.iter().map(|(key, value)| (key.as_str(), value)));
-        document.table(Table::pairs(["fact", ""], facts.map(|(key, value)| (key.into(), value.clone()))));
+        document.table(Table::pairs(["fact", ""], facts.map(|(key, value)| (key, value.clone()))));
     }
     let options = options(record);
     if !options.rows.is_empty() {
