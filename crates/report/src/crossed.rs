@@ -1,6 +1,6 @@
 //! Variants that differ in the I/O scheduler, by filesystem and by scheduler.
 
-use fsarena_core::{cell::Variant, factor::SCHEDULER};
+use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct};
 use fsarena_stats::best::without;
 
 /// Variants by what they are besides their scheduler, and by scheduler.
@@ -17,21 +17,15 @@ impl Crossed {
     /// The variants of a report by filesystem and scheduler. None if no filesystem was measured with two schedulers,
     /// because then there is nothing to compare.
     pub fn of(variants: &[Variant]) -> Option<Crossed> {
-        let distinct = |all: &[String]| {
-            let mut kept: Vec<String> = Vec::new();
-            all.iter().for_each(|one| kept.extend(Some(one).filter(|one| !kept.contains(one)).cloned()));
-            kept
-        };
-        let of: Vec<String> = variants.iter().map(|variant| variant.level(SCHEDULER).to_string()).collect();
+        let of: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();
         let rests: Vec<String> = variants.iter().map(|variant| without(variant, SCHEDULER).name).collect();
-        let (levels, names) = (distinct(&of), distinct(&rests));
-        let find = |name: &String, scheduler: &String| {
-            (0..variants.len()).find(|at| rests[*at] == *name && of[*at] == *scheduler)
-        };
-        let row = |name| levels.iter().map(|level| find(name, level)).collect();
+        let (levels, names) = (distinct(of.iter().copied()), distinct(rests.iter().map(String::as_str)));
+        let find = |name: &str, level: &str| (0..of.len()).find(|at| rests[*at] == name && of[*at] == level);
+        let row = |name: &&str| levels.iter().map(|level| find(name, level)).collect();
         let at: Vec<Vec<Option<usize>>> = names.iter().map(row).collect();
-        let shown = |level: &String| if level.is_empty() { "as it is".into() } else { level.clone() };
+        let shown = |level: &&str| if level.is_empty() { "as it is".into() } else { level.to_string() };
         let schedulers = levels.iter().map(shown).collect();
+        let names = names.into_iter().map(String::from).collect();
         let crossed = at.iter().any(|row| row.iter().flatten().count() > 1);
         crossed.then_some(Crossed { names, schedulers, at })
     }

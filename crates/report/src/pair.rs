@@ -1,8 +1,8 @@
 //! Two variants, B against A: the difference by each metric, of all tasks together and of few one by one.
 
 use crate::{difference::Finding, number::plural};
-use fsarena_core::metric::adds_up;
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{metric::adds_up, names::distinct};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::weights;
@@ -52,8 +52,7 @@ pub fn rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin
     if record.variants.len() != 2 || !record.plan.device.backing.ranks() {
         return vec![];
     }
-    let mut ids: Vec<&str> = asked.collect();
-    COSTS.into_iter().for_each(|id| ids.extend(Some(id).filter(|id| !ids.contains(id))));
+    let ids = distinct(asked.chain(COSTS));
     let mut columns: Vec<_> = ids.into_iter().map(|id| of_metric(record, id, margin).into_iter()).collect();
     // Order rows by task, then by metric, because readers ask about tasks.
     let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);

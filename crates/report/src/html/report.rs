@@ -5,8 +5,8 @@ use crate::{error::Error, number::plural, report::Report, sampled::column_name, 
 use crate::{sections::document, words::label};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fsarena_core::metric::METRICS;
 use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{metric::METRICS, names::distinct};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -61,11 +61,10 @@ struct Column {
 /// As many metrics as fit, those of the report first, and how many do not.
 fn columns(report: &Report) -> (Vec<Column>, usize) {
     let record = &report.record;
-    let mut ids: Vec<&str> = report.analyses.iter().map(|analysis| analysis.metric.id.as_str()).collect();
+    let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
     let others = METRICS.iter().map(|def| def.id).chain(record.readings.iter().map(|info| info.id.as_str()));
-    others.for_each(|id| ids.extend(Some(id).filter(|id| !ids.contains(id))));
     let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
-    for id in ids {
+    for id in distinct(asked.chain(others)) {
         // Many samples need no look at their values.
         if bytes + record.samples.len() * LEAST > BUDGET {
             left_out += 1;
