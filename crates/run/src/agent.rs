@@ -32,9 +32,8 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) ->
     let request: Request = serde_json::from_str(&text)?;
     let mut unheard = Ok(());
     let mut emit = |event| {
-        let written = protocol::write(&mut output, &Line::Event(event));
         if unheard.is_ok() {
-            unheard = written;
+            unheard = protocol::write(&mut output, &Line::Event(event));
         }
     };
     let done = cell(&request, mark, &mut input, &mut emit);

@@ -48,14 +48,13 @@ fn write_only_there(request: &Request) -> io::Result<()> {
 
 /// Every directory above its files has to let a user through.
 fn reach(request: &Request, user: &str) -> Done {
-    [&request.root, &request.other].into_iter().try_for_each(|place| {
+    request.places().into_iter().try_for_each(|place| {
         place.metadata().map(drop).map_err(|error| {
-            let why = format!(
-                "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere \
-                 (`--runs /var/tmp/runs`), or run the workload as root (`--user root`)",
-                place.display()
-            );
-            Failed::missing(why)
+            let place = place.display();
+            Failed::missing(format!(
+                "the workload runs as user {user}, who cannot reach {place}: {error}; keep the runs elsewhere (`--runs \
+                 /var/tmp/runs`), or run the workload as root (`--user root`)"
+            ))
         })
     })
 }

@@ -43,13 +43,11 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
         let needed = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
         let variants: Names = needed.filter(|variant| live.contains(variant)).collect();
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
-        match judged.open() {
-            true if lost || (judged.missing.is_some() && !begins) => stuck += 1,
-            true => {
-                let rounds = rounds_to_decide(&judged, record.plan.stop.margin());
-                open.push(Candidate { rounds, variants });
-            }
-            false => {}
+        if judged.open() && (lost || (judged.missing.is_some() && !begins)) {
+            stuck += 1;
+        } else if judged.open() {
+            let rounds = rounds_to_decide(&judged, record.plan.stop.margin());
+            open.push(Candidate { rounds, variants });
         }
     }
     let variants = if begins { live.clone() } else { choose(&mut open, &cost, left_s) };

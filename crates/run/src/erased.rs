@@ -63,8 +63,8 @@ impl Erased {
     pub fn throttled(&mut self) -> Option<Note> {
         let before = std::mem::replace(&mut self.health, Health::read(&self.device));
         let why = self.health.throttled_since(&before)?;
-        let text =
-            format!("{} was too hot for its full speed in this cell: {why}", self.device.path.display());
+        let path = self.device.path.display();
+        let text = format!("{path} was too hot for its full speed in this cell: {why}");
         Some(Note::new(NoteKind::Fairness, text).fix("cool the device"))
     }
 }

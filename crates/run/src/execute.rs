@@ -240,14 +240,9 @@ pub fn execute_by(
     let role = Role::of_run(request.user.as_deref(), request.profiling)?;
     let agents = Agents { profiling: request.profiling, role };
     let (variants, mut check) = check_for(&request, &*clients)?;
-    let tried = match request.keep {
-        // They were tried when the run began.
-        Keep::Resumed(_) => {
-            check.resumed = true;
-            vec![]
-        }
-        _ => try_options(&request, &variants, &check)?,
-    };
+    check.resumed = matches!(request.keep, Keep::Resumed(_));
+    // Those of a resumed run were tried when it began.
+    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check)? };
     check.remarks.extend(request.remarks);
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
@@ -265,10 +260,8 @@ pub fn execute_by(
 /// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
 fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
-    match undo::recover(kernel, &undo::state_dir(), &mut say)?.failed {
-        0 => Ok(()),
-        failed => Err(Fatal::Recover(failed)),
-    }
+    let failed = undo::recover(kernel, &undo::state_dir(), &mut say)?.failed;
+    require(failed == 0, || Fatal::Recover(failed))
 }
 
 /// The place of a run: one to stay, or one to go with it.

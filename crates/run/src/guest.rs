@@ -219,11 +219,9 @@ impl Guests {
         let mut boots = self.boots.clone();
         boots.sort_unstable();
         let (middle, longest) = (boots.get(boots.len() / 2)?, boots.last()?);
+        let (middle, count, longest) = (middle.as_secs_f64(), boots.len(), longest.as_secs_f64());
         let text = format!(
-            "from launch to the first timed operation: {:.1} s, the longest of {} {:.1} s",
-            middle.as_secs_f64(),
-            boots.len(),
-            longest.as_secs_f64()
+            "from launch to the first timed operation: {middle:.1} s, the longest of {count} {longest:.1} s"
         );
         Some(Note::new(NoteKind::Remark, text).task("boot"))
     }
@@ -306,10 +304,10 @@ fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>> {
     let version = asked.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;
     if counter.is_none() {
+        let this = version.lines().next().unwrap_or("of no known version");
         let text = format!(
             "instructions of programs and of the kernel are told apart at clock ticks: the counter is for QEMU 6 to 8, and \
-             this is {}",
-            version.lines().next().unwrap_or("of no known version")
+             this is {this}"
         );
         tell(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }

@@ -2,7 +2,7 @@
 
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell};
+use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, require};
 use crate::preflight::RAW_NEEDS_AN_IMAGE;
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, context::RunContext, erased::Erased};
@@ -90,9 +90,7 @@ impl Local {
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
     fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome> {
-        if !devices.members[0].is_made() {
-            return Err(Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()));
-        }
+        require(devices.members[0].is_made(), || Fatal::plan(RAW_NEEDS_AN_IMAGE))?;
         let mut request = self.request(cell, devices, devices.first());
         // The device belongs to root.
         request.role = self.run.agents.role.as_root();

@@ -1,6 +1,6 @@
 //! A directory of ours for a while.
 
-use crate::executor::{Fatal, Result};
+use crate::executor::{Fatal, Result, require};
 use fsarena_sys::Error;
 use fsarena_sys::undo::{self, Journal, MadeDir};
 use std::path::Path;
@@ -22,12 +22,9 @@ impl Scratch {
         let below = below.canonicalize().map_err(Error::io("reading", below))?;
         let dir = below.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        if dir.symlink_metadata().is_ok() {
-            return Err(Fatal::Plan(format!(
-                "{} exists already; remove it if an earlier run left it: rm -r {0}",
-                dir.display()
-            )));
-        }
+        let why =
+            || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
+        require(dir.symlink_metadata().is_err(), || Fatal::Plan(why()))?;
         Ok(Scratch { dir: MadeDir::make_tree(&journal, &dir)?, journal })
     }
 

@@ -143,13 +143,11 @@ fn perform_all(work: Vec<Action>, log: Log) -> Result<Found, Error> {
     for action in work {
         total.extend(action.perform(log)?);
     }
-    match total.printed.iter().find(|info| readings().any(|own| own.id == info.id)) {
-        Some(info) => Err(Error::Unfit(format!(
-            "the command printed {}, which fsarena measures itself: give it another name",
-            info.id
-        ))),
-        None => Ok(total),
-    }
+    let Some(info) = total.printed.iter().find(|info| readings().any(|own| own.id == info.id)) else {
+        return Ok(total);
+    };
+    let why = "which fsarena measures itself: give it another name";
+    Err(Error::Unfit(format!("the command printed {}, {why}", info.id)))
 }
 
 /// Does what a task may need root for. What concerns all clients is for the process that started this one to do.

@@ -48,11 +48,8 @@ pub fn parse(level: &str) -> Result<Option<u64>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    match bytes(level) {
-        Some(bytes) if bytes >= LEAST => Ok(Some(bytes)),
-        Some(_) => {
-            Err(format!("`{level}` is too little: the measuring process itself needs {}", ByteSize(LEAST)))
-        }
-        None => Err(format!("invalid size `{level}`; write it like `256MiB`")),
-    }
+    let bytes = bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
+    let needs = "the measuring process itself needs";
+    let enough = (bytes >= LEAST).then_some(Some(bytes));
+    enough.ok_or_else(|| format!("`{level}` is too little: {needs} {}", ByteSize(LEAST)))
 }

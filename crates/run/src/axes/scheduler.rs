@@ -67,8 +67,7 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
 }
 
 fn name(level: &str) -> Result<(), String> {
-    match level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
-        true => Ok(()),
-        false => Err(format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq")),
-    }
+    let valid = level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let why = || format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq");
+    valid.then_some(()).ok_or_else(why)
 }

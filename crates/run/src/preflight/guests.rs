@@ -172,12 +172,10 @@ pub fn mountable(
 fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
     let fix = match here.last() {
-        _ if emulator == Emulator::Uml => {
-            "take `--on qemu`, or a User Mode Linux that has it: --kernel PATH".to_string()
-        }
-        Some(release) => format!("one that has it is here: --kernel debian:{release}"),
-        None if !def.kernels.is_empty() => def.kernels.to_string(),
-        None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR".to_string(),
+        _ if emulator == Emulator::Uml => "take `--on qemu`, or a User Mode Linux that has it: --kernel PATH",
+        Some(release) => &format!("one that has it is here: --kernel debian:{release}"),
+        None if !def.kernels.is_empty() => def.kernels,
+        None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR",
     };
     Fatal::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
@@ -213,14 +211,10 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();
-    match further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name)) {
-        None => Ok(()),
-        Some(module) => {
-            let (variant, kernel) = (&variant.name, kernel.name());
-            let message = format!("variant {variant}: the guest kernel {kernel} has no module {module}");
-            Err(Fatal::Missing(message))
-        }
-    }
+    let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));
+    let Some(module) = lacked else { return Ok(()) };
+    let (variant, kernel) = (&variant.name, kernel.name());
+    Err(Fatal::Missing(format!("variant {variant}: the guest kernel {kernel} has no module {module}")))
 }
 
 /// What lies between the disks of a guest and the filesystem of a variant.

@@ -64,10 +64,10 @@ pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<()> {
     let Some(other) = &plan.device.other_device else { return Ok(()) };
     let device = named(kernel, other)?;
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
-    if matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path)) {
-        let message = format!("{} is both --erase and --other; name another device", other.path.display());
-        return Err(Fatal::Plan(message));
-    }
+    let erased =
+        matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path));
+    let why = || format!("{} is both --erase and --other; name another device", other.path.display());
+    require(!erased, || Fatal::Plan(why()))?;
     large_enough(&other.path, device.size_bytes(), "the source disk needs", needed)
 }
 
@@ -167,8 +167,8 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) => {
-            let message = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
-            return Err(Fatal::Plan(message));
+            let why = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
+            return Err(Fatal::Plan(why));
         }
     };
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
