@@ -4,7 +4,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use std::io::ErrorKind::{NotFound, QuotaExceeded, StorageFull};
 use std::{io, path::Path};
 
-/// What a task or the work for it gives, where nothing else is said of its error.
+/// The result of work for a task; its error is [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The reason for which a task failed.

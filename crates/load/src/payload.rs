@@ -67,7 +67,7 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// Noise that numbered contents are cut from, each at a place of its own.
+/// Noise that numbered contents are cut from, each at a separate place.
 pub struct Noise {
     /// All of it.
     pub bytes: Vec<u8>,
@@ -112,7 +112,7 @@ pub fn note(path: &Path, number: u64) -> Result<()> {
 /// Reads the number that [`note`] wrote.
 ///
 /// # Errors
-/// Where it cannot be read, or is no number.
+/// Where it cannot be read, or holds something else than a number.
 pub fn noted(path: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(at("read", path))?;
     text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", path.display())))

@@ -94,7 +94,7 @@ impl Workload for Recovery {
     }
 }
 
-/// A task that is no part of the composite.
+/// A task outside the composite.
 fn beside(id: &str, title: &str) -> TaskInfo {
     TaskInfo { in_composite: false, ..task::info(id, title, []) }
 }
