@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a failure waits for a server that is ending to say why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Lines of its log that a failure shows.
-const TAIL_LINES: usize = 5;
+/// Lines of its log that a failure shows: what clients were refused follows the cause.
+const TAIL_LINES: usize = 10;
 
 /// What every process of one kind of server has in common.
 #[derive(Debug, Clone, Copy)]
