@@ -1,7 +1,6 @@
 //! Compiles the instruction counter, a QEMU plugin, and embeds it in the library: users need no separate file.
 
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 const SOURCE: &str = "counter/plugin.rs";
 

@@ -5,7 +5,8 @@ mod legend;
 mod panel;
 mod pen;
 
-use crate::{Chart, colour::Colour, colour::theme};
+use crate::Chart;
+use crate::colour::{Colour, theme};
 use fsarena_core::safe;
 use pen::Pen;
 use quick_xml::escape::escape;
@@ -79,8 +80,7 @@ pub fn dark() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::colour::BLUE;
-    use crate::{Axis, Key, Mark, Panel, Sign};
+    use crate::{Axis, Key, Mark, Panel, Sign, colour::BLUE};
 
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];

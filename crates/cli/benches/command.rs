@@ -3,9 +3,8 @@
 //! `cargo bench -p fsarena --bench command`. Prints medians and ratios of alternating pairs; asserts nothing.
 
 use serde_json::Value;
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 /// Pairs of a run of fsarena and a run of hyperfine.
 const PAIRS: usize = 10;

@@ -7,10 +7,8 @@
 mod stored;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::{net::TcpStream, path::Path, time::Instant};
 
 const RUNS: usize = 1_000;
 /// What a reader waits for at most, in milliseconds.

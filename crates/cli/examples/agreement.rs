@@ -4,24 +4,17 @@
 //! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...`
 //! (root; DIR has room for an image). A setting that is an axis of the comparison, `clients=20`, and `fs=xfs` choose cells.
 
-use fsarena_core::cell::Variant;
-use fsarena_core::factor;
-use fsarena_core::metric;
-use fsarena_core::sample::Readings;
-use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
+use fsarena_core::{cell::Variant, factor, metric, sample::Readings, scale::Scale};
 use fsarena_engine::Cpu;
-use fsarena_fs::lifecycle;
-use fsarena_fs::safety::ScratchDevice;
+use fsarena_fs::{lifecycle, safety::ScratchDevice};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
 use fsarena_stats::ratio::Ratio;
-use fsarena_sys::loopdev::LoopOptions;
-use fsarena_sys::undo::Journal;
-use fsarena_sys::{image, loopdev};
-use std::collections::BTreeMap;
-use std::error::Error;
+use fsarena_sys::loopdev::{self, LoopOptions};
+use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, error::Error};
 
 /// One comparison between fsarena's engine and the real program.
 struct Comparison {

@@ -37,8 +37,7 @@ mod append {
     use fsarena_core::setting::{SettingDef, WorkloadDef};
     use fsarena_load::task::{Action, Before, Call, Error, Task};
     use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
-    use std::fs::OpenOptions;
-    use std::io::Write;
+    use std::{fs::OpenOptions, io::Write};
 
     /// `append`: write a log line by line.
     pub struct Append;
@@ -117,9 +116,7 @@ mod context_switches {
 
 // ANCHOR: exporter
 mod variants {
-    use fsarena_report::error::Error;
-    use fsarena_report::exporter::Exporter;
-    use fsarena_report::report::Report;
+    use fsarena_report::{error::Error, exporter::Exporter, report::Report};
     use std::io::Write;
 
     /// The names of the variants, one a line.

@@ -7,16 +7,13 @@
 //! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
 //! (`/dev/shm`), so that no disk is measured.
 
-use fsarena_core::record::RunRecord;
-use fsarena_core::sample::Direction;
+use fsarena_core::{record::RunRecord, sample::Direction};
 use fsarena_report::document::{Cell, Document, Table, markdown};
 use fsarena_stats::grid::{Grid, dropped, grid};
-use fsarena_stats::pairs::log_ratios;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{pairs::log_ratios, ratio::Ratio};
 use fsarena_store::RunDir;
-use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{error::Error, process::Command};
 
 /// The places to compare: a name, the value of `--on`, and the metric.
 const PLACES: [(&str, &str, &str); 4] = [

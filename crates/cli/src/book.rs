@@ -2,8 +2,9 @@
 
 use crate::{args::Cli, running};
 use clap::Parser;
-use fsarena_core::plan::{file::PlanFile, resolve::Overrides};
-use std::{collections::BTreeSet, path::Path, path::PathBuf};
+use fsarena_core::{plan::file::PlanFile, plan::resolve::Overrides};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// A fenced block of a page.
 struct Block {

@@ -1,11 +1,13 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
 use crate::{flags::Runs, running, terminal};
-use clap::{Arg, Command, builder::PossibleValue, builder::PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use fsarena_core::study::{self, STUDIES};
 use fsarena_core::{
     app::APPS, factor, metric::METRICS, plan::Plan, plan::file::PlanFile, plan::resolve::Overrides,
-    scale::Scale, setting::Kind, study, study::STUDIES,
+    scale::Scale, setting::Kind,
 };
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;

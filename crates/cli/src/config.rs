@@ -5,7 +5,8 @@ use clap::{Arg, Command, builder::ArgPredicate, error::ErrorKind};
 use fsarena_core::{names::unknown, plan::error::PlanError};
 use fsarena_sys::input;
 use std::{io, ops::Range, path::PathBuf};
-use toml::{Spanned, de::DeTable, de::DeValue};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Each key, and the commands for whose flag of that name it is the default. With `*`, every command that has the flag.
 ///

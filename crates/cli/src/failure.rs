@@ -1,7 +1,9 @@
 //! How a command fails: one message for people, one documented exit code.
 
-use fsarena_core::{exit::ExitCode, exit::Exits, safe};
-use std::{any::Any, fmt, io::ErrorKind, io::Write, panic::Location};
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::safe;
+use std::io::{ErrorKind, Write};
+use std::{any::Any, fmt, panic::Location};
 
 /// What a command returns where it cannot do its work.
 #[derive(Debug, Clone)]

@@ -4,7 +4,8 @@ use crate::{config::Config, failure::Failure};
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use fsarena_core::{metric::METRICS, names::unknown, sample::Unit};
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use fsarena_core::setting::size;
 

@@ -18,11 +18,9 @@ use args::Cli;
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
 use config::Config;
-use fsarena_core::exit::ExitCode;
-use fsarena_core::safe;
+use fsarena_core::{exit::ExitCode, safe};
 use rustix::fs::Mode;
-use std::io::Write;
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 fn main() -> std::process::ExitCode {
     keep_own_rights();

@@ -1,6 +1,7 @@
 //! What commands print on standard output: rows, pages, JSON, text.
 
-use crate::{failure::Outcome, failure::printing, flags::ListFormat, terminal};
+use crate::failure::{Outcome, printing};
+use crate::{flags::ListFormat, terminal};
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use fsarena_core::exit::ExitCode;
 use fsarena_report::page::Page;

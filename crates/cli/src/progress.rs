@@ -6,8 +6,10 @@ pub mod screen;
 mod ticker;
 
 use bars::Bars;
-use fsarena_core::{event::CellEvent, event::Event, state::RunState};
-use fsarena_report::{live::Intervals, live::View, safe};
+use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::state::RunState;
+use fsarena_report::live::{Intervals, View};
+use fsarena_report::safe;
 use fsarena_run::{Beginning, Consumer, executor::Fatal, work};
 use lines::Lines;
 use std::io::Write;

@@ -1,10 +1,9 @@
 //! Running plans from the command line: signals, the display, and what becomes of a run that stores nothing.
 
 use crate::{failure::Failure, progress::Progress};
-use fsarena_core::{
-    event::Event, exit::ExitCode, plan::Plan, plan::Written, plan::resolve::Overrides,
-    plan::resolve::resolve, record::RunRecord,
-};
+use fsarena_core::plan::resolve::{Overrides, resolve};
+use fsarena_core::plan::{Plan, Written};
+use fsarena_core::{event::Event, exit::ExitCode, record::RunRecord};
 use fsarena_run::{Request, execute, executor::Fatal, vocabulary};
 use fsarena_sys::kernel::Kernel;
 

@@ -1,6 +1,7 @@
 //! Variants, cells, and what identifies them.
 
-use crate::{factor, factor::clients, setting::Settings};
+use crate::factor::{self, clients};
+use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 

@@ -164,8 +164,7 @@ fn expanded(pattern: &str, tasks: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::published::Figure;
-    use crate::study::STUDIES;
+    use crate::{published::Figure, study::STUDIES};
 
     #[test]
     fn braces_give_every_choice() {

@@ -1,6 +1,8 @@
 //! Events: all that an executor and the runner say. Display, store and reports only consume them.
 
-use crate::{cell::Cell, cell::CellId, exit::ExitCode, sample::MetricInfo, sample::Sample};
+use crate::cell::{Cell, CellId};
+use crate::exit::ExitCode;
+use crate::sample::{MetricInfo, Sample};
 use serde::{Deserialize, Serialize};
 
 /// Why a cell or a run was ended.

@@ -1,6 +1,7 @@
 //! Names that people type: what to say about one that does not exist.
 
-use crate::{exit::ExitCode, exit::Exits, safe};
+use crate::exit::{ExitCode, Exits};
+use crate::safe;
 use std::fmt;
 
 /// Longest list of names that a message spells out.

@@ -23,8 +23,7 @@ pub use written::Written;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::cell::WorkloadPlan;
-    use crate::scale::Scale;
+    use crate::{cell::WorkloadPlan, scale::Scale};
     use bytesize::ByteSize;
 
     /// A plan with these factors and one workload without settings.

@@ -82,8 +82,7 @@ fn sound(figure: &Figure) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::TaskId;
-    use crate::sample::Unit;
+    use crate::{cell::TaskId, sample::Unit};
 
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 

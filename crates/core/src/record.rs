@@ -3,8 +3,9 @@
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 pub use crate::sample::MetricInfo;
-use crate::series::SeriesTable;
-use crate::{host::Host, latency::Latencies, metric::MetricDef, names::distinct, plan::Plan};
+use crate::{
+    host::Host, latency::Latencies, metric::MetricDef, names::distinct, plan::Plan, series::SeriesTable,
+};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 

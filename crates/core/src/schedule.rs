@@ -1,7 +1,6 @@
 //! The order of variants inside a round.
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;
 
 /// A uniformly random order of `variants` variants for one round.

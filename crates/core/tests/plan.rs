@@ -1,11 +1,10 @@
 //! The meaning of plans, and the errors of invalid ones.
 
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::factor::BUILT_IN;
-use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::{Default as SettingDefault, Kind, SettingDef, WorkloadDef};
+use fsarena_core::{factor::BUILT_IN, plan::file::PlanFile};
 
 static TASKS: WorkloadDef = WorkloadDef {
     id: "coreutils",

@@ -4,8 +4,7 @@
 
 use fsarena_dbench::{Program, compact, like, loadfile};
 use fsarena_engine::Cpu;
-use std::error::Error;
-use std::time::Instant;
+use std::{error::Error, time::Instant};
 
 /// The best of these counts: only disturbances make it slower.
 const ROUNDS: usize = 5;

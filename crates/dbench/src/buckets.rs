@@ -3,7 +3,7 @@
 //! Buckets are those of an HDR histogram: 64 for each doubling, so a value is known to 1.6%.
 
 use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::{sync::atomic::AtomicU32, sync::atomic::Ordering::Relaxed};
 
 /// Buckets of one doubling, as a power of two.
 const FINE: u32 = 6;

@@ -3,8 +3,7 @@
 //! rustix makes newer system calls than dbench does (`openat`, `statx`). nix and the standard library call the
 //! functions of the C library.
 
-use nix::fcntl::OFlag;
-use nix::sys::stat::Mode;
+use nix::{fcntl::OFlag, sys::stat::Mode};
 use rustix::fd::OwnedFd;
 use std::ffi::{CStr, OsStr};
 use std::{io, os::unix::ffi::OsStrExt, path::Path};

@@ -183,8 +183,7 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::MetadataExt;
+    use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
 
     fn name(path: &std::path::Path) -> Name {
         let mut name = Name::default();

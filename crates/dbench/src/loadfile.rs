@@ -111,8 +111,7 @@ fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::fs::File;
-    use std::io::Write;
+    use std::{fs::File, io::Write};
 
     const GOOD: &str = "\
 # a comment, and an empty line

@@ -8,7 +8,7 @@ use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
 use fsarena_engine::{Cpu, jain, latency_readings};
 use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 /// Significant digits of the histograms that are merged; the buckets of clients are coarser.
 const DIGITS: u8 = 3;

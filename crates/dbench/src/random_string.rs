@@ -58,8 +58,7 @@ impl RandomString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
-    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
     #[test]
     fn every_character_of_a_set_is_drawn() {

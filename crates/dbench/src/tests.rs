@@ -2,8 +2,7 @@
 
 use super::*;
 use fsarena_engine::Content;
-use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::{os::unix::fs::MetadataExt, time::Duration};
 
 const MODES: [ClientMode; 2] = [ClientMode::Processes, ClientMode::Threads];
 

@@ -70,8 +70,7 @@ impl TimeSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ClientMode;
-    use crate::board::add;
+    use crate::{ClientMode, board::add};
     use fsarena_engine::Content;
 
     #[test]

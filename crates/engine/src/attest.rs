@@ -176,9 +176,8 @@ fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::FileSpec;
-    use super::super::job::Content;
     use super::*;
+    use super::{super::files::FileSpec, super::job::Content};
 
     fn extent(logical: u64, length: u64, flags: u32) -> Extent {
         Extent { logical, length, flags, ..Extent::default() }

@@ -8,9 +8,8 @@ use super::device::{self, Calls, Device, whole};
 use super::drive::{Drive, Work};
 use super::error::{Error, Result};
 use super::fill::{Filler, Slots};
-use super::job::Content;
 use super::tally::{Kind, Recorder};
-use super::{calibrate::Calibration, open, outcome::Outcome};
+use super::{calibrate::Calibration, job::Content, open, outcome::Outcome};
 use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 

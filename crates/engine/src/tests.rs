@@ -1,8 +1,7 @@
 //! The engine as a whole, on files in a temporary directory. No test asserts a timing.
 
 use super::*;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{os::unix::fs::FileExt, path::Path};
 
 const BLOCK: u32 = 4096;
 

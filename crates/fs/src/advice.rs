@@ -1,7 +1,6 @@
 //! The options to try with a filesystem, and the command line that makes a variant.
 
-use crate::error::Error;
-use crate::{def::FAST_UNSAFE, fairness::gives_up, filesystems, lifecycle};
+use crate::{def::FAST_UNSAFE, error::Error, fairness::gives_up, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
 /// Mount options that every filesystem takes and that no option set has.

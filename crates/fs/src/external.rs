@@ -1,9 +1,11 @@
 //! Journals on devices of their own: what mkfs leaves to do where the devices are files, which a guest takes for disks.
 
-use crate::{Error, def::DEBUGFS, def::FsDef, def::TUNE2FS};
+use crate::Error;
+use crate::def::{DEBUGFS, FsDef, TUNE2FS};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
-use std::{fs::File, io::Error as IoError, os::unix::fs::FileExt, os::unix::fs::MetadataExt, path::Path};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::{fs::File, io::Error as IoError, path::Path};
 
 /// The superblock of ext, in bytes from the beginning.
 const EXT: u64 = 1024;

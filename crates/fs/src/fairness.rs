@@ -6,9 +6,8 @@ pub use facts::VariantFacts;
 
 use crate::{Error, filesystems, lifecycle};
 use facts::Durability;
-use fsarena_core::cell::Variant;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor;
+use fsarena_core::{cell::Variant, factor};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that some variants do and others do not.

@@ -5,7 +5,8 @@
 //! abbreviations, and arguments without an option as further devices. Mount options are too many and too new to list, so
 //! those are refused that mount(8) or a driver could take for a path.
 
-use crate::{Error, def::FsDef, def::Takes, error::refused};
+use crate::def::{FsDef, Takes};
+use crate::{Error, error::refused};
 use fsarena_core::names::nearest;
 
 /// Mount options that mount(8) itself acts upon, that attach further devices, or that mount something else.

@@ -2,16 +2,15 @@
 
 use crate::{Error, available::to_install, def::FsDef, external, grammar, pinned, safety::ScratchDevice};
 use bytesize::ByteSize;
-use fsarena_core::cell::Variant;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::journal::External;
-use fsarena_core::factor::raid::Raid;
-use fsarena_core::factor::{self, journal, raid};
-use fsarena_core::names::unknown;
+use fsarena_core::factor::journal::{self, External};
+use fsarena_core::factor::raid::{self, Raid};
+use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The options of one variant, complete.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

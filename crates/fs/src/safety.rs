@@ -7,13 +7,11 @@ mod usage;
 
 use crate::{Error, error::refused, written::signatures};
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{BlockDevice, is_claimed};
-use fsarena_sys::image::Image;
-use fsarena_sys::kernel::Kernel;
 use fsarena_sys::loopdev::{self, LoopDevice};
-use fsarena_sys::zram::Zram;
-use std::{path::Path, path::PathBuf, sync::atomic::AtomicBool, sync::atomic::Ordering};
+use fsarena_sys::{argv::Argv, image::Image, kernel::Kernel, zram::Zram};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::written::WrittenLog;
 pub use checks::check_image_path;

@@ -1,10 +1,10 @@
 //! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
 
 use crate::{Error, error::refused, safety::Fingerprint};
-use fsarena_sys::argv::Argv;
-use fsarena_sys::{Error as SysError, found};
+use fsarena_sys::{Error as SysError, argv::Argv, found};
 use serde::{Deserialize, Serialize};
-use std::{fs::File, io::Write, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
+use std::{fs::File, io::Write};
 
 /// What wipefs(8) finds on a device: a filesystem, a RAID or LVM member, a partition table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

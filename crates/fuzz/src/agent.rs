@@ -4,8 +4,7 @@ use crate::room::sensible;
 use fsarena_guest::config::GuestConfig;
 use fsarena_run::protocol::{Guest, Line, Request};
 use fsarena_sys::said;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use std::io::Cursor;
 
 pub fn request(bytes: &[u8]) {

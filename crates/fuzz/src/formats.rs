@@ -1,13 +1,10 @@
 //! Published figures, loadfiles, and the output of benchmark programs that workloads run.
 
 use crate::room::{self, sensible};
-use fsarena_core::published;
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{published, scale::Scale, setting::Settings};
 use fsarena_dbench::{compact, loadfile};
-use fsarena_load::task::Action;
 use fsarena_load::workload::{Job, Place};
-use fsarena_load::workloads;
+use fsarena_load::{task::Action, workloads};
 
 pub fn published(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

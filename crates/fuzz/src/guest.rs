@@ -1,11 +1,9 @@
 //! Guests: kernels, modules, names of releases, and the end of a console.
 
 use crate::room::{self, sensible};
-use fsarena_guest::console::LastWords;
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
-use fsarena_guest::modules::Modules;
-use fsarena_guest::vmlinux;
 use fsarena_guest::writes::{Later, replay};
+use fsarena_guest::{console::LastWords, modules::Modules, vmlinux};
 use std::path::Path;
 
 pub fn console(bytes: &[u8]) {

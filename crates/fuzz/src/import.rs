@@ -1,8 +1,7 @@
 //! Figures of other tools, and curves.
 
 use crate::room::sensible;
-use fsarena_report::compare::compare_samples;
-use fsarena_report::{import, scaling};
+use fsarena_report::{compare::compare_samples, import, scaling};
 
 pub fn any(bytes: &[u8]) {
     read(bytes, None);

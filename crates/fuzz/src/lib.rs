@@ -68,8 +68,7 @@ pub fn run((name, target): &Target, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::{collections::BTreeSet, path::Path};
 
     /// All folders together, in bytes: a corpus holds what finds faults, not what was found on the way.
     const LARGEST_CORPUS: u64 = 400_000;

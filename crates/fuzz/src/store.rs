@@ -1,9 +1,7 @@
 //! Runs read back: the database, of this version and the first, and the log of events.
 
 use crate::room::{self, sensible};
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
+use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, View};
 use fsarena_report::report::{self, Asked};
 use fsarena_store::{Events, RunDir};

@@ -7,10 +7,9 @@ use fsarena_sys::kernel::Kernel;
 use fsarena_watch::Spec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::pin::pin;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 const TOKEN: &str = "a-token-for-tests";
 /// The last request on a connection, after which the server closes it.

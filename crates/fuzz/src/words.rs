@@ -1,9 +1,7 @@
 //! Changes of an input by whole words and lines, as people and programs write them. libFuzzer's own are by bytes.
 
 use fsarena_core::schedule::mix;
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::OnceLock;
+use std::{collections::BTreeSet, path::Path, sync::OnceLock};
 
 /// Words at the edges of what numbers and names can be.
 const EDGES: &str = "0 1 -1 4294967296 -9223372036854775808 18446744073709551616 1e308 -1e308 1e-320 nan inf 0x7fffffff \

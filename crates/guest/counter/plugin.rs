@@ -9,10 +9,7 @@
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fs::File;
-use std::io::Write;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{fs::File, io::Write, sync::OnceLock, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 /// The version of the interface that this is written for.
 #[unsafe(no_mangle)]

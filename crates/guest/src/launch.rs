@@ -6,8 +6,10 @@ use rustix::process::{Pid, Signal};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::{ffi::OsString, fs::File, io::Read, os::unix::process::CommandExt, path::PathBuf};
-use std::{sync::Arc, time::Duration};
+use std::{
+    ffi::OsString, fs::File, io::Read, os::unix::process::CommandExt, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 /// How often a file is looked at for new words.
 const LOOK: Duration = Duration::from_millis(10);

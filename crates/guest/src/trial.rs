@@ -4,8 +4,7 @@
 use crate::config::{GuestConfig, WORKS};
 use crate::kernel::{GuestKernel, program};
 use crate::launch::{Heard, Launch};
-use crate::packing::Initramfs;
-use crate::{Error, Result, cache, console::LastWords, emulator::QEMU, exact::words};
+use crate::{Error, Result, cache, console::LastWords, emulator::QEMU, exact::words, packing::Initramfs};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -168,8 +168,7 @@ fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
+    use proptest::{collection::vec, prelude::*};
     use std::path::PathBuf;
 
     const SECTOR: usize = 512;

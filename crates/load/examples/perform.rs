@@ -3,11 +3,9 @@
 //!
 //! `cargo run --release -p fsarena-load --example perform -- ROOT OTHER coreutils [SCALE] [SETTING=VALUE]...`
 
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::workload::{Job, Place};
-use std::error::Error;
-use std::time::Instant;
+use std::{error::Error, time::Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

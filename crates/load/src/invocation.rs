@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::printed::{Printed, Rule};
-use fsarena_core::event::CommandRecord;
-use fsarena_core::sample::Found;
+use fsarena_core::{event::CommandRecord, sample::Found};
 use fsarena_sys::{argv, cancel, kernel::Kernel, process, said::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};

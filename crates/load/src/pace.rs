@@ -1,9 +1,8 @@
 //! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
 
 use crate::{task, workload::Job};
-use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
-use fsarena_core::{cell::TaskInfo, scale::Scale};
+use fsarena_core::{cell::TaskInfo, scale::Scale, schedule::mix};
 use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;

@@ -1,6 +1,7 @@
 //! Archives: of a generated tree, or of a real one.
 
-use crate::{error::Error, error::Result, payload::Payload, tree::Entry};
+use crate::error::{Error, Result};
+use crate::{payload::Payload, tree::Entry};
 use fsarena_sys::cancel;
 use std::{io::Write, path::Path};
 use tar::{Builder, EntryType, Header};

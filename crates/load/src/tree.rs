@@ -3,8 +3,7 @@
 mod shape;
 
 use fsarena_core::schedule::mix;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 

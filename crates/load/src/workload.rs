@@ -1,6 +1,7 @@
 //! The trait every workload implements. A new one is one file in `workloads/` and its line there.
 
-use crate::{demands::Demands, error::Result, task::Action, task::Task};
+use crate::task::{Action, Task};
+use crate::{demands::Demands, error::Result};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::scale::Scale;

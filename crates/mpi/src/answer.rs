@@ -2,15 +2,12 @@
 
 use fsarena_core::event::{Event, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
+use fsarena_core::{record::RunRecord, state::RunState};
 use fsarena_report::exporters;
 use fsarena_report::report::{Asked, Report};
-use fsarena_run::executor::Fatal;
-use fsarena_run::{Beginning, Consumer, vocabulary, work};
+use fsarena_run::{Beginning, Consumer, executor::Fatal, vocabulary, work};
 use fsarena_store::RunDir;
-use std::fs::File;
-use std::io::Write;
+use std::{fs::File, io::Write};
 
 /// A line for each round and each failure.
 #[derive(Debug, Default)]

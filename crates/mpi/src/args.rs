@@ -1,18 +1,12 @@
 //! The command line, and the run that it asks for.
 
 use clap::{Parser, Subcommand};
-use fsarena_core::factor;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::file::{self, PlanFile};
-use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_core::scale::Scale;
-use fsarena_core::schedule::mix;
-use fsarena_core::study;
+use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::lead::Ranks;
-use fsarena_run::clients::Clients;
-use fsarena_run::executor::Fatal;
-use fsarena_run::{Keep, Request, vocabulary};
+use fsarena_run::{Keep, Request, clients::Clients, executor::Fatal, vocabulary};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};

@@ -1,24 +1,17 @@
 //! What every rank does with its agent, and what the ranks other than 0 do for the run.
 
-use crate::clock;
-use crate::guard;
-use crate::measure;
 use crate::message::{FromRank, Machine, ToRank};
 use crate::mountstats::{self, Bytes};
-use crate::part;
 use crate::wire::{self, Wire};
+use crate::{clock, guard, measure, part};
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
-use fsarena_core::metric::reading;
-use fsarena_core::plan::IdlePlan;
-use fsarena_core::sample::Sample;
-use fsarena_run::axes::Confine;
+use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample};
 use fsarena_run::child::{self, Parent};
-use fsarena_run::executor::Fatal;
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::protocol::{Ask, Request};
-use fsarena_sys::cancel;
-use fsarena_sys::kernel::Kernel;
+use fsarena_run::{axes::Confine, executor::Fatal};
 use fsarena_sys::undo::{Journal, state_dir};
+use fsarena_sys::{cancel, kernel::Kernel};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -4,13 +4,9 @@
 //! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
 //! what the journals of dead processes name.
 
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::undo;
-use std::ffi::OsStr;
-use std::io::Read;
-use std::os::unix::process::CommandExt;
+use fsarena_sys::{kernel::Kernel, undo};
 use std::process::{ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
 /// The argument that starts it.
 const ARGUMENT: &str = "guard";

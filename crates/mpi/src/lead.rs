@@ -2,30 +2,21 @@
 
 use crate::clock::{self, Offset};
 use crate::follow::{GLANCE, Hands, LEAVING, guardless};
-use crate::guard;
-use crate::mapping;
 use crate::merge::{Part, Units, merge, units};
 use crate::message::{FromRank, Machine, ToRank};
-use crate::remarks::Seen;
 use crate::wire::{self, Wire};
-use fsarena_core::cell::Variant;
+use crate::{guard, mapping, remarks::Seen};
 use fsarena_core::event::{Cause, CellEvent, Note, Outcome};
-use fsarena_core::factor;
-use fsarena_core::plan::Plan;
-use fsarena_core::sample::Sample;
+use fsarena_core::{cell::Variant, factor, plan::Plan, sample::Sample};
 use fsarena_load::workload::Client;
 use fsarena_run::axes::{AXES, Confine};
 use fsarena_run::child::{self, Parent};
 use fsarena_run::clients::Clients;
 use fsarena_run::executor::{Fatal, Tell};
 use fsarena_run::protocol::{Ask, Request};
-use fsarena_sys::cancel;
-use fsarena_sys::undo::Journal;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::ChildStdin;
-use std::rc::Rc;
+use fsarena_sys::{cancel, undo::Journal};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, path::PathBuf, process::ChildStdin, rc::Rc};
 
 /// How long a rank may take at most to answer that has no work.
 const ANSWER: Duration = Duration::from_secs(30);

@@ -6,14 +6,8 @@ mod args;
 use args::{Command, Run};
 use clap::Parser;
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_mpi::follow::follow;
-use fsarena_mpi::guard;
-use fsarena_mpi::lead::Ranks;
-use fsarena_mpi::measure;
-use fsarena_mpi::rsmpi::Mpi;
-use fsarena_mpi::wire::Wire;
-use fsarena_run::execute_by;
-use fsarena_run::executor::Fatal;
+use fsarena_mpi::{follow::follow, guard, lead::Ranks, measure, rsmpi::Mpi, wire::Wire};
+use fsarena_run::{execute_by, executor::Fatal};
 use fsarena_sys::cancel;
 use std::rc::Rc;
 

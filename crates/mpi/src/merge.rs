@@ -4,11 +4,9 @@
 //! client counts against the whole. Beside them stand the rates while all clients worked, from the last start to the
 //! first end.
 
-use crate::clock::Offset;
-use crate::message::Machine;
-use fsarena_core::latency::Latencies;
-use fsarena_core::metric::reading;
+use crate::{clock::Offset, message::Machine};
 use fsarena_core::sample::{Readings, Sample, Unit};
+use fsarena_core::{latency::Latencies, metric::reading};
 use fsarena_run::vocabulary;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,6 @@
 //! What one client measured, as it travels to rank 0.
 
-use fsarena_core::sample::Sample;
-use fsarena_core::series::Point;
+use fsarena_core::{sample::Sample, series::Point};
 
 /// Points of a time series that travel: enough to know what a client did in a part of its time.
 const POINTS: usize = 20;

@@ -83,9 +83,7 @@ impl OfTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Offset;
-    use crate::merge::tests::sample;
-    use crate::message::Machine;
+    use crate::{clock::Offset, merge::tests::sample, message::Machine};
     use fsarena_core::metric::reading;
 
     #[test]

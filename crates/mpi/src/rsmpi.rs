@@ -1,10 +1,9 @@
 //! The wire of an MPI library.
 
 use crate::wire::{self, Wire};
-use mpi::environment::Universe;
 use mpi::request::{Request, Scope, scope};
-use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
+use mpi::{environment::Universe, topology::SimpleCommunicator};
 use std::time::Duration;
 
 /// Messages of the protocol.

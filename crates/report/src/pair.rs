@@ -5,8 +5,9 @@ use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{metric::adds_up, names::distinct};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::weights;
-use fsarena_stats::{comparison::median, composite::sums, grid::Grid, ratio::Ratio, sequential::Centre};
+use fsarena_stats::{
+    comparison::median, composite::sums, grid::Grid, ratio::Ratio, sequential::Centre, weights,
+};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];

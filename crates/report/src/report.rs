@@ -4,8 +4,9 @@ use crate::pair::{self, Row};
 use crate::ranking::{Ranking, check_weights};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::factor::{FS, default_level};
-use fsarena_core::record::RunRecord;
-use fsarena_core::{cell::Variant, claim::Claim, conclusion, exit::ExitCode, host, names::unknown, study};
+use fsarena_core::{
+    cell::Variant, claim::Claim, conclusion, exit::ExitCode, host, names::unknown, record::RunRecord, study,
+};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carry::{CarryOver, carry_over};
 use fsarena_stats::conclusion::{Checked, check};

@@ -1,12 +1,12 @@
 //! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
 
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord};
-use fsarena_stats::{
-    grid::Grid, identical::chance, identical::found_at, identical::verdicts, pairs::log_ratios,
-    power::resolvable, power::rounds_for, power::spread, sequential::Centre, table::FIRST_LOOK,
-};
+use fsarena_stats::identical::{chance, found_at, verdicts};
+use fsarena_stats::power::{resolvable, rounds_for, spread};
+use fsarena_stats::{grid::Grid, pairs::log_ratios, sequential::Centre, table::FIRST_LOOK};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::SystemTime, time::UNIX_EPOCH};
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How many files more, in per cent, the variants have; in the order of the plan. The first two are identical.
 pub const MORE: [u64; 5] = [0, 0, 1, 2, 5];

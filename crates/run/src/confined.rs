@@ -1,12 +1,13 @@
 //! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
 
+use crate::executor::{Done, Failed};
 use crate::protocol::{Answers, Line, Request, Rights, Role, write};
 use crate::tasks::{make_root, perform};
-use crate::{bench::Bench, child, executor::Done, executor::Failed};
+use crate::{bench::Bench, child};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
 use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
-use std::io::{self};
+use std::io;
 
 /// Where squid has its shared memory. PostgreSQL has its own in the data directory.
 const SHARED_MEMORY: &str = "/dev/shm";

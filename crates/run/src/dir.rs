@@ -1,8 +1,7 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
 use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
-use crate::work::inputs;
-use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request};
+use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};
 use fsarena_sys::{device, kernel::Kernel, undo::MadeDir};

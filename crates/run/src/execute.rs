@@ -6,8 +6,9 @@ use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
-use crate::scratch::Scratch;
-use crate::{bench::readings, context::RunContext, dir::Directories, guest::Guests, local::Local};
+use crate::{
+    bench::readings, context::RunContext, dir::Directories, guest::Guests, local::Local, scratch::Scratch,
+};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::{BUILD, Host, IMAGES};

@@ -3,7 +3,8 @@
 use crate::deciding::{Outlook, cost};
 use crate::work;
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
-use fsarena_stats::{analyse::composites, grid, grid::references, regret, table};
+use fsarena_stats::grid::{self, references};
+use fsarena_stats::{analyse::composites, regret, table};
 use std::collections::BTreeSet;
 
 /// Why a plan cannot look for the best variant; none where it can.

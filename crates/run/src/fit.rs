@@ -2,7 +2,8 @@
 
 use crate::execute::{Keep, Request, RunError, execute};
 use crate::executor::Fatal;
-use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan, plan::StopPlan};
+use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::{cell::Variant, matrix, number::plural};
 use fsarena_stats::table;
 use std::{path::Path, time::Duration};
 

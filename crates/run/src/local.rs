@@ -3,11 +3,13 @@
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
 use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, require};
-use crate::preflight::RAW_NEEDS_AN_IMAGE;
 use crate::protocol::{MountRequest, Request};
-use crate::{backing::BackingDevices, child, context::RunContext, erased::Erased};
+use crate::{
+    backing::BackingDevices, child, context::RunContext, erased::Erased, preflight::RAW_NEEDS_AN_IMAGE,
+};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
-use fsarena_core::{cell::Cell, cell::Variant, factor, sample::Found};
+use fsarena_core::{factor, sample::Found};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_sys::{Error, cancel, mount, undo::Undo};

@@ -10,9 +10,10 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
 
+use crate::executor::{Fatal, Result, require};
 use crate::layout::{self, Wanted, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, executor::Fatal, executor::Result, executor::require, recovery};
+use crate::{axes, recovery};
 use bytesize::ByteSize;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};

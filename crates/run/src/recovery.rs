@@ -5,10 +5,9 @@
 
 use crate::bench::{Bench, lifecycle};
 use crate::executor::{Done, Failed, Fatal, Log, Result, require};
-use crate::preflight::program as installed;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
-use crate::{layout::filesystem_of, protocol::Request, work::workload};
+use crate::{layout::filesystem_of, preflight::program as installed, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{factor, matrix, sample::Found};

@@ -6,8 +6,9 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor, plan::DevicePlan};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{def::FsDef, safety::ScratchDevice};
+use fsarena_sys::image;
+use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::mount::{self, Mounted};
-use fsarena_sys::{image, loopdev, loopdev::LoopOptions};
 use std::path::Path;
 
 /// A mounted second device with the inputs that all cells share.

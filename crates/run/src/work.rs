@@ -1,6 +1,7 @@
 //! The work of a plan, and its requirements.
 
-use crate::{bench::lifecycle, executor::Fatal, executor::Result};
+use crate::bench::lifecycle;
+use crate::executor::{Fatal, Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::plan::{Backing, Emulator, Plan};

@@ -1,9 +1,7 @@
 //! Why the page cannot be served.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{io::ErrorKind, net::SocketAddr, path::PathBuf};
 
 /// Why the page cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -4,11 +4,8 @@
 //! a path. A symbolic link to a run, or to one of its files, must lead into the folder, and to a regular file.
 
 use fsarena_store::RunDir;
-use std::fs::Metadata;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{fs::Metadata, io, os::unix::fs::MetadataExt, thread};
 
 /// Every file of a run that is read, and those that SQLite reads beside its database.
 const FILES: [&str; 7] =

@@ -6,23 +6,19 @@
 //!   cookie that scripts cannot read and other sites do not send.
 //! * **Methods**: GET and HEAD. There is nothing else to do here.
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, LOCATION,
     REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use axum::{body::Body, http::uri::Authority, middleware::Next};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use cookie::SameSite;
 use headers::HeaderMapExt;
 use headers::authorization::{Authorization, Bearer};
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// The shortest token that is accepted: 16 characters of base64 are 96 bits.
 pub const SHORTEST_TOKEN: usize = 16;

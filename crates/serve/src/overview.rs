@@ -4,12 +4,11 @@ use crate::folder::{Folder, Found, Stamp, in_parallel};
 use crate::renderer::LARGEST_LISTED;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
-use std::collections::HashMap;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use std::{collections::HashMap, io};
 
 /// How old a listing may be that several readers share.
 const FRESH: Duration = Duration::from_millis(300);

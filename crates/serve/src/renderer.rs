@@ -3,9 +3,8 @@
 //! However many ask, a page is made once, and all that are being made read no more than [`BUDGET`] of databases.
 
 use axum::body::Bytes;
-use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
 
 /// Mebibytes of databases that are read at once. In memory a run takes some three times as much.

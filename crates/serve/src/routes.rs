@@ -9,12 +9,8 @@ mod report;
 mod runs;
 
 use crate::guard::{self, Guard};
-use crate::state::Shared;
-use crate::templates::Message;
-use axum::Router;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use crate::{state::Shared, templates::Message};
+use axum::{Router, http::StatusCode, response::IntoResponse, routing::get};
 use std::sync::Arc;
 
 /// The whole server behind its guard.

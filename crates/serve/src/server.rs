@@ -1,24 +1,18 @@
 //! Listening, answering, ending.
 
-use crate::error::Error;
-use crate::feed::Feeds;
-use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
-use crate::overview::Overviews;
-use crate::renderer::Renderer;
 use crate::state::{Analysis, Points, Shared};
-use crate::{routes, verdicts};
+use crate::{
+    error::Error, feed::Feeds, folder::Folder, overview::Overviews, renderer::Renderer, routes, verdicts,
+};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// Connections at once; more wait to be taken.
 const CONNECTIONS: usize = 768;

@@ -1,11 +1,8 @@
 //! What all requests share.
 
-use crate::feed::Feeds;
 use crate::folder::{Folder, Found, Stamp};
-use crate::overview::Overviews;
-use crate::renderer::Renderer;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
+use crate::{feed::Feeds, overview::Overviews, renderer::Renderer};
+use fsarena_core::{plan::Plan, record::RunRecord};
 use fsarena_report::history::{Asked, Point, point};
 use fsarena_report::report::Report;
 use std::collections::HashMap;

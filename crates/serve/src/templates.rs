@@ -1,15 +1,12 @@
 //! The pages as templates. The engine escapes all text; what is put in unescaped was escaped by `fsarena_report`.
 
-use crate::overview::Overview;
-use crate::renderer::Made;
 use crate::wanted::{COLUMNS, Wanted, in_query};
+use crate::{overview::Overview, renderer::Made};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::history::Asked;
-use fsarena_report::number::plural;
-use fsarena_report::safe;
+use fsarena_report::{history::Asked, number::plural, safe};
 use std::sync::Arc;
 
 /// The list of runs.

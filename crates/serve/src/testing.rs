@@ -1,8 +1,6 @@
 //! What the tests of this crate share.
 
-use fsarena_core::host::Host;
-use fsarena_core::metric::TIMER;
-use fsarena_core::plan::Plan;
+use fsarena_core::{host::Host, metric::TIMER, plan::Plan};
 use fsarena_store::{RunDir, Writer};
 
 const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale = 'tiny'\nseed = 7\n\

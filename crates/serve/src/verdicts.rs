@@ -2,11 +2,9 @@
 //!
 //! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
 
-use crate::overview::Overview;
-use crate::state::Shared;
+use crate::{overview::Overview, state::Shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The pause between two looks at the folder.
 const PAUSE: Duration = Duration::from_secs(2);

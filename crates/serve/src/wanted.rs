@@ -1,8 +1,7 @@
 //! What a client wants of the list: words, and an order.
 
 use crate::overview::Overview;
-use std::cmp::Ordering;
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 /// The columns that can be sorted by: the word in the address, and the head.
 pub const COLUMNS: [(&str, &str); 8] = [

@@ -3,8 +3,7 @@
 //! `make test` names a file in `FSARENA_SKIPS`; each skip appends a line to it. `.ci/run` fails if a test skipped for want
 //! of something that the machine has.
 
-use std::fs::File;
-use std::io::Write;
+use std::{fs::File, io::Write};
 
 /// The environment variable that names the file of skips.
 pub const FILE: &str = "FSARENA_SKIPS";

@@ -2,17 +2,12 @@
 //! Prints figures; asserts nothing. Medians of five, the self-test once.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_stats::evalue::e_bh;
+use fsarena_stats::evalue::{self, e_bh};
 use fsarena_stats::simulate::noise::{Noise, Order, differences};
-use fsarena_stats::simulate::{selftest::RUNS, selftest::selftest, stream};
-use fsarena_stats::simultaneous::simultaneous;
-use fsarena_stats::verdict::judge;
-use fsarena_stats::walsh::Walsh;
-use fsarena_stats::{bca, evalue};
-use std::hint::black_box;
-use std::io::Write;
+use fsarena_stats::simulate::selftest::{RUNS, selftest};
+use fsarena_stats::{bca, simulate::stream, simultaneous::simultaneous, verdict::judge, walsh::Walsh};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::{hint::black_box, io::Write, time::Instant};
 
 const CLAIMS: usize = 1_000;
 const ROUNDS: usize = 400;

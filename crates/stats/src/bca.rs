@@ -1,6 +1,7 @@
 //! The ratio of means, with its bootstrap interval.
 
-use crate::{average::mean, average::sorted, ratio::Estimate, simulate::stream};
+use crate::average::{mean, sorted};
+use crate::{ratio::Estimate, simulate::stream};
 use rand::RngExt;
 use statrs::distribution::{ContinuousCDF, Normal};
 

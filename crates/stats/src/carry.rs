@@ -1,6 +1,7 @@
 //! Carry-over: whether it matters which variant ran before.
 
-use crate::{analyse::composites, average::logs, average::mean, grid, orders, table::FIRST_LOOK};
+use crate::average::{logs, mean};
+use crate::{analyse::composites, grid, orders, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.

@@ -1,7 +1,8 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
+use crate::average::{median, sorted};
 use crate::table::{self, LOOKS, Look};
-use crate::{average::median, average::sorted, walsh::Walsh};
+use crate::walsh::Walsh;
 
 /// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]

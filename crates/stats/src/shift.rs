@@ -4,9 +4,8 @@
 //! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
 //! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
 
-use crate::average::sorted;
 use crate::select::{self, Multiset};
-use crate::{ratio::Ratio, table::FIRST_LOOK};
+use crate::{average::sorted, ratio::Ratio, table::FIRST_LOOK};
 
 /// Values from which the normal approximation of U is close enough (R's wilcox.test, by its manual, has the same).
 const LARGE: usize = 50;

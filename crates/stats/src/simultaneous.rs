@@ -1,8 +1,7 @@
 //! All pairs of variants at once: intervals that all hold together with 95%.
 
-use crate::average::sorted;
-use crate::rank::pairs;
 use crate::simulate::{MANY, stream};
+use crate::{average::sorted, rank::pairs};
 use rand::seq::SliceRandom;
 
 /// Simultaneous intervals of every pair.

@@ -12,15 +12,12 @@
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::host::{BUILD, Host};
-use fsarena_core::matrix;
 use fsarena_core::metric::{TIMER, reading};
-use fsarena_core::plan::Plan;
-use fsarena_core::plan::shard::Shard;
 use fsarena_core::sample::{Direction, ReadingDef, Readings, Sample, Unit};
+use fsarena_core::{matrix, plan::Plan, plan::shard::Shard};
 use fsarena_store::{RunDir, Writer, read};
-use std::error::Error;
-use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{error::Error, path::Path};
 
 const VARIANTS: u32 = 5;
 

@@ -57,8 +57,7 @@ pub fn migrate(db: &Connection, version: i64) -> rusqlite::Result<()> {
 mod tests {
     use super::*;
     use crate::{RunDir, read, schema};
-    use fsarena_core::event::NoteKind;
-    use fsarena_core::exit::ExitCode;
+    use fsarena_core::{event::NoteKind, exit::ExitCode};
     use std::path::Path;
 
     const RUN: &[u8] = include_bytes!("../tests/fixtures/run-0.1.tar.gz");

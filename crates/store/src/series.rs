@@ -69,9 +69,8 @@ mod tests {
     use super::*;
     use crate::testing::{cells, host, plan, sample, writer};
     use crate::{RunDir, Writer, read};
-    use fsarena_core::cell::Cell;
     use fsarena_core::event::{CellEvent, Event, Outcome};
-    use fsarena_core::metric::TIMER;
+    use fsarena_core::{cell::Cell, metric::TIMER};
     use rusqlite::Connection;
 
     fn point(at: u64) -> Point {

@@ -1,6 +1,7 @@
 //! Kernel attributes that fsarena changes and restores.
 
-use crate::{Error, undo::Armed, undo::Journal, undo::Undo};
+use crate::Error;
+use crate::undo::{Armed, Journal, Undo};
 use std::path::Path;
 
 /// Writes a value to a kernel attribute and puts `former` back when it is undone.

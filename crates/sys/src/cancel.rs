@@ -2,7 +2,8 @@
 //! safe; elsewhere they end the process at once.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::{io, sync::atomic::AtomicI32, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 static ASKED: AtomicI32 = AtomicI32::new(0);
 /// How many [`InOrder`] there are.

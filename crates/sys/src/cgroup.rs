@@ -1,7 +1,9 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 
-use crate::{Error, attribute, kernel::Kernel, process, undo::Armed, undo::Journal, undo::Undo};
-use std::{path::Path, path::PathBuf, time::Duration};
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, attribute, kernel::Kernel, process};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How often fsarena tries to remove an emptied group: its last process may still be ending.
 const TRIES: u32 = 100;

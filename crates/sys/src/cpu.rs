@@ -4,10 +4,10 @@
 //! those of the first thread only. A process that ended takes its time with it, so callers that want all of it
 //! ask often.
 
-use crate::{kernel::Kernel, process::all, process::stat};
+use crate::kernel::Kernel;
+use crate::process::{all, stat};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::time::ClockId;
-use nix::unistd::Pid;
+use nix::{time::ClockId, unistd::Pid};
 use procfs_core::process::StatFlags;
 use std::collections::BTreeMap;
 

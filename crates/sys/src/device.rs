@@ -1,6 +1,7 @@
 //! Block devices and what the kernel knows of them.
 
-use crate::{Error, kernel::Kernel, kernel::names};
+use crate::Error;
+use crate::kernel::{Kernel, names};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,8 +1,8 @@
 //! The facts of a machine that someone needs to repeat a run.
 
-use crate::{argv::Argv, kernel::Kernel, kernel::names};
-use fsarena_core::event::CommandRecord;
-use fsarena_core::host::Host;
+use crate::argv::Argv;
+use crate::kernel::{Kernel, names};
+use fsarena_core::{event::CommandRecord, host::Host};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One-line kernel files, and the names reports give them.

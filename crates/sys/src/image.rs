@@ -1,9 +1,11 @@
 //! Image files, made for one run and removed with it.
 
-use crate::{Error, cancel, undo::Armed, undo::Journal, undo::Undo};
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, cancel};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::{fs::File, io::Write, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
+use std::{fs::File, io::Write, os::unix::fs::MetadataExt};
 
 /// How much is written at once when an image is filled.
 const CHUNK: usize = 4 << 20;

@@ -2,7 +2,9 @@
 
 use crate::Error;
 use procfs_core::process::MountInfo;
-use std::{collections::BTreeSet, collections::HashMap, io, path::Path, path::PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Where `/proc`, `/sys` and `/lib/modules` are read.
 #[derive(Debug, Clone)]

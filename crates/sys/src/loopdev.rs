@@ -1,6 +1,9 @@
 //! Loop devices, attached and detached with losetup(8).
 
-use crate::{Error, argv, argv::Argv, kernel, kernel::Kernel, undo::Armed, undo::Journal, undo::Undo};
+use crate::Error;
+use crate::argv::{self, Argv};
+use crate::kernel::{self, Kernel};
+use crate::undo::{Armed, Journal, Undo};
 use fsarena_core::event::CommandRecord;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, os::fd::AsRawFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, time::Duration};

@@ -1,10 +1,13 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
-use crate::{Error, argv, argv::Argv, kernel::Kernel, process, undo::Armed, undo::Journal, undo::Undo};
-use fsarena_core::event::CommandRecord;
-use fsarena_core::names::distinct;
+use crate::argv::{self, Argv};
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, kernel::Kernel, process};
+use fsarena_core::{event::CommandRecord, names::distinct};
 use rustix::mount::MountFlags;
-use std::{ffi::CString, os::fd::AsFd, path::Path, path::PathBuf, time::Duration, time::Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{ffi::CString, os::fd::AsFd};
 
 /// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
 const BUSY: Duration = Duration::from_secs(5);

@@ -1,9 +1,10 @@
 //! Processes: is one alive, who uses a directory, and ending those that fsarena started.
 
-use crate::{Error, kernel::Kernel, kernel::names};
-use procfs_core::FromRead;
-use procfs_core::process::Stat;
-use std::{path::Path, time::Duration, time::Instant};
+use crate::Error;
+use crate::kernel::{Kernel, names};
+use procfs_core::{FromRead, process::Stat};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The variable in the environment of every command that says which undo journal it belongs to.
 pub const MARK: &str = "FSARENA_JOURNAL";

@@ -1,6 +1,7 @@
 //! Looking for programs.
 
-use std::{ffi::OsStr, os::unix::fs::PermissionsExt, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, os::unix::fs::PermissionsExt};
 
 /// Looks for a program as execvp(3) does, in the directories of `PATH`, and then where Debian keeps PostgreSQL.
 pub fn find(path: &OsStr, program: &str) -> Option<PathBuf> {

@@ -9,7 +9,9 @@ use rustix::mount::{MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, UnshareFlags};
 use serde::{Deserialize, Serialize};
-use std::{ffi::CStr, ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+use std::{io, os::unix::ffi::OsStrExt};
 
 /// A user to run workloads as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

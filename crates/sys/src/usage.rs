@@ -2,9 +2,9 @@
 
 use crate::{kernel::Kernel, process};
 use bytesize::ByteSize;
-use procfs_core::FromBufRead;
-use procfs_core::process::Io;
-use std::{collections::BTreeMap, time::Duration, time::Instant};
+use procfs_core::{FromBufRead, process::Io};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// The share of one CPU, and the bytes, from which a process counts as a disturber.
 const CPU_SHARE: f64 = 0.1;

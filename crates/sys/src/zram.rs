@@ -1,7 +1,9 @@
 //! Compressed memory as a block device, made by hot_add and removed by hot_remove.
 
-use crate::{Error, found, kernel::Kernel, undo::Armed, undo::Journal, undo::Undo};
-use std::{path::Path, path::PathBuf, time::Duration};
+use crate::undo::{Armed, Journal, Undo};
+use crate::{Error, found, kernel::Kernel};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where devices are made and removed.
 const CONTROL: &str = "sys/class/zram-control";

@@ -1,8 +1,7 @@
 //! What a signal does to the command that is running: a child process gets one, and tells.
 
 use fsarena_sys::argv::{Argv, Error};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{cancel, process};
+use fsarena_sys::{cancel, kernel::Kernel, process};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};

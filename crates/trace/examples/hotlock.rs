@@ -1,9 +1,7 @@
 //! Names the locks that a running process waits for: `hotlock PID [SECONDS]`, or `hotlock all [SECONDS]`.
 
 use fsarena_trace::{Options, Target, Tracer};
-use std::error::Error;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{error::Error, process::ExitCode, time::Duration};
 
 fn main() -> ExitCode {
     match trace() {

@@ -1,9 +1,7 @@
 //! Pairs the beginning and the end of each wait.
 
-use crate::chains::ChainId;
-use crate::kind::LockKind;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use crate::{chains::ChainId, kind::LockKind};
+use std::{collections::HashMap, collections::hash_map::Entry};
 
 /// A waiting task: a thread, or the idle task of a CPU (the idle tasks of all CPUs share one thread number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,9 +1,7 @@
 //! The events and their ring buffers, one of each kind a CPU.
 
-use crate::Unavailable;
-use crate::decode::Decoder;
-use crate::options::Options;
 use crate::tracefs::{Tracefs, Tracepoint, not_permitted};
+use crate::{Unavailable, decode::Decoder, options::Options};
 use fsarena_sys::kernel::Kernel;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};

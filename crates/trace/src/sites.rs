@@ -1,12 +1,7 @@
 //! From chains of addresses to named places.
 
-use crate::chains::ChainId;
-use crate::kind::LockKind;
-use crate::layer;
 use crate::profile::{CpuSite, LockSite, Stack};
-use crate::symbols::Symbols;
-use crate::tally::Tally;
-use crate::waits::Waits;
+use crate::{chains::ChainId, kind::LockKind, layer, symbols::Symbols, tally::Tally, waits::Waits};
 use std::collections::BTreeMap;
 
 /// What a frame is called that no symbol covers.
@@ -121,10 +116,8 @@ fn share(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::tests::addresses;
-    use crate::options::Target;
-    use crate::order::What;
     use crate::tally::tests::{event, tally, wait};
+    use crate::{decode::tests::addresses, options::Target, order::What};
 
     const SYMBOLS: &str = "1000 t rwsem_down_read_slowpath\n2000 T down_read\n3000 t some_fs_write_iter\n\
         4000 T vfs_write\n5000 t ksys_pwrite64\n6000 t other_fs_read_iter\n7000 T down_write\n";

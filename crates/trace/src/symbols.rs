@@ -1,7 +1,6 @@
 //! The kernel's symbols, from /proc/kallsyms.
 
-use crate::Unavailable;
-use crate::layer::bare;
+use crate::{Unavailable, layer::bare};
 use fsarena_sys::kernel::Kernel;
 
 /// Where the kernel lists them.

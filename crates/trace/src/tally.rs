@@ -1,12 +1,9 @@
 //! Sums up the events of the traced processes.
 
 use crate::chains::{ChainId, Chains};
-use crate::kind::LockKind;
-use crate::options::Target;
 use crate::order::{Event, What};
 use crate::pairing::{Begun, Pairing, Task};
-use crate::user::UserMaps;
-use crate::waits::Waits;
+use crate::{kind::LockKind, options::Target, user::UserMaps, waits::Waits};
 use std::collections::{HashMap, HashSet};
 
 /// The sums so far.

@@ -1,14 +1,11 @@
 //! Finds tracefs, where the kernel describes its tracepoints.
 
-use crate::Unavailable;
-use crate::format::Format;
+use crate::{Unavailable, format::Format};
 use fsarena_sys::kernel::Kernel;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::{fs::File, os::fd::OwnedFd, path::Path};
 
 /// A directory of tracefs.
 #[derive(Debug)]

@@ -1,18 +1,14 @@
 //! Starting and stopping a trace.
 
 use crate::options::{Options, Target};
-use crate::profile::Profile;
 use crate::reader::{self, Finished};
-use crate::symbols::Symbols;
-use crate::tally::Tally;
-use crate::tracefs::not_permitted;
-use crate::user::UserMaps;
-use crate::{Unavailable, rings, sites};
+use crate::{
+    Unavailable, profile::Profile, rings, sites, symbols::Symbols, tally::Tally, tracefs::not_permitted,
+    user::UserMaps,
+};
 use fsarena_sys::kernel::Kernel;
 use rustix::event::EventfdFlags;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::{os::fd::OwnedFd, sync::Arc, thread::JoinHandle};
 
 /// A running trace. Dropping it ends it.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Names addresses in programs: the mapped file, and the place in it.
 
 use fsarena_sys::kernel::Kernel;
-use std::collections::HashMap;
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 /// A mapped piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,18 +2,15 @@
 //!
 //! Needs root and the lock tracepoints; elsewhere the tests say so and pass.
 
-use fsarena_sys::argv::Argv;
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::undo::Journal;
-use fsarena_sys::{image, mount};
+use fsarena_sys::{argv::Argv, image, mount, undo::Journal};
 use fsarena_trace::{LockKind, Options, Profile, Target, Tracer, Unavailable};
-use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs::File, path::Path};
 
 const THREADS: usize = 16;
 const BLOCK: usize = 512;

@@ -1,12 +1,10 @@
 //! What watching costs: CPU time of one reading, of one window's end, and the share of a CPU at one reading a
 //! second with windows of five minutes. What a counter's command uses once it runs is the command's.
 
-use fsarena_sys::cpu;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{cpu, kernel::Kernel};
 use fsarena_watch::{Known, Spec, Watch, Watcher, Where};
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 const READINGS: u32 = 500;
 const WINDOWS: u32 = 100;
@@ -26,7 +24,7 @@ fn main() {
             name: name.into(),
             counter: Some(spec),
             at: Where { path: Some(std::env::temp_dir()), device: None },
-            service: vec![Known::Pid(server.pid as i32)],
+            service: vec![Known::Pid(server.pid)],
             window: Duration::from_secs(300),
             every: Duration::from_secs(1),
         };

@@ -7,12 +7,10 @@ mod log;
 mod prometheus;
 mod squid;
 
-use crate::counter::Counter;
-use crate::error::Error;
+use crate::{counter::Counter, error::Error};
 use fsarena_sys::kernel::Kernel;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// Which counter is meant. Kept in the plan of a watch, so that it can go on after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

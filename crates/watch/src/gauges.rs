@@ -1,10 +1,8 @@
 //! The kernel's counters at the ends of windows.
 
 use crate::readings::{PROBES_USED, is_of_windows};
-use fsarena_core::event::Note;
-use fsarena_core::sample::Readings;
-use fsarena_probe::probes::PROBES;
-use fsarena_probe::{Gauge, Probe, Scene, Takes};
+use fsarena_core::{event::Note, sample::Readings};
+use fsarena_probe::{Gauge, Probe, Scene, Takes, probes::PROBES};
 
 /// Every gauge that answers here.
 pub struct Gauges {

@@ -1,15 +1,10 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::counters::Spec;
-use crate::error::Error;
-use crate::service::Known;
-use crate::target::Where;
+use crate::{counters::Spec, error::Error, service::Known, target::Where};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
-use fsarena_core::factor;
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{factor, scale::Scale, setting::Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -1,13 +1,9 @@
 //! Windows into a run store: a round, a cell and a sample each.
 
-use crate::error::Error;
-use crate::plan::Watch;
-use crate::window::Window;
+use crate::{error::Error, plan::Watch, window::Window};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
-use fsarena_core::host::Host;
-use fsarena_core::plan::Plan;
-use fsarena_core::sample::Sample;
+use fsarena_core::{host::Host, plan::Plan, sample::Sample};
 use fsarena_store::{RunDir, Writer};
 use std::path::Path;
 
@@ -115,8 +111,7 @@ impl Recorder {
 mod tests {
     use super::*;
     use crate::window::Mark;
-    use fsarena_core::event::NoteKind;
-    use fsarena_core::sample::Readings;
+    use fsarena_core::{event::NoteKind, sample::Readings};
     use std::time::Duration;
 
     fn window(number: u32, requests: f64, marks: Vec<Mark>) -> Window {

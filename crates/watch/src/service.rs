@@ -1,11 +1,8 @@
 //! The service's own processes.
 
 use crate::readings::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
-use fsarena_sys::cpu;
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::process;
+use fsarena_core::{metric::reading, sample::Readings};
+use fsarena_sys::{cpu, kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

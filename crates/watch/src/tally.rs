@@ -1,7 +1,6 @@
 //! From readings of a counter to the requests of a window: no I/O, only what follows from what was read.
 
-use crate::counter::Trouble;
-use crate::window::Mark;
+use crate::{counter::Trouble, window::Mark};
 
 /// Counts the requests of the window that is open.
 #[derive(Debug, Default)]

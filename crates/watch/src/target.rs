@@ -1,8 +1,7 @@
 //! The filesystem and the device behind what is watched.
 
-use crate::error::Error;
 use crate::readings::{USED, USED_INODES};
-use crate::window::Mark;
+use crate::{error::Error, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};

@@ -1,22 +1,15 @@
 //! Window after window.
 
-use crate::clocks::Moment;
 use crate::counter::{Counter, Trouble};
-use crate::error::Error;
-use crate::gauges::Gauges;
-use crate::plan::Watch;
-use crate::readings::OWN_CPU;
-use crate::service::Service;
-use crate::tally::Tally;
-use crate::target::Target;
 use crate::window::{Mark, Window};
-use fsarena_core::event::Note;
-use fsarena_core::metric::reading;
-use fsarena_core::sample::Readings;
+use crate::{
+    clocks::Moment, error::Error, gauges::Gauges, plan::Watch, readings::OWN_CPU, service::Service,
+    tally::Tally, target::Target,
+};
+use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
-use fsarena_sys::cancel;
 use fsarena_sys::cpu::{self, Times};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{cancel, kernel::Kernel};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
@@ -209,15 +202,10 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Spec;
-    use crate::recorder::Recorder;
-    use crate::service::Known;
-    use crate::target::Where;
-    use fsarena_core::event::NoteKind;
-    use fsarena_core::host::Host;
-    use std::io::Write;
-    use std::sync::Arc;
+    use crate::{counters::Spec, recorder::Recorder, service::Known, target::Where};
+    use fsarena_core::{event::NoteKind, host::Host};
     use std::sync::atomic::{AtomicI64, Ordering};
+    use std::{io::Write, sync::Arc};
 
     fn watch(log: &std::path::Path, at: Where, service: Vec<Known>) -> Watch {
         let counter = Some(Spec::Log { file: log.into(), word: None });

@@ -1,7 +1,6 @@
 //! Colours as they are seen with each kind of colour vision: tests that variants stay apart, and filesystems recognisable.
 
-use super::families::FAMILIES;
-use super::{Colour, linear};
+use super::{Colour, families::FAMILIES, linear};
 
 /// What linear light becomes: normal vision, protanopia, deuteranopia (Machado, Oliveira and Fernandes 2009).
 const VISIONS: [(&str, [[f64; 3]; 3]); 3] = [

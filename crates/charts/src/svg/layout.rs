@@ -1,11 +1,9 @@
 //! Where the parts of a chart stand: its title, its legend, and its panels row by row.
 
-use super::legend;
 use super::panel::{Plot, foot};
-use super::pen::Pen;
-use crate::colour::theme;
+use super::{legend, pen::Pen};
 use crate::text::{Font, LABEL, SMALL};
-use crate::{Anchor, Axis, Chart, Mark, Panel};
+use crate::{Anchor, Axis, Chart, Mark, Panel, colour::theme};
 use fsarena_core::safe;
 
 /// The title of a chart.

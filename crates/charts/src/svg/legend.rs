@@ -1,8 +1,7 @@
 //! The keys of a chart: what its colours and shapes stand for.
 
 use super::pen::{Paint, Pen, Point};
-use crate::{Anchor, Colour, Dash, Key, Sign};
-use crate::{colour::theme, text::LABEL};
+use crate::{Anchor, Colour, Dash, Key, Sign, colour::theme, text::LABEL};
 
 /// Height of a row of keys.
 pub const ROW: f64 = 20.0;

@@ -1,9 +1,8 @@
 //! One panel: its axes, their grid and labels, and its marks.
 
 use super::pen::{Paint, Pen, n};
-use crate::colour::theme;
 use crate::text::{Font, LABEL, SMALL};
-use crate::{Anchor, Dash, Mark, Panel};
+use crate::{Anchor, Dash, Mark, Panel, colour::theme};
 use fsarena_core::safe;
 
 /// Length of a tick.

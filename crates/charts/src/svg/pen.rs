@@ -1,7 +1,6 @@
 //! Writes the elements of an SVG document: rectangles, paths, circles and text, in CSS pixels.
 
-use crate::text::Font;
-use crate::{Anchor, Colour, Dash, Shape};
+use crate::{Anchor, Colour, Dash, Shape, text::Font};
 use fsarena_core::safe;
 use quick_xml::escape::escape;
 use std::fmt::{self, Display, Formatter, Write};

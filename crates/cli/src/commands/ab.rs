@@ -4,11 +4,10 @@ mod variant;
 
 use crate::commands::run;
 use crate::failure::{Failure, Outcome, usage};
+use fsarena_core::claim::{Claim, Quantity};
+use fsarena_core::plan::resolve::{Overrides, resolve};
 use fsarena_core::plan::{Backing, Plan, Written};
-use fsarena_core::{
-    claim::Claim, claim::Quantity, factor, matrix, plan::error::PlanError, plan::resolve::Overrides,
-    plan::resolve::resolve,
-};
+use fsarena_core::{factor, matrix, plan::error::PlanError};
 use fsarena_run::{vocabulary, work};
 use fsarena_sys::kernel::Kernel;
 use std::collections::BTreeMap;

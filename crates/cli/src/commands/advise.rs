@@ -1,16 +1,18 @@
 //! `fsarena advise`: filesystems first, then the options of those that can be the best; it ends in a command line.
 
+use crate::commands::run::{self, once};
 use crate::failure::{Failure, Outcome, usage};
-use crate::{
-    commands::report, commands::run, commands::run::once, output, running::handle_signals, running::resolved,
-};
+use crate::running::{handle_signals, resolved};
+use crate::{commands::report, output};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, of_options};
 use fsarena_report::{Decision, report::Asked};
-use fsarena_run::{Keep, Request, fit::Fit, fit::RUNS};
+use fsarena_run::fit::{Fit, RUNS};
+use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration, time::Instant};
+use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Choose a filesystem and its options for your work
 ///

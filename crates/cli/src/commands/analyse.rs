@@ -9,11 +9,11 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
 use crate::{commands::show, given::Given, output, progress::Progress, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
-use fsarena_report::{findings, findings::rows, scaling::curves, scaling::file};
+use fsarena_report::findings::{self, rows};
+use fsarena_report::scaling::{curves, file};
 use fsarena_run::{Keep, Request, execute};
-use fsarena_stats::{
-    matrix::analyse, matrix::cells::Matrix, matrix::finding::confirm, matrix::fresh, scaling::series::Series,
-};
+use fsarena_stats::matrix::{analyse, fresh};
+use fsarena_stats::{matrix::cells::Matrix, matrix::finding::confirm, scaling::series::Series};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::{io::Write, path::Path};

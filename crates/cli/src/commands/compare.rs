@@ -1,12 +1,14 @@
 //! `fsarena compare`: a run beside another, beside published figures, or files of samples of any tool.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::{commands::show, flags::Runs, flags::parse_percent, given::Given, output};
+use crate::flags::{Runs, parse_percent};
+use crate::{commands::show, given::Given, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
-use fsarena_report::{import, import::Samples, page::FORMATS};
+use fsarena_report::import::{self, Samples};
+use fsarena_report::page::FORMATS;
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::Path;

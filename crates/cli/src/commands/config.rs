@@ -1,7 +1,8 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
 use crate::config::{Config, KEYS, flag};
-use crate::{failure::Outcome, flags::ListFormat, output, output::Row, terminal};
+use crate::output::{self, Row};
+use crate::{failure::Outcome, flags::ListFormat, terminal};
 use clap::{Arg, Command};
 use serde::Serialize;
 

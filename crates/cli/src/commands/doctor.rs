@@ -1,6 +1,8 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
-use crate::{failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, output, output::Row};
+use crate::failure::{Failure, Outcome};
+use crate::flags::{ListFormat, Runs};
+use crate::output::{self, Row};
 use fsarena_core::exit::ExitCode;
 use fsarena_run::doctor::{Finding, findings, missing_packages};
 use fsarena_sys::{argv::Argv, kernel::Kernel};

@@ -1,7 +1,8 @@
 //! `fsarena history`: a metric over the runs of a study, and where it changed.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::{flags::Runs, flags::metric, output};
+use crate::flags::{Runs, metric};
+use crate::output;
 use fsarena_core::names::{Unknown, unknown};
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;

@@ -1,13 +1,14 @@
 //! `fsarena list`: the names that other commands accept.
 
-use crate::{
-    failure::Failure, failure::Outcome, flags::ListFormat, flags::Runs, given::Given, output, output::Row,
-};
+use crate::failure::{Failure, Outcome};
+use crate::flags::{ListFormat, Runs};
+use crate::given::Given;
+use crate::output::{self, Row};
 use clap::ValueEnum;
-use fsarena_core::{
-    app::APPS, app::App, factor::FactorDef, metric::METRICS, plan::file::PlanFile, sample::Direction,
-    sample::Unit, setting::Value, study::STUDIES, study::Study,
-};
+use fsarena_core::app::{APPS, App};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::study::{STUDIES, Study};
+use fsarena_core::{factor::FactorDef, metric::METRICS, plan::file::PlanFile, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;

@@ -1,8 +1,9 @@
 //! `fsarena merge`: one run out of the shards of many machines.
 
+use crate::commands::report::{self, Export, parse_export};
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, View, metric};
-use crate::{commands::report, commands::report::Export, commands::report::parse_export, output};
+use crate::output;
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use std::path::Path;

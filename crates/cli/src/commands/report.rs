@@ -4,10 +4,12 @@ use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
 use crate::{commands::selftest, output, terminal};
 use fsarena_core::{claim::Claim, record::RunRecord};
-use fsarena_report::{commands::Commands, exporter::Exporter, exporters, report::Asked, report::Report};
+use fsarena_report::report::{Asked, Report};
+use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
 use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
-use std::{io::BufWriter, io::Write, path::Path, path::PathBuf};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 /// Report a stored run in any format, without running anything
 #[derive(Debug, clap::Args)]

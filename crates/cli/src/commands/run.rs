@@ -11,9 +11,10 @@ pub use flags::Args;
 pub use overrides::{absolute_text, kernel_level};
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::{running::handle_signals, running::resolved};
-use fsarena_core::plan::{Plan, Written, file};
-use fsarena_core::{app, exit::ExitCode, names::unknown, plan::file::PlanFile, study};
+use crate::running::{handle_signals, resolved};
+use fsarena_core::plan::file::{self, PlanFile};
+use fsarena_core::plan::{Plan, Written};
+use fsarena_core::{app, exit::ExitCode, names::unknown, study};
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
 use fsarena_sys::input;

@@ -5,10 +5,11 @@ mod here;
 
 pub use here::quoted;
 
-use crate::{failure::Outcome, flags::ListFormat, output, output::Row};
+use crate::output::{self, Row};
+use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::{lower_limit, noise::Order};
+use fsarena_stats::{simulate::lower_limit, simulate::noise::Order};
 use here::Here;
 use serde_json::{Value, json};
 

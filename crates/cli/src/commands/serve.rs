@@ -1,11 +1,13 @@
 //! `fsarena serve`: a local web page over a folder of runs.
 
-use crate::{commands::report, failure::Outcome, failure::printing, flags::Runs};
+use crate::failure::{Outcome, printing};
+use crate::{commands::report, flags::Runs};
 use fsarena_core::{exit::ExitCode, plan::Plan};
 use fsarena_report::report::Asked;
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
-use std::{io::Write, net::IpAddr, net::Ipv4Addr, path::PathBuf};
+use std::net::{IpAddr, Ipv4Addr};
+use std::{io::Write, path::PathBuf};
 
 /// Serve a directory of runs as a web page, with runs in progress
 ///

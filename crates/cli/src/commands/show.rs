@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{flags::Runs, output};
+use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{
-    app, event::CommandRecord, exit::ExitCode, names::nearest, names::unknown, published::Published,
-    record::LogLine, safe, study,
+    app, event::CommandRecord, exit::ExitCode, published::Published, record::LogLine, safe, study,
 };
 use fsarena_store::RunDir;
 use serde_json::{Value, json};

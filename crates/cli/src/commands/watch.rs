@@ -5,7 +5,8 @@ mod show;
 
 pub use flags::Args;
 
-use crate::{failure::Failure, failure::Outcome, running::handle_signals};
+use crate::failure::{Failure, Outcome};
+use crate::running::handle_signals;
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::Kernel};

@@ -1,6 +1,7 @@
 //! Bars that move, and above them lines that stay.
 
-use super::{lines, screen, screen::Place, ticker::Ticker};
+use super::screen::{self, Place};
+use super::{lines, ticker::Ticker};
 use fsarena_report::live::View;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;
@@ -106,10 +107,9 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use super::*;
     use fsarena_report::live::{Intervals, Row};
-    use std::io::Result;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU16, Ordering};
     use std::time::{Duration, Instant};
+    use std::{io::Result, sync::Mutex};
 
     /// A screen that keeps what was drawn last.
     #[derive(Debug)]

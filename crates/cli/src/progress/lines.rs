@@ -1,6 +1,7 @@
 //! The lines that stay on the screen, no wider than 80 columns where they are tables.
 
-use fsarena_core::{event::Event, event::NoteKind, plan::MOST_ROUNDS, plan::StopPlan};
+use fsarena_core::event::{Event, NoteKind};
+use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
 use fsarena_report::live::{Claim, Row, View};
 use std::collections::{HashMap, HashSet};
 
@@ -136,8 +137,7 @@ fn shortened(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::event::Standing;
-    use fsarena_core::state::ClaimState;
+    use fsarena_core::{event::Standing, state::ClaimState};
 
     fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
         let open = outcome == "inconclusive";

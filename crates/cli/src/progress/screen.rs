@@ -5,8 +5,9 @@
 //! was drawn is found again by the rows that it takes now.
 
 use indicatif::{ProgressDrawTarget, TermLike};
+use std::fmt::Write as _;
+use std::io::{Result, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fmt::Write as _, io::Result, io::Write as _};
 use textwrap::core::display_width;
 
 /// Nobody reads lines longer than this.

@@ -1,10 +1,7 @@
 //! The terminal and the live page show the same facts: both are fed one recorded run.
 
 use super::lines::{self, Lines};
-use fsarena_core::event::Event;
-use fsarena_core::plan::Plan;
-use fsarena_core::record::RunRecord;
-use fsarena_core::state::RunState;
+use fsarena_core::{event::Event, plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, View};
 use fsarena_store::Told;
 use serde_json::{Value, json};

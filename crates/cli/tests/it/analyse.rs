@@ -2,9 +2,7 @@
 
 use crate::common::{self, Place, root};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, os::unix::process::CommandExt};
 
 /// One ext4 and the bare device; a write to a block never written before needs the inode's lock.
 const WORK: &str = r#"

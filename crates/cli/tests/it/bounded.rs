@@ -2,11 +2,8 @@
 
 use crate::common::gate::Running;
 use crate::common::{Place, root, text};
-use std::fmt::Write;
-use std::os::unix::fs::symlink;
-use std::os::unix::process::CommandExt;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
+use std::{fmt::Write, os::unix::fs::symlink, os::unix::process::CommandExt, process::Stdio};
 
 /// Nothing here takes a second; the machine of a test may be busy.
 const WITHIN: Duration = Duration::from_secs(30);

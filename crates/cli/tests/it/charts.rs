@@ -1,7 +1,6 @@
 //! Charts and pages as files, of a run from the store.
 
-use crate::common::Place;
-use crate::common::stored;
+use crate::common::{Place, stored};
 
 #[test]
 fn charts_are_files_of_their_formats() {

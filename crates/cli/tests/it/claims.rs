@@ -2,8 +2,7 @@
 
 use crate::common::gate::{Gate, Running, When};
 use crate::common::{self, Place, root};
-use quick_xml::XmlVersion;
-use quick_xml::events::Event;
+use quick_xml::{XmlVersion, events::Event};
 use rustix::process::Signal;
 
 /// Ten copies of a tree take longer than looking for a few files, whatever the noise: see [`place`].

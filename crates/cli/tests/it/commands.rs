@@ -1,7 +1,6 @@
 //! Every command as scripts and people see it: what it prints where, in which format, with which exit code.
 
-use crate::common::stored;
-use crate::common::{Place, text};
+use crate::common::{Place, stored, text};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

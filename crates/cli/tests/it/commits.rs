@@ -1,8 +1,7 @@
 //! The workloads that count durable commits, through the real binary: a log, a database and mail.
 
-use crate::common::kernel::has;
-use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
+use crate::{common::kernel::has, common::nobody::Nobody};
 use serde_json::Value;
 
 /// All three at their smallest.

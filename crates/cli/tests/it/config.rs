@@ -2,8 +2,7 @@
 
 use crate::common::{Place, root, stored, text};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 /// A place whose user has this config file.
 fn place(file: &str) -> (Place, PathBuf) {

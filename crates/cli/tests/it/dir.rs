@@ -1,8 +1,7 @@
 //! Directories as they are, benchmarked by a user without privileges.
 
-use crate::common::disk::Disk;
-use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
+use crate::{common::disk::Disk, common::nobody::Nobody};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

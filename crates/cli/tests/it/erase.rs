@@ -6,8 +6,7 @@ use crate::common::stand_in::{Disk, InUse, run, text};
 use crate::common::{Place, root};
 use crate::guard::{erase, refusal, refused, refused_even};
 use rustix::process::Signal;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{os::unix::fs::FileExt, path::Path};
 
 const MIB: u64 = 1 << 20;
 /// Larger than what the guard reads whole.

@@ -3,9 +3,8 @@
 use crate::common::disk::Disk;
 use crate::common::gate::{Gate, Running, When, fifo};
 use crate::common::{self, Place, root};
-use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{io::Write, path::Path};
 
 /// Two variants, one round, by the real programs.
 const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--set", "driver=commands"];

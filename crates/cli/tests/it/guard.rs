@@ -9,9 +9,8 @@
 use crate::common::nobody::Nobody;
 use crate::common::stand_in::{Disk, InUse, Name, run, text};
 use crate::common::{Place, root};
-use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// The device is refused under this name with these words, and stays as it is.
 #[track_caller]

@@ -3,9 +3,8 @@
 use crate::common::kernel::{self, debian, has};
 use crate::common::nobody::Nobody;
 use crate::common::{self, Place, root};
-use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
+use std::{path::Path, process::Stdio};
 
 const QEMU: &str = "qemu-system-x86_64";
 /// One cell that is over in a moment.

@@ -1,8 +1,7 @@
 //! Nothing holds a signal up: pipes and devices are refused before they are opened, and what computes ends at once.
 
 use crate::common::gate::{Gate, Running, When, fifo};
-use crate::common::stored;
-use crate::common::{Place, root};
+use crate::common::{Place, root, stored};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 

@@ -6,14 +6,11 @@
 
 use crate::common::kernel::has;
 use crate::common::{Place, root, text};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, fs::File, os::unix::process::ExitStatusExt, process::Stdio};
 
 /// How many are killed at the same time: they wait for disks most of the time.
 const AT_ONCE: u64 = 8;

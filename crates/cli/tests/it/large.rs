@@ -1,10 +1,7 @@
 //! A run that is larger than what a page can hold: it is summed up, in a memory that does not grow with it.
 
-use crate::common::Place;
-use crate::common::stored;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use crate::common::{Place, stored};
+use std::{path::Path, process::Stdio, time::Duration};
 
 const ROWS: i64 = 10_000_000;
 /// The most bytes that its page may take in memory, and on disk.

@@ -1,8 +1,7 @@
 //! `fsarena load` through the real binary, on filesystems of the test's own.
 
-use crate::common::disk::Disk;
-use crate::common::gate::Running;
 use crate::common::{Place, root, text};
+use crate::{common::disk::Disk, common::gate::Running};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;

@@ -1,9 +1,8 @@
 //! Where the source disk lies: in a directory, on a device that the user named for erasing, and refusals of both.
 
-use crate::common::disk;
 use crate::common::gate::{Gate, Running, When};
 use crate::common::stand_in::{Disk, InUse, run, text};
-use crate::common::{Place, root};
+use crate::common::{Place, disk, root};
 use crate::guard::refusal;
 use rustix::process::Signal;
 

@@ -2,9 +2,8 @@
 
 use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{os::unix::fs::PermissionsExt, process::Command};
 
 /// The first three lines of the plans below; additions begin at line 4.
 const GOOD: &str = "name = \"mine\"\n[[workload]]\nuse = \"coreutils\"\n";

@@ -1,15 +1,11 @@
 //! `fsarena serve` over loopback: its pages, and whom it refuses.
 
-use crate::common::stored;
 use crate::common::web::Web;
-use crate::common::{Place, root};
+use crate::common::{Place, root, stored};
 use fsarena_core::event::Event;
 use fsarena_store::{RunDir, Writer};
 use rustix::process::Signal;
-use std::io::Write;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Stdio;
+use std::{io::Write, os::unix::fs::symlink, path::Path, process::Stdio};
 
 /// A place with two stored runs and a server.
 fn served(args: &[&str]) -> (Place, [String; 2], Web) {

@@ -1,8 +1,7 @@
 //! Rounds of one plan on several machines, and their merge.
 
 use crate::common::{Place, root, text};
-use std::path::PathBuf;
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 const RUN: [&str; 8] = ["run", "plan.toml", "--on", "dir:a", "--on", "dir:b", "--rounds", "4"];
 

@@ -2,8 +2,7 @@
 
 use crate::common::{Place, stored, text};
 use fsarena_skip::program;
-use std::path::Path;
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
 

@@ -5,9 +5,7 @@ use crate::common::disk::{Disk, Frozen, waits_for_disk};
 use crate::common::gate::{Gate, Running, When};
 use crate::common::{self, Place, root};
 use rustix::process::{Pid, Signal};
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::{io::Write, os::unix::process::CommandExt, process::Command};
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 

@@ -1,6 +1,7 @@
 //! Errors in plans, with their position.
 
-use crate::{exit::ExitCode, exit::Exits, names::unknown};
+use crate::exit::{ExitCode, Exits};
+use crate::names::unknown;
 use std::ops::Range;
 
 /// One error of a plan: its place, what is wrong, and what is accepted.

@@ -7,9 +7,8 @@ mod workloads;
 
 pub use super::given::{Overrides, Vocabulary};
 
-use super::error::PlanError;
 use super::file::{PlanFile, ScaleFile};
-use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims};
+use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, error::PlanError};
 use crate::{factor, scale::Scale};
 use bytesize::ByteSize;
 use std::ops::Range;

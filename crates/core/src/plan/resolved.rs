@@ -1,7 +1,8 @@
 //! What a plan means here: complete and checked. It is stored with the run.
 
 use super::shard::Shard;
-use crate::{cell::Variant, cell::WorkloadPlan, claim::Claim, scale::Scale};
+use crate::cell::{Variant, WorkloadPlan};
+use crate::{claim::Claim, scale::Scale};
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};

@@ -4,7 +4,8 @@
 //! the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
 //! source.
 
-use super::{Plan, file::DeviceFile, file::IdleFile, file::Pairs, file::PlanFile, file::StopFile};
+use super::Plan;
+use super::file::{DeviceFile, IdleFile, Pairs, PlanFile, StopFile};
 use crate::cell::Variant;
 use bytesize::ByteSize;
 use std::{collections::BTreeMap, time::Duration};
@@ -86,9 +87,8 @@ fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::resolve::Overrides;
-    use crate::plan::tests::plan_with;
     use crate::plan::{Accelerator, Backing, Emulator, GuestPlan, Written};
+    use crate::{plan::resolve::Overrides, plan::tests::plan_with};
 
     fn parsed(plan: &Plan) -> Written {
         PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap()

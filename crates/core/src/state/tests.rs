@@ -1,9 +1,6 @@
 use super::*;
 use crate::cell::{TaskId, TaskInfo};
-use crate::event::NoteKind;
-use crate::metric::reading;
-use crate::plan::tests::plan_with;
-use crate::sample::Readings;
+use crate::{event::NoteKind, metric::reading, plan::tests::plan_with, sample::Readings};
 
 fn run(filesystems: &[&str]) -> RunState {
     let plan = plan_with(&[("fs", filesystems)]);

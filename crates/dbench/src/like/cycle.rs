@@ -3,8 +3,7 @@
 
 use super::script::{DIRECTORIES, Deck, Line, Script, Staying, WRITE, between, home};
 use crate::kind::Kind;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, seq::IndexedRandom};
+use rand::{RngExt, rngs::Xoshiro256PlusPlus, seq::IndexedRandom};
 
 // Lives and visits of a cycle. The shares of all operations follow from these.
 /// Files that are made and removed at once, without data.

@@ -1,9 +1,8 @@
 //! The statistics of dbench-like are those measured of dbench's standard loadfile (4.0, 458,344 operations).
 
 use super::*;
-use crate::census::Census;
 use crate::cursor::{Cursor, Next};
-use crate::kind::KINDS;
+use crate::{census::Census, kind::KINDS};
 use std::sync::LazyLock;
 
 const SEEDS: [u64; 3] = [1, 2, 3];

@@ -3,12 +3,9 @@
 use crate::scratch::{Failure, in_memory};
 use crate::table::Run;
 use io_uring::{IoUring, opcode};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::time::{Duration, Instant};
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 /// CPU time of this process or of its ended children so far: user and all, nanoseconds.
 pub fn cpu_ns(whose: libc::c_int) -> (f64, f64) {

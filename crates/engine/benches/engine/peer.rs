@@ -1,10 +1,8 @@
 //! Other generators, run as their authors ship them.
 
-use crate::bare::cpu_ns;
 use crate::scratch::{Failure, LOOP_BYTES};
-use crate::table::Run;
-use std::path::Path;
-use std::process::Command;
+use crate::{bare::cpu_ns, table::Run};
+use std::{path::Path, process::Command};
 
 /// Runs a program and gives what it prints and the CPU time it took; absent where it is not installed.
 fn run(command: &mut Command) -> Result<Option<(String, f64, f64)>, Failure> {

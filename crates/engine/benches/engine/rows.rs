@@ -1,9 +1,8 @@
 //! The rows of the comparison and their contenders.
 
-use crate::bare;
-use crate::peer;
 use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop, in_memory};
 use crate::table::{Row, Run};
+use crate::{bare, peer};
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Bound, Engine, Files, Job, Warmup};
 use std::rc::Rc;

@@ -1,11 +1,10 @@
 //! Files and a loop image to measure on, taken away when a row is done.
 
 use fsarena_engine::{Content, FileSpec, Files};
-use fsarena_sys::argv::Argv;
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
 use fsarena_sys::mount::{self, Mounted};
-use fsarena_sys::undo::Journal;
+use fsarena_sys::{argv::Argv, undo::Journal};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -1,6 +1,5 @@
 use super::*;
-use crate::filesystems;
-use crate::lifecycle::VariantOptions;
+use crate::{filesystems, lifecycle::VariantOptions};
 
 fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
     let options = VariantOptions {

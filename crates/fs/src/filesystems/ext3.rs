@@ -1,7 +1,6 @@
 //! ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
 
-use crate::def::*;
-use crate::filesystems::ext2::E2FS;
+use crate::{def::*, filesystems::ext2::E2FS};
 
 /// ext3.
 pub const DEF: FsDef = FsDef {

@@ -1,7 +1,6 @@
 //! ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
 
-use crate::def::*;
-use crate::filesystems::ext2::E2FS;
+use crate::{def::*, filesystems::ext2::E2FS};
 
 /// ext4.
 pub const DEF: FsDef = FsDef {

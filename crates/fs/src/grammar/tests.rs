@@ -2,9 +2,8 @@
 //! input that the grammar accepts makes mkfs open a second path.
 
 use super::{Takes, mkfs, mount};
-use crate::def::FsDef;
 use crate::filesystems::{FILESYSTEMS, find};
-use crate::lifecycle;
+use crate::{def::FsDef, lifecycle};
 use fsarena_core::cell::Variant;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::BTreeSet;

@@ -1,11 +1,13 @@
 //! Checks that a device passes before fsarena may overwrite it.
 
-use super::{content::Samples, usage::Usage, usage::is};
-use crate::{Error, error::refused, written::Signature, written::WrittenLog};
+use super::content::Samples;
+use super::usage::{Usage, is};
+use crate::written::{Signature, WrittenLog};
+use crate::{Error, error::refused};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::{cancel, loopdev, undo};
-use std::{os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use fsarena_sys::{cancel, kernel::Kernel, loopdev, undo};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 /// Where stable names of devices live. A name like `/dev/sda` may mean another disk after a reboot.
 const BY_ID: &str = "/dev/disk/by-id";

@@ -3,11 +3,11 @@
 //! A signature shows that a filesystem begins on a device. Plain dm-crypt, VeraCrypt and many databases have none: only
 //! the content shows that the device is in use.
 
-use fsarena_sys::Error as SysError;
-use fsarena_sys::device::BlockDevice;
+use fsarena_sys::{Error as SysError, device::BlockDevice};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use std::{fs::File, os::unix::fs::FileExt, os::unix::fs::OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 /// The smallest read. Direct I/O wants whole logical blocks, and few devices have larger ones.
 const SMALLEST: u64 = 4096;

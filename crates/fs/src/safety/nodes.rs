@@ -5,10 +5,8 @@
 
 use super::usage::{Usage, Use};
 use crate::{Error, error::refused, written::Signature};
-use fsarena_sys::argv::Argv;
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::loopdev::BackingFile;
+use fsarena_sys::{argv::Argv, kernel::Kernel, loopdev::BackingFile};
 use std::path::Path;
 
 /// Where bytes of a device lie: in these sectors of a disk, or anywhere in a file.

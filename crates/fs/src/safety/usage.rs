@@ -1,11 +1,10 @@
 //! Users of a device: mounts, swap, devices built on it.
 
 use crate::Error;
-use fsarena_sys::Error as SysError;
-use fsarena_sys::device::BlockDevice;
 use fsarena_sys::kernel::{Kernel, MountEntry};
-use fsarena_sys::loopdev;
-use std::{os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use fsarena_sys::{Error as SysError, device::BlockDevice, loopdev};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 /// Everything that this machine has mounted or swaps to.
 pub(super) struct Usage {

@@ -6,8 +6,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_fs::filesystems;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::mount;
+use fsarena_sys::{kernel::Kernel, mount};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -6,9 +6,7 @@ use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{available, def::FsDef};
 use fsarena_sys::argv::{Argv, can_confine};
-use fsarena_sys::kernel::Kernel;
-use fsarena_sys::loopdev;
-use fsarena_sys::mount::effective_options;
+use fsarena_sys::{kernel::Kernel, loopdev, mount::effective_options};
 use std::path::Path;
 
 fn variant(def: &FsDef, set: &str) -> Variant {

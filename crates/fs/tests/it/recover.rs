@@ -2,15 +2,11 @@
 //! without a chance to clean up, and the parent recovers.
 
 use crate::common::root;
-use fsarena_fs::filesystems;
 use fsarena_fs::lifecycle::{self, VariantOptions};
-use fsarena_fs::safety::ScratchDevice;
-use fsarena_sys::argv::Argv;
-use fsarena_sys::image;
-use fsarena_sys::kernel::Kernel;
+use fsarena_fs::{filesystems, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::process;
 use fsarena_sys::undo::{Journal, Undo, recover};
+use fsarena_sys::{argv::Argv, image, kernel::Kernel, process};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

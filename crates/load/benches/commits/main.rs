@@ -8,11 +8,9 @@ mod scratch;
 #[path = "../../../engine/benches/engine/table.rs"]
 mod table;
 
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
-use fsarena_load::task::Action;
+use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::workload::{Job, Place};
-use fsarena_load::workloads;
+use fsarena_load::{task::Action, workloads};
 use scratch::{Failure, OnLoop, in_memory};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,8 +3,7 @@
 
 use fsarena_core::schedule::mix;
 use fsarena_engine::{Offsets, Pattern};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp, LogNormal};
 use std::sync::atomic::{AtomicU64, Ordering};
 

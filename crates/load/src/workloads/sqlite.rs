@@ -198,9 +198,8 @@ fn remarks(job: &Job) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::event::NoteKind;
-    use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
+    use fsarena_core::{event::NoteKind, scale::Scale};
 
     fn job(set: &[(&str, Value)]) -> Job {
         let mut settings = Settings::defaults(DEF.settings);

@@ -4,9 +4,7 @@ use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 use fsarena_load::task::{Before, Task};
 use fsarena_load::workload::{Job, Place, Workload};
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{collections::BTreeMap, os::unix::fs::MetadataExt, path::Path};
 
 fn workload() -> &'static dyn Workload {
     fsarena_load::workloads::find("coreutils").unwrap()

@@ -1,12 +1,9 @@
 //! Honesty of dbench: its system calls are those of the real one, pass for pass.
 
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 /// The loadfile and the directory for a child process of these tests.
 const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";

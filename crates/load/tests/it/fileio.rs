@@ -1,15 +1,11 @@
 //! Honesty of fileio: its system calls are those of the real sysbench, and what would falsify a figure is
 //! refused.
 
-use fsarena_core::scale::Scale;
-use fsarena_core::setting::Settings;
+use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_engine::{self as engine, Content, FileSpec, Files};
-use fsarena_load::task::Task;
 use fsarena_load::workload::{Job, Place, Workload};
-use fsarena_load::workloads;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use fsarena_load::{task::Task, workloads};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 /// The settings and the directory for a child process of these tests.
 const CHILD_SETTINGS: &str = "FILEIO_CHILD_SETTINGS";

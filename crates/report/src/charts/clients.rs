@@ -2,8 +2,7 @@
 
 use crate::seen::{Seen, typical};
 use crate::{number::Scale, scaling::curves::Curves, scaling::words};
-use fsarena_charts::axis::trimmed;
-use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, theme};
+use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
 use fsarena_core::record::MetricInfo;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 

@@ -3,8 +3,7 @@
 use super::curves::{looks, middle};
 use crate::seen::{Seen, ends};
 use crate::{findings::figures::size, findings::rows::matrix_of_run, number::three};
-use fsarena_charts::colour::ON_DARK;
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign};
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, colour::ON_DARK};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use std::collections::BTreeSet;

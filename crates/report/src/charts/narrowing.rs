@@ -3,8 +3,7 @@
 use crate::paired::{self, Paired};
 use crate::seen::{Seen, ends};
 use crate::{number::plural, words::not_drawn};
-use fsarena_charts::{Axis, Chart, Mark, Panel, theme};
-use fsarena_charts::{axis::trimmed, colour::PURPLE};
+use fsarena_charts::{Axis, Chart, Mark, Panel, axis::trimmed, colour::PURPLE, theme};
 use fsarena_stats::{ratio::Ratio, table::FIRST_LOOK};
 
 /// The most panels.

@@ -3,8 +3,7 @@
 use crate::paired::{self, Paired};
 use crate::seen::{Seen, ends, spread};
 use crate::words::not_drawn;
-use fsarena_charts::colour::PURPLE;
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, colour::PURPLE, theme};
 use fsarena_stats::ratio::Ratio;
 
 /// The most dots of one strip: of more, every n-th round is shown.

@@ -2,8 +2,7 @@
 
 use crate::number::{ordinal, with_unit};
 use crate::{seen::Seen, words::over_all};
-use fsarena_charts::colour::ORANGE;
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, theme};
+use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, colour::ORANGE, theme};
 use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;

@@ -2,9 +2,8 @@
 
 use super::answer::{Answer, Class, Figure, unique};
 use crate::number::plural;
-use fsarena_charts::axis::trimmed;
 use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign};
+use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;

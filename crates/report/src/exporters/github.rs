@@ -1,7 +1,6 @@
 //! Annotations of GitHub Actions: one workflow command a claim.
 
-use crate::{error::Error, exporter::Exporter, report::Report};
-use crate::{safe, sections::claims};
+use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
 use fsarena_stats::{judge::Judged, verdict::Outcome};
 use std::io::Write;
 

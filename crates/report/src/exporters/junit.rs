@@ -1,7 +1,6 @@
 //! JUnit XML: one test case a claim, as CI systems read it.
 
-use crate::{error::Error, exporter::Exporter, report::Report};
-use crate::{safe, sections::claims};
+use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
 use fsarena_stats::{judge::Judged, verdict::Outcome};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};

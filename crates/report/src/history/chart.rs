@@ -3,8 +3,7 @@
 use super::point::{Asked, Point};
 use super::words;
 use crate::words::begun;
-use fsarena_charts::colour::theme;
-use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
+use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use fsarena_stats::change::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
@@ -124,11 +123,9 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 mod tests {
     use super::super::tests::{TASK, asked, points};
     use super::super::{Asked, history};
-    use crate::document::Part;
-    use crate::page::Page;
-    use fsarena_charts::Chart;
+    use crate::{document::Part, page::Page};
     use fsarena_charts::colour::{VERMILLION, theme};
-    use fsarena_charts::{Mark, Shape, svg};
+    use fsarena_charts::{Chart, Mark, Shape, svg};
 
     fn chart_of(page: Page) -> Chart {
         let chart = |part| match part {

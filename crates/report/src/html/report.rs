@@ -1,10 +1,11 @@
 //! The page of a report. It holds the data that its script reads, samples and commands, as a JSON block.
 
 use super::{Extras, render};
-use crate::{error::Error, number::plural, report::Report, sampled::column_name, section::Detail};
-use crate::{sections::document, words::label};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::{
+    error::Error, number::plural, report::Report, sampled::column_name, section::Detail, sections::document,
+    words::label,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{metric::METRICS, names::distinct};
 use serde_json::{Value, json};

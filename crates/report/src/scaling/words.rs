@@ -162,7 +162,7 @@ fn peak(one: &Scaling) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::scaling::{analyse, series::Series};
+    use fsarena_stats::{scaling::analyse, scaling::series::Series};
 
     fn said(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();

@@ -131,8 +131,7 @@ pub fn json(report: &Report) -> Value {
 mod tests {
     use super::*;
     use crate::pair::row;
-    use fsarena_core::metric;
-    use fsarena_core::record::MetricInfo;
+    use fsarena_core::{metric, record::MetricInfo};
     use fsarena_stats::pairs::Pairs;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {

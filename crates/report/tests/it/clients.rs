@@ -4,8 +4,7 @@ use crate::fixture;
 use fsarena_core::metric::reading;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_report::report::Report;
-use fsarena_report::{charts, exporters};
+use fsarena_report::{charts, exporters, report::Report};
 
 /// The fixture's tasks as loads of 1, 2 and 4 clients; four bring hardly more than two.
 fn record() -> RunRecord {

@@ -1,8 +1,7 @@
 //! What a run exports for other tools comes back as it was, read as those tools' own.
 
 use crate::fixture;
-use fsarena_core::record::MetricInfo;
-use fsarena_core::record::RunRecord;
+use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 use fsarena_report::exporters::find;

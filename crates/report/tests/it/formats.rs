@@ -1,8 +1,7 @@
 //! Terminal, Markdown and HTML print the same numbers.
 
 use crate::fixture;
-use fsarena_report::exporters;
-use fsarena_report::report::Report;
+use fsarena_report::{exporters, report::Report};
 use std::collections::BTreeSet;
 
 /// The words of a report that hold a digit, without the markup of its format.

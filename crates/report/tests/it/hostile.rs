@@ -3,13 +3,10 @@
 
 use crate::fixture;
 use fsarena_charts::svg;
-use fsarena_core::claim::Claim;
 use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
-use fsarena_core::plan::Stage;
 use fsarena_core::record::{LogLine, RunRecord};
-use fsarena_core::setting::Value;
-use fsarena_report::report::Report;
-use fsarena_report::{charts, exporters};
+use fsarena_core::{claim::Claim, plan::Stage, setting::Value};
+use fsarena_report::{charts, exporters, report::Report};
 use proptest::prelude::*;
 
 /// Puts a text into every field of a run that holds one.

@@ -3,10 +3,8 @@
 use crate::fixture;
 use fsarena_core::cell::{Cell, TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
-use fsarena_core::metric::reading;
-use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_core::state::RunState;
+use fsarena_core::{metric::reading, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, View};
 use serde_json::{Value, json};
 

@@ -2,9 +2,8 @@
 
 use crate::fixture::{self, run};
 use fsarena_core::record::RunRecord;
-use fsarena_report::exporters;
-use fsarena_report::ranking::check_weights;
 use fsarena_report::report::{self, Asked, Report};
+use fsarena_report::{exporters, ranking::check_weights};
 use serde_json::{Value, json};
 
 fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {

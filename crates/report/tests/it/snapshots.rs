@@ -6,11 +6,10 @@ use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{Compared, compare_all, compare_published, compare_runs, compare_samples};
-use fsarena_report::document::terminal::Screen;
-use fsarena_report::import::parse as parse_samples;
-use fsarena_report::page::Page;
 use fsarena_report::report::{self, Asked, Report};
-use fsarena_report::{exporters, published};
+use fsarena_report::{
+    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
+};
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 

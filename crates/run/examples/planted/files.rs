@@ -2,8 +2,7 @@
 
 use crate::guest::{Counts, Crew, Work, columns, difference, differs};
 use crate::{Asked, Desk, Failed, ROUNDS};
-use fsarena_core::schedule::mix;
-use fsarena_core::setting::Value;
+use fsarena_core::{schedule::mix, setting::Value};
 use std::time::Instant;
 
 /// How often each round's work is done for pairs of identical variants.

@@ -6,8 +6,7 @@
 
 use crate::guest::{Counts, Crew, Work, columns, difference};
 use crate::{Asked, Desk, Failed, ROUNDS};
-use fsarena_core::schedule::mix;
-use fsarena_core::setting::Value;
+use fsarena_core::{schedule::mix, setting::Value};
 use fsarena_load::tree::{self, Entry};
 
 /// The two variants.

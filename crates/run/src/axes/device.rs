@@ -2,8 +2,8 @@
 
 use super::axis::{Asked, Axis, lacking};
 use crate::executor::{Result, require};
-use fsarena_core::factor::{self, device, device::BackingDevice};
-use fsarena_core::plan::Backing;
+use fsarena_core::factor::device::{self, BackingDevice};
+use fsarena_core::{factor, plan::Backing};
 use fsarena_sys::zram;
 
 /// The axis.

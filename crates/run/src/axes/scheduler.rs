@@ -2,8 +2,7 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, wrong};
 use crate::executor::Result;
-use fsarena_core::factor::{self, device::BackingDevice};
-use fsarena_core::{names::unknown, plan::Backing};
+use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
 
 /// The schedulers of Linux.

@@ -3,9 +3,10 @@
 use super::finding::{Finding, ids, installed, limited, missing, ok};
 use crate::preflight::guests::{has, in_modules};
 use fsarena_core::plan::Emulator;
-use fsarena_fs::{available::Availability, available::to_install, def::FsDef};
-use fsarena_guest::{counter::Counter, emulator::QEMU, exact::has_memory_disks, kernel};
-use fsarena_guest::{kernel::Places, kernel::UML, modules::Modules, trial};
+use fsarena_fs::available::{Availability, to_install};
+use fsarena_fs::def::FsDef;
+use fsarena_guest::kernel::{self, Places, UML};
+use fsarena_guest::{counter::Counter, emulator::QEMU, exact::has_memory_disks, modules::Modules, trial};
 use fsarena_sys::argv::Argv;
 
 /// Emulators, with the words of `--on` that need them and the package that brings each.

@@ -1,10 +1,8 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
+use crate::child::{ASKED, group_of};
 use crate::executor::{Emit, Failed, Result};
-use crate::{
-    child::{ASKED, group_of},
-    protocol::Line,
-};
+use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, Heard, Launch};

@@ -1,10 +1,7 @@
 //! What the pages share: an answer, or a message that says why there is none.
 
-use crate::folder::Found;
-use crate::state::Shared;
-use crate::templates::Message;
-use axum::http::StatusCode;
-use axum::response::Response;
+use crate::{folder::Found, state::Shared, templates::Message};
+use axum::{http::StatusCode, response::Response};
 use std::sync::Arc;
 
 /// A page, or one that says why there is none.

@@ -1,10 +1,8 @@
 //! The files that pages are made with.
 
 use crate::templates::Message;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use axum::{extract::Path, http::StatusCode, http::header::CONTENT_TYPE};
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 3 3\"><path fill=\"#0072b2\" \

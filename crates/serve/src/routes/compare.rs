@@ -1,16 +1,12 @@
 //! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
 
 use super::answer::{Answer, all, find, impossible};
-use crate::folder::Found;
-use crate::renderer::Made;
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
-use axum::extract::Query;
-use axum::http::StatusCode;
+use crate::{folder::Found, renderer::Made};
 use axum::response::{Html, IntoResponse};
-use fsarena_core::published::Published;
-use fsarena_core::record::RunRecord;
-use fsarena_core::study::STUDIES;
+use axum::{extract::Query, http::StatusCode};
+use fsarena_core::{published::Published, record::RunRecord, study::STUDIES};
 use fsarena_report::compare::{Compared, compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;

@@ -1,14 +1,12 @@
 //! A metric over the runs of a study, with its changes.
 
 use super::answer::{Answer, all, blocking, impossible, unreadable};
-use crate::overview::Overview;
 use crate::renderer::{LARGEST_LISTED, Made};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
-use crate::wanted::in_query;
-use axum::extract::Query;
-use axum::http::StatusCode;
+use crate::{overview::Overview, wanted::in_query};
 use axum::response::{Html, IntoResponse};
+use axum::{extract::Query, http::StatusCode};
 use fsarena_report::document::{Document, Part};
 use fsarena_report::history::{Asked, MOST, history, reference};
 use fsarena_report::html::{self, Fragment};

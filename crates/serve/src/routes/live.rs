@@ -1,21 +1,17 @@
 //! A run in progress, as it goes on.
 
 use super::answer::{Answer, blocking, failed, find};
-use crate::feed::Feed;
-use crate::folder::Found;
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
+use crate::{feed::Feed, folder::Found};
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse};
-use fsarena_core::matrix;
-use fsarena_core::record::RunRecord;
+use fsarena_core::{matrix, record::RunRecord};
 use fsarena_report::live::Intervals;
 use futures_util::stream::{self, Stream};
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 use tokio::sync::watch;
 
 /// The page; its script listens to [`events`].

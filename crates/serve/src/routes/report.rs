@@ -1,15 +1,12 @@
 //! One run: the report that `fsarena report --format html` makes.
 
 use super::answer::{Answer, find, impossible};
-use crate::folder::Found;
-use crate::guard::with_policy;
-use crate::renderer::Made;
 use crate::state::{Shared, State};
+use crate::{folder::Found, guard::with_policy, renderer::Made};
 
 use axum::extract::Path;
 
-use fsarena_report::commands::Commands;
-use fsarena_report::html;
+use fsarena_report::{commands::Commands, html};
 use std::sync::Arc;
 
 /// The report, or why there is none.

@@ -1,10 +1,8 @@
 //! The list of runs.
 
 use super::answer::{Answer, all, blocking, failed, unreadable};
-use crate::overview::Overview;
-use crate::state::State;
 use crate::templates::{self, Message};
-use crate::wanted::Wanted;
+use crate::{overview::Overview, state::State, wanted::Wanted};
 use axum::extract::Query;
 
 use axum::http::header::CONTENT_TYPE;

@@ -1,8 +1,9 @@
 //! The sheet on which the rules note what they tried and what they flagged.
 
 use super::cells::{At, Matrix, Mode};
+use super::contrast::Contrast;
+use super::limits::{ALONE, CEILING};
 use super::rule::{Flag, Rule, regions};
-use super::{contrast::Contrast, limits::ALONE, limits::CEILING};
 use std::collections::BTreeSet;
 
 /// What the rules noted so far.

@@ -1,8 +1,8 @@
 //! The highest throughput: where it is, and what is left of it at the end.
 
 use super::{series::Series, usl};
-use crate::average::sorted;
-use crate::{pairs::log_ratios, ratio::Estimate, ratio::Ratio, simulate::stream};
+use crate::ratio::{Estimate, Ratio};
+use crate::{average::sorted, pairs::log_ratios, simulate::stream};
 use rand::RngExt;
 
 /// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.

@@ -7,8 +7,7 @@ mod tools;
 pub use tools::Tool;
 
 use super::{count, noise::series, parallel, stream};
-use crate::average::sorted;
-use crate::{sequential::first_look, table::LOOKS};
+use crate::{average::sorted, sequential::first_look, table::LOOKS};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 

@@ -1,8 +1,7 @@
 //! What simulated runs say of a promise.
 
-use super::lower_limit;
-use super::noise::Order;
 use super::selftest::{Check, Report};
+use super::{lower_limit, noise::Order};
 use fsarena_core::exit::ExitCode;
 
 /// Whether a promise is kept, inconclusive after these few runs, or broken.
@@ -55,7 +54,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::{noise::Noise, selftest::Rule};
+    use crate::{simulate::noise::Noise, simulate::selftest::Rule};
 
     fn check(order: Order, wrong: usize, runs: usize) -> Check {
         Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs, time: None }

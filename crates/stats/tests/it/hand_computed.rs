@@ -2,16 +2,13 @@
 
 use fsarena_core::cell::{TaskId, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind, Outcome};
-use fsarena_core::host::Host;
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::scale::Scale;
-use fsarena_core::series::SeriesTable;
 use fsarena_core::setting::{Settings, Value};
-use fsarena_stats::analyse::analyse;
-use fsarena_stats::grid;
+use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
 use fsarena_stats::trust::{Doubt, doubts};
+use fsarena_stats::{analyse::analyse, grid};
 use std::collections::BTreeSet;
 
 const ROUNDS: u32 = 8;

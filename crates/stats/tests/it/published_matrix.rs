@@ -1,9 +1,8 @@
 //! What the rules find in a published block-size × threads matrix.
 
-use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::matrix::finding::{Finding, Standing};
-use fsarena_stats::matrix::rule::Rule;
+use fsarena_stats::{matrix::analyse, matrix::rule::Rule};
 use std::collections::BTreeSet;
 
 /// The device's throughput as its author states it, in bytes a second.

@@ -3,8 +3,7 @@
 use super::*;
 use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use fsarena_core::event::Note;
-use fsarena_core::event::{Cause, Departure, NoteKind};
+use fsarena_core::event::{Cause, Departure, Note, NoteKind};
 use fsarena_core::{metric::TIMER, state::RunState};
 
 fn inside(id: &CellId, what: CellEvent) -> Event {

@@ -2,7 +2,8 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use std::{fs::File, os::unix::process::ExitStatusExt, process::Child, process::ExitStatus};
+use std::process::{Child, ExitStatus};
+use std::{fs::File, os::unix::process::ExitStatusExt};
 
 /// An unnamed file in memory.
 pub fn memory_file(name: &str) -> std::io::Result<File> {

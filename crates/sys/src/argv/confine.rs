@@ -3,7 +3,9 @@
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
 };
-use std::{ffi::OsStr, io, path::Path, path::PathBuf, process::Child, process::Command, time::Instant};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::{ffi::OsStr, io, time::Instant};
 
 /// The rights that fsarena knows. An older kernel enforces those that it has.
 const KNOWN: ABI = ABI::V5;

@@ -1,7 +1,8 @@
 //! Doing one [`Undo`].
 
 use super::step::Undo;
-use crate::{Error, cgroup, found, kernel::Kernel, kernel::names, loopdev, mount, process, zram};
+use crate::kernel::{Kernel, names};
+use crate::{Error, cgroup, found, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};

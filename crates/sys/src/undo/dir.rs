@@ -1,8 +1,10 @@
 //! Directories that fsarena makes and removes.
 
-use super::{journal::Armed, journal::Journal, step::Undo};
+use super::journal::{Armed, Journal};
+use super::step::Undo;
 use crate::Error;
-use std::{os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// A directory that fsarena made. Dropping it removes it.
 #[derive(Debug)]

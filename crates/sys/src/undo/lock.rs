@@ -2,7 +2,8 @@
 
 use super::journal::{NEW, private};
 use crate::{Error, kernel::Kernel, process};
-use std::{fs::File, fs::TryLockError, io::Write, os::unix::fs::MetadataExt, path::Path, time::Duration};
+use std::fs::{File, TryLockError};
+use std::{io::Write, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// How often fsarena tries to lock a journal whose lock no process is seen to hold: the owner's last command may have it
 /// until it begins.

@@ -1,10 +1,12 @@
 //! Running the journals of dead processes.
 
-use super::{
-    journal::JOURNAL, journal::Line, journal::Owner, journal::journals, lock, lock::Lock, step::Undo,
-};
+use super::journal::{JOURNAL, Line, Owner, journals};
+use super::lock::{self, Lock};
+use super::step::Undo;
 use crate::{Error, found, kernel::Kernel, process};
-use std::{fs::File, io::Read, io::Write, os::unix::fs::MetadataExt, path::Path, path::PathBuf};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::fs::MetadataExt};
 
 /// What [`recover`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,10 +4,9 @@ use crate::counter::{Counter, Trouble};
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use std::{io::Read, os::unix::process::CommandExt};
 
 /// The maximum number of bytes to read of a command's output.
 const MOST: u64 = 64 << 10;

@@ -1,13 +1,9 @@
 //! One page by HTTP or HTTPS, in bounded time and size.
 
-use crate::counter::Trouble;
-use crate::error::Error;
-use std::io::ErrorKind;
-use std::sync::Arc;
-use std::time::Duration;
-use ureq::http::Uri;
+use crate::{counter::Trouble, error::Error};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, config::Config};
+use ureq::{Agent, config::Config, http::Uri};
 
 /// The longest answer that is read, in bytes: metrics of a busy exporter take a few hundred KiB.
 const MOST: u64 = 4 << 20;

@@ -2,10 +2,9 @@
 
 use crate::counter::{Counter, Trouble};
 use fsarena_sys::input;
-use std::fs::File;
-use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::{fs::File, io::ErrorKind};
 
 /// Bytes to read at once.
 const PIECE: usize = 64 << 10;

@@ -1,10 +1,10 @@
 //! Tasks of a stored run again, for what each of them spends its time on.
 
 use crate::{failure::Failure, running::unstored};
-use fsarena_core::{
-    cell::TaskId, cell::Variant, event::CellEvent, event::Event, exit::ExitCode, names::unknown, plan::Plan,
-    plan::StopPlan, record::RunRecord,
-};
+use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::{exit::ExitCode, names::unknown, record::RunRecord};
 use fsarena_run::{Keep, Request, protocol::Profiling};
 use fsarena_trace::Profile;
 use std::{collections::BTreeMap, path::Path};

@@ -1,11 +1,11 @@
 //! One cell again, under the lock tracepoints.
 
-use super::{again, again::Scene, again::no_task};
+use super::again::{self, Scene, no_task};
 use crate::failure::Failure;
-use fsarena_core::{
-    cell::TaskId, cell::Variant, exit::ExitCode, names::unknown, plan::Plan, record::RunRecord,
-};
-use fsarena_report::{document::Document, document::Part, page::Page};
+use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::{exit::ExitCode, names::unknown, plan::Plan, record::RunRecord};
+use fsarena_report::document::{Document, Part};
+use fsarena_report::page::Page;
 use fsarena_run::protocol::Profiling;
 use fsarena_stats::matrix::fresh::restricted;
 use fsarena_sys::{kernel::Kernel, process};

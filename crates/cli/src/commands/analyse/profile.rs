@@ -1,9 +1,11 @@
 //! The variants of an exact run again, sampled: where their instructions go.
 
-use super::{again, again::Scene, again::no_task};
+use super::again::{self, Scene, no_task};
 use crate::failure::{Failure, usage};
-use fsarena_core::{cell::TaskId, metric::reading, plan::Backing, plan::Emulator, record::RunRecord};
-use fsarena_report::{functions, functions::Sampled, functions::flame, page::Page};
+use fsarena_core::plan::{Backing, Emulator};
+use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
+use fsarena_report::functions::{self, Sampled, flame};
+use fsarena_report::page::Page;
 use fsarena_run::protocol::Profiling;
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;

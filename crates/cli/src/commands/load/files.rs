@@ -8,7 +8,8 @@ use fsarena_engine::{FileSpec, Files, Job};
 use fsarena_run::scratch::Scratch;
 use fsarena_sys::image;
 use rustix::fs::{Advice, CWD, RenameFlags};
-use std::{os::unix::fs::FileTypeExt, path::Path, path::PathBuf};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 /// Default size of a file, in bytes.
 const SIZE: u64 = 1 << 30;

@@ -2,9 +2,11 @@
 
 use super::reached::Reached;
 use fsarena_core::sample::Unit;
-use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source, meta, meta::Operation};
+use fsarena_engine::meta::{self, Operation};
+use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source};
 use fsarena_report::document::{Cell, Document, Table};
-use fsarena_report::{number::three, number::with_unit, page::Page};
+use fsarena_report::number::{three, with_unit};
+use fsarena_report::page::Page;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::path::Path;

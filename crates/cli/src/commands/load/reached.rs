@@ -1,6 +1,7 @@
 //! How much of a load reached the device.
 
-use fsarena_core::{event::Note, metric::Reach, metric::reading, sample::Readings};
+use fsarena_core::metric::{Reach, reading};
+use fsarena_core::{event::Note, sample::Readings};
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::{device, kernel::Kernel};
 use std::path::Path;

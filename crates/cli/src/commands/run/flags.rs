@@ -1,13 +1,15 @@
 //! The flags of `fsarena run`.
 
 use super::own::Own;
+use crate::commands::report::{Export, parse_export};
+use crate::failure::{Failure, usage};
 use crate::flags::{Runs, View, byte_size, metric, parse_percent, time};
-use crate::{
-    commands::report::Export, commands::report::parse_export, failure::Failure, failure::usage, given::Given,
-};
+use crate::given::Given;
 use bytesize::ByteSize;
-use fsarena_core::{factor, names, names::unknown, plan::Emulator, plan::shard::Shard, scale::Scale};
-use std::{io::Write, path::Path, path::PathBuf, time::Duration};
+use fsarena_core::names::{self, unknown};
+use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
+use std::path::{Path, PathBuf};
+use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \

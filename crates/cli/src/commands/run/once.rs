@@ -1,14 +1,11 @@
 //! One run from its first event to its report, or with `--dry-run` its plan.
 
 use super::flags::Args;
-use crate::{
-    commands::report, failure::Failure, failure::Outcome, flags::known_metric, output, progress::Progress,
-    progress::lines::expected,
-};
-use fsarena_core::{
-    cell::Variant, event::Note, event::NoteKind, exit::ExitCode, exit::Exits, matrix, number::plural,
-    plan::Plan,
-};
+use crate::failure::{Failure, Outcome};
+use crate::{commands::report, flags::known_metric, output, progress::Progress, progress::lines::expected};
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
 use fsarena_report::ranking::check_weights;
 use fsarena_run::{Request, check, execute, executor::Fatal, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;

@@ -1,7 +1,8 @@
 //! What the flags of `fsarena run` say over the plan.
 
 use super::flags::{Args, On};
-use crate::{failure::Failure, failure::usage, flags::absolute};
+use crate::failure::{Failure, usage};
+use crate::flags::absolute;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;

@@ -1,6 +1,7 @@
 //! Commands of the user on the command line: they become the plan of a run.
 
-use crate::{failure::Failure, failure::usage, flags::time};
+use crate::failure::{Failure, usage};
+use crate::flags::time;
 use std::time::Duration;
 use toml::{Table, Value};
 

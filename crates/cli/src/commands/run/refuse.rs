@@ -1,6 +1,7 @@
 //! Flags that a run would ignore: fsarena refuses them before it makes anything.
 
-use super::{flags::Args, flags::On, overrides::is_packaged, overrides::is_path};
+use super::flags::{Args, On};
+use super::overrides::{is_packaged, is_path};
 use crate::failure::{Failure, usage};
 use fsarena_core::{factor, plan::Backing};
 use std::path::PathBuf;

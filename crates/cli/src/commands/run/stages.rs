@@ -3,13 +3,11 @@
 use super::{flags::Args, once::once};
 use crate::failure::{Failure, Outcome, usage};
 use crate::{output, running::resolved};
+use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::{Plan, Stage, Written};
-use fsarena_core::{
-    exit::ExitCode, names::unknown, plan::file::PlanFile, plan::file::StageFile, record::RunRecord,
-    scale::Scale, study,
-};
+use fsarena_core::{exit::ExitCode, names::unknown, record::RunRecord, scale::Scale, study};
 use fsarena_run::{Keep, Request, check, try_options};
-use fsarena_stats::{best, best::Best};
+use fsarena_stats::best::{self, Best};
 use fsarena_store::RunDir;
 use std::collections::BTreeMap;
 

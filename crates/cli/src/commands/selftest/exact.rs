@@ -1,7 +1,9 @@
 //! `fsarena selftest --exact`: the same cells again and again in guests that count instructions.
 
+use crate::failure::{Failure, Outcome};
+use crate::flags::ListFormat;
+use crate::output::{self, Row};
 use crate::running::{handle_signals, resolved, unstored};
-use crate::{failure::Failure, failure::Outcome, flags::ListFormat, output, output::Row};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{
     cell::Variant, exit::ExitCode, matrix, metric::reading, number, plan::file::PlanFile,

@@ -1,17 +1,22 @@
 //! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine; with `--idle`, each
 //! filesystem right after the idle wait, and after it has idled longer.
 
+use crate::failure::{Failure, Outcome};
+use crate::flags::{ListFormat, time};
+use crate::output::{self, Row};
 use crate::running::{handle_signals, resolved, unstored};
-use crate::{failure::Failure, failure::Outcome, flags::ListFormat, flags::time, output, output::Row};
+use fsarena_core::claim::{Claim, Quantity};
+use fsarena_core::number::{percent, signed};
 use fsarena_core::plan::{Backing, Plan, Written};
 use fsarena_core::{
-    cell::Variant, claim::Claim, claim::Quantity, exit::ExitCode, factor, matrix, number::percent,
-    number::signed, plan::file::PlanFile, plan::resolve::Overrides, record::RunRecord,
+    cell::Variant, exit::ExitCode, factor, matrix, plan::file::PlanFile, plan::resolve::Overrides,
+    record::RunRecord,
 };
 use fsarena_load::source::{TREE_FILES, TWINS};
 use fsarena_report::resolution::{MORE, Noise, Power, Resolution};
 use fsarena_run::{Keep, Request, preflight::RAM};
-use fsarena_stats::{judge::Judged, judge::judge_all, verdict};
+use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
 use serde_json::json;
 use std::time::Duration;

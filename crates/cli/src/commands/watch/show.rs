@@ -1,6 +1,7 @@
 //! Windows as they close: a line each, for people or for programs.
 
-use crate::{failure::Failure, failure::printing, flags::ListFormat};
+use crate::failure::{Failure, printing};
+use crate::flags::ListFormat;
 use fsarena_core::{event::Note, metric::reading};
 use fsarena_watch::{Recorder, Window};
 use serde_json::{Value, json};

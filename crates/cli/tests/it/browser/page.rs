@@ -1,7 +1,6 @@
 //! What a reader does with a page, and what has to come of it.
 
-use super::driver::address;
-use super::window::Window;
+use super::{driver::address, window::Window};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -1,8 +1,7 @@
 //! Filesystems that a test mounts for itself, and stops or fills.
 
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{os::fd::AsRawFd, process::Command};
 
 /// A filesystem of the test's own. Unmounted when dropped.
 pub struct Disk {

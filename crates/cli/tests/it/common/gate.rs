@@ -3,12 +3,10 @@
 use super::Place;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal};
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs::File, io::Write, os::unix::process::ExitStatusExt};
 
 /// Longer than anything here takes: a test that hangs fails.
 const HANGING: Duration = Duration::from_secs(60);

@@ -11,10 +11,9 @@ pub mod web;
 
 use disk::Disk;
 use fsarena_sys::kernel::Kernel;
-use std::cell::RefCell;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::{cell::RefCell, os::unix::ffi::OsStrExt};
 
 pub use fsarena_skip::root;
 

@@ -2,9 +2,8 @@
 
 use super::{Place, install, text};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{os::unix::process::CommandExt, process::Command};
 
 /// The user and the group that own nothing.
 const NOBODY: u32 = 65534;

@@ -2,12 +2,9 @@
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
-use fsarena_core::host::Host;
-use fsarena_core::matrix;
 use fsarena_core::metric::{LIFECYCLE, TIMER, reading};
-use fsarena_core::plan::Plan;
 use fsarena_core::sample::{ReadingDef, Readings, Sample};
-use fsarena_core::schedule::mix;
+use fsarena_core::{host::Host, matrix, plan::Plan, schedule::mix};
 use fsarena_store::{RunDir, Writer};
 use std::path::Path;
 

@@ -5,12 +5,11 @@ use crate::common::Place;
 use crate::common::stand_in::{self, run, text};
 use crate::guard::{dos_table, gpt_table};
 use fsarena_fs::safety::WrittenLog;
-use std::fs::File;
-use std::hash::Hasher;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::{fs::File, hash::Hasher};
 
 const PAGE: usize = 4096;
 /// Where the partition of a partitioned disk begins.

@@ -1,8 +1,8 @@
 //! Variants that a plan names.
 
 use super::Resolver;
-use crate::plan::{Backing, Plan, error::PlanError, file::Pairs};
-use crate::{cell::Variant, factor, matrix};
+use crate::plan::{Backing, Plan};
+use crate::{cell::Variant, factor, matrix, plan::error::PlanError, plan::file::Pairs};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Resolver<'_> {

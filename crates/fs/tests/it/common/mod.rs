@@ -1,9 +1,8 @@
 //! Scratch devices for the tests on real loop devices.
 
 use fsarena_fs::safety::ScratchDevice;
-use fsarena_sys::image;
 use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
-use fsarena_sys::undo::Journal;
+use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};
 
 pub use fsarena_skip::root;

@@ -1,6 +1,7 @@
 //! The 21 tasks, in the order in which they run: where their files are, and how many and how large they are.
 
-use crate::{program::Op, source::generated_files, tree::TOP, workload::Job, workload::Place};
+use crate::workload::{Job, Place};
+use crate::{program::Op, source::generated_files, tree::TOP};
 use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 
 /// The archive: the one that all cells share, on the source disk, and the one on the filesystem under test.

@@ -1,8 +1,7 @@
 //! Tests of the tasks, their requirements, and the arguments and output of the real dbench.
 
-use super::super::dbench_like::DBENCH_LIKE;
-use super::super::dbench_tool::DBENCH_TOOL;
 use super::*;
+use super::{super::dbench_like::DBENCH_LIKE, super::dbench_tool::DBENCH_TOOL};
 use fsarena_core::{scale::Scale, setting::Settings};
 
 const LOAD: &str = "\

@@ -1,6 +1,7 @@
 //! Maildirs, and what a mail server does with them.
 
-use crate::{payload::Noise, payload::fresh_dir, task};
+use crate::payload::{Noise, fresh_dir};
+use crate::task;
 use fsarena_engine::{Error, act::Actor};
 use std::fs::File;
 use std::io::{Read, Write};

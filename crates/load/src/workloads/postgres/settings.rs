@@ -1,7 +1,8 @@
 //! The settings of `postgres`, and what they come to.
 
 use super::conf;
-use crate::{error::Error, error::Result, pace::distinct, task::info, workload::Job};
+use crate::error::{Error, Result};
+use crate::{pace::distinct, task::info, workload::Job};
 use fsarena_core::{cell::TaskInfo, setting::SettingDef};
 
 /// The settings.

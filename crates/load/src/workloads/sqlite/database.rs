@@ -1,12 +1,11 @@
 //! The database: its tables, its transactions, and its checks.
 
-use crate::{payload::Noise, payload::fresh_dir, task};
+use crate::payload::{Noise, fresh_dir};
+use crate::task;
 use fsarena_core::{sample::Found, schedule::mix};
 use fsarena_engine::{Bound, Error, act::Actor};
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt, SeedableRng};
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, params};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, config::DbConfig, params};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! The log: records in segments, committed in groups, and read as a database does after a crash.
 
-use crate::{error::at, payload::Noise, payload::fresh_dir, task};
+use crate::payload::{Noise, fresh_dir};
+use crate::{error::at, task};
 use fsarena_engine::{Error, act::Actor};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};

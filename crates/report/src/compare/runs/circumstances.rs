@@ -3,8 +3,8 @@
 use super::pair::{Pair, Side};
 use crate::document::{Cell, Document, Table, row};
 use crate::sections::{head, notes};
-use crate::words::{begun, each_host};
-use crate::{compare::answer::first_of, number::plural, words::label};
+use crate::words::{begun, each_host, label};
+use crate::{compare::answer::first_of, number::plural};
 use fsarena_core::{event::NoteKind, record::RunRecord};
 
 /// The most runs that are columns; more are rows.

@@ -2,7 +2,8 @@
 //! power law; `scipy.optimize.least_squares` with bounds 0 on σ and κ and tolerances 1e-15 for the other two; the
 //! hinge by a grid of 200,001 knees. F and p by `scipy.stats.f.sf`.
 
-use super::{super::laws::Law, super::series::Series, super::series::tests::plain, *};
+use super::*;
+use super::{super::laws::Law, super::series::Series, super::series::tests::plain};
 
 const N: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0];
 const USL: [[f64; 8]; 3] = [
