@@ -120,7 +120,7 @@ impl Program {
 /// A program while it is made.
 #[derive(Debug, Default)]
 pub struct Builder {
-    /// What is made; its names are still in `names`.
+    /// The program so far; its names are still in `names`.
     program: Program,
     names: NamesBuilder,
     /// The line of a LOOP that has not ended, and where it begins.

@@ -1,4 +1,4 @@
-//! The data of one client among several: a file of its own, or every n-th block of one file that all share.
+//! The data of one client among several: a separate file, or every n-th block of one file that all share.
 //!
 //! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
 //! offset, and a reader compares them, so that stale data is noticed.
@@ -29,7 +29,7 @@ pub struct Job {
     pub writer: u32,
     /// Where the first block is, in blocks.
     pub first: u64,
-    /// From one block to the next, in blocks; 1 for a file of its own.
+    /// From one block to the next, in blocks; 1 for a separate file.
     pub stride: u64,
     /// Number of blocks.
     pub blocks: u64,

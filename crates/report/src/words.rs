@@ -15,7 +15,7 @@ pub fn label(task: &TaskInfo) -> String {
     format!("{number}{}{params}", task.title)
 }
 
-/// `Failed: xfs, jfs.`; none where there is no name.
+/// `Failed: xfs, jfs.`; none without names.
 pub fn sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))

@@ -30,7 +30,7 @@ impl Erased {
         };
         let path = device.path.display();
         let (plan, begins) = (&run.plan, !run.check.resumed);
-        // What was brought into its steady state stays in it.
+        // A device that was brought into its steady state stays in it.
         let keeps = plan.device.precondition && !begins;
         let discards = !keeps && device.discards() && logged(tell, |log| scratch.discard(log))?.is_ok();
         if plan.device.precondition && begins {

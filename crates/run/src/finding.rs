@@ -33,7 +33,7 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     let raw = |variant: usize| record.variants[variant].is_bare_device();
     let regrets = regret::of(&values, &references(record), direction, record.plan.error_split());
     let name = |variant: usize| record.variants[variant].name.as_str();
-    // Who gives up safety ousts nobody that does not, and is not chosen while there is such a one.
+    // A variant that gives up safety removes no safe variant, and is chosen only if no safe one is left.
     let safe = record.as_safe(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
     let of_safe = regrets.among(&safe);
     let able = |variant: &usize| {

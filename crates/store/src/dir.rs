@@ -223,7 +223,7 @@ impl RunDir {
     }
 }
 
-/// Makes the names in a directory survive a power failure: SQLite takes care of its own files, and of no directory above
+/// Makes the names in a directory survive a power failure: SQLite syncs its own files but not the directories above
 /// them. Not every network filesystem can do so.
 fn sync_names(dir: &Path) {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };

@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// What was found; None where there is no such file.
+/// What was found; None if the file is missing.
 ///
 /// # Errors
 /// Every other failure.

@@ -79,7 +79,7 @@ impl Kernel {
         }
     }
 
-    /// The mount that a path lies on. None where there is no such path.
+    /// The mount that a path lies on. None if the path is missing.
     pub fn mount_of(&self, path: &Path) -> Option<MountEntry> {
         let path = path.canonicalize().ok()?;
         let over = self.mounts().ok()?.into_iter().filter(|mount| path.starts_with(&mount.target));

@@ -19,7 +19,7 @@ fn the_proxies_lead_with_what_their_table_shows() {
                 significantly by user per request or system per request";
     assert!(answer.starts_with(lead), "{answer}");
     let compared = json(&place, &["compare", "published:wilton"]);
-    assert_eq!(compared["paired"][0]["samples"], 10, "the daily average is no sample");
+    assert_eq!(compared["paired"][0]["samples"], 10, "a daily average does not count as a sample");
     let shown = json(&place, &["show", "published:wilton"]);
     assert_eq!(compared["conclusions"], shown["conclusions"]);
 }

@@ -165,7 +165,7 @@ impl Maker<'_> {
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
     }
 
-    /// What is done once a run. The first cell does it, because its process has the rights of the workload.
+    /// The setup, once a run. The first cell does it, because its process has the rights of the workload.
     fn once(&self) -> Vec<Action> {
         let (script, done) = (self.job.settings.text("once"), self.place.other.join(DONE));
         if script.is_empty() || done.exists() {

@@ -1,6 +1,6 @@
 //! `meta`: the metadata operations of clients that share a filesystem, in the phases of mdtest.
 //!
-//! Each client makes names of its own, in directories of its own or in those of all; it looks up and reads the names of
+//! Each client makes separate names, in separate directories or in shared ones; it looks up and reads the names of
 //! another client.
 
 use crate::error::at;
@@ -25,7 +25,7 @@ const DEF: WorkloadDef = WorkloadDef {
             "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
         ),
         SettingDef::choice("dirs", &["own", "shared"], "own")
-            .help("whether each client has directories of its own, or all have the same ones"),
+            .help("whether each client has separate directories, or all share the same ones"),
         SettingDef::int("depth", 0..=16, 0)
             .help("levels of directories below the top one; names lie in the lowest"),
         SettingDef::int("branching", 1..=1000, 2).help("directories in each directory of a tree"),

@@ -1,6 +1,6 @@
 //! `shared`: the data of clients that share a filesystem, as IOR moves it.
 //!
-//! Each client writes a file of its own, and its blocks of one file that all share; then it reads what another client
+//! Each client writes a separate file, and its blocks of one file that all share; then it reads what another client
 //! wrote.
 
 use crate::task::{self, Action, Result, Task};

@@ -3,7 +3,7 @@
 use fsarena_sys::{argv::Argv, device::BlockDevice};
 use serde_json::Value;
 
-/// What is known of a disk at one moment.
+/// The known facts of a disk at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Health {
     firmware: Option<String>,

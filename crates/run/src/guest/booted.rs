@@ -150,7 +150,7 @@ impl Booted {
         snapshot.discard();
     }
 
-    /// Notes why guests of this kind boot by themselves. There is no machine to begin with then.
+    /// Notes why guests of this kind boot by themselves. They then have no machine to begin with.
     fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Option<Snapshot> {
         self.given_up.insert(place.into());
         let why = why.split(CONSOLE).next().unwrap_or_default();

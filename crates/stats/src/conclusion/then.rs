@@ -19,7 +19,7 @@ impl Part {
     }
 }
 
-/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. There is no outcome where a
+/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. The outcome is none if a
 /// figure is missing. `rivals` are the variants among which the best or the worst was named.
 ///
 /// Where the author took samples, all variants at the same times, each sample is a round, and the claim is judged

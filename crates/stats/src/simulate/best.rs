@@ -53,7 +53,7 @@ impl Effects {
 pub fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Search, f64) {
     let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
     let all = measured(&truth, noise, rng);
-    // With all variants in all rounds: the same rule, and only the time is asked.
+    // With all variants in all rounds: the same rule, and only its time counts.
     let of_all = run(&all, &truth, false, 1).time;
     (run(&all, &truth, true, 1), of_all)
 }

@@ -92,7 +92,7 @@ struct State {
     /// Number of the last record on the device.
     synced: u64,
     syncs: u64,
-    /// Clients that wait for a leader: where there are none, nobody has to be woken.
+    /// Clients that wait for a leader; without any, the leader wakes none.
     waiting: u32,
     /// The segments, unless a leader has them.
     segments: Option<Segments>,
