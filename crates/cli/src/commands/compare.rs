@@ -72,7 +72,14 @@ pub fn run(args: Args) -> Outcome {
 fn compared(args: &Args) -> Result<Compared, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
     let set = |name: &str| name.strip_prefix("published:").map(show::published).transpose();
-    let read = |name: &String| Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?);
+    let read = |name: &String| {
+        // No run has a name like a file's: what looks like one is a file that is missing.
+        let path = Path::new(name);
+        if path.extension().is_some() {
+            path.metadata().map_err(Failure::file(path))?;
+        }
+        Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?)
+    };
     let first = &args.run;
     let Some(with) = &args.with else {
         return match set(first)? {

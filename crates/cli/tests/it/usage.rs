@@ -39,6 +39,7 @@ fn paths_that_do_not_exist_are_usage_errors() {
         ("compare latest no/such", "no/such"),
         ("compare no.csv a.csv", "no.csv"),
         ("compare a.csv no.csv", "no.csv"),
+        ("compare no.csv no.json", "No such file or directory: no.csv"),
         ("analyse no/such", "no/such"),
         ("analyse no.csv", "no.csv"),
         ("analyse latest --fresh no/such", "no matrix"),
