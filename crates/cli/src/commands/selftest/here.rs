@@ -226,3 +226,18 @@ impl Row for Power {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_of_the_plan_has_a_tree() {
+        let plan: toml::Table = toml::from_str(include_str!("plan.toml")).unwrap();
+        let variants = plan["variant"].as_array().unwrap().iter();
+        let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();
+        let more = MORE[2..].iter().map(|percent| format!("{percent}% more files"));
+        assert_eq!(MORE[..2], [0, 0]);
+        assert_eq!(names, ["base".into(), "same".into()].into_iter().chain(more).collect::<Vec<String>>());
+    }
+}
