@@ -37,7 +37,6 @@ pub struct Args {
     /// Prometheus series to sum: `requests_total`, `requests_total{code="200"}`
     #[arg(
         long,
-        alias = "metric",
         value_name = "NAME",
         requires = "prometheus",
         conflicts_with_all = ["squid", "log", "device_operations", "command"],
