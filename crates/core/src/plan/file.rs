@@ -154,7 +154,7 @@ pub struct ConclusionFile {
     pub at_least: Option<Spanned<toml::Value>>,
 }
 
-/// `[[stage]]` as written; see [`crate::plan::stage`].
+/// `[[stage]]` as written.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageFile {
