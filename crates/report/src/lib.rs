@@ -39,3 +39,4 @@ mod words;
 
 pub use fsarena_core::{number, safe};
 pub use sections::decision::Decision;
+pub use words::begun;

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::{history::Asked, number::plural, safe};
+use fsarena_report::{begun, history::Asked, number::plural, safe};
 use std::sync::Arc;
 
 /// The list of runs.
@@ -122,7 +122,7 @@ impl Said for Message {}
 
 impl Runs {
     fn begun(&self, run: &Overview) -> String {
-        self.line(&run.summary.started.chars().take(16).collect::<String>().replace('T', " "))
+        self.line(&begun(&run.summary.started))
     }
 
     fn count(&self) -> String {
