@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// What was found; None if the file is missing.
+/// Returns the result of reading a file that may be missing: None if it is.
 ///
 /// # Errors
 /// Every other failure.
