@@ -85,7 +85,8 @@ impl FsDef {
             Some((Takes::Path, _)) => Err(self.reaches(option)),
             Some((takes, _)) => Ok(*takes),
             None => {
-                let names = self.arguments.iter().flat_map(|(_, names)| names.split(' '));
+                let accepted = self.arguments.iter().filter(|(takes, _)| !matches!(takes, Takes::Path));
+                let names = accepted.flat_map(|(_, names)| names.split(' '));
                 Err(self.wrong(option, &format!("fsarena does not pass it on{}", near(option, names))))
             }
         }

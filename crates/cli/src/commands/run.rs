@@ -15,6 +15,8 @@ use crate::running::{handle_signals, resolved};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Plan, Written};
 use fsarena_core::{app, exit::ExitCode, names::unknown, study};
+use fsarena_fs::filesystems;
+use fsarena_load::workloads;
 use fsarena_run::{Keep, Request};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
@@ -80,8 +82,20 @@ fn read(name: &str) -> Result<Vec<u8>, Failure> {
     input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let unknown = unknown("study, application or plan file", name, app::names());
-            Failure::new(ExitCode::Usage, format!("{unknown} ({error})"))
+            Failure::new(ExitCode::Usage, format!("{unknown}{}", flag_meant(name)))
         }
         _ => Failure::file(path)(error),
     })
+}
+
+/// What to write where a workload or filesystems stand in the place of a study.
+fn flag_meant(name: &str) -> String {
+    let flag = if workloads::find(name).is_some() {
+        "--workload"
+    } else if name.split(',').all(|fs| filesystems::find(fs).is_ok()) {
+        "--fs"
+    } else {
+        return String::new();
+    };
+    format!(". Did you mean {flag} {name}?")
 }

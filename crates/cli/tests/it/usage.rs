@@ -112,6 +112,8 @@ fn a_typo_in_a_name_gets_the_nearest_name() {
 fn every_command_proposes_the_nearest_name() {
     refused(&[
         ("run --engine sysbnch --workload fileio", "Did you mean `sysbench`?"),
+        ("run fileio", "Did you mean --workload fileio?"),
+        ("run ext4,xfs", "Did you mean --fs ext4,xfs?"),
         ("run gus3 --stage on", "Did you mean `"),
         ("run gus3 --after latst", "Did you mean `latest`?"),
         ("run --resume latst", "Did you mean `latest`?"),
