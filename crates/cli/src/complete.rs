@@ -1,6 +1,6 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
-use crate::{flags::Runs, running, terminal};
+use crate::{color, flags::Runs, running};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
@@ -238,7 +238,7 @@ fn words() -> impl Iterator<Item = String> {
 /// The runs directory, where a shell completes.
 fn runs_dir() -> Option<PathBuf> {
     words().next()?;
-    Some(terminal::flag("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
+    Some(color::flag("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {

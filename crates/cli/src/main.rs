@@ -3,6 +3,7 @@
 mod args;
 #[cfg(test)]
 mod book;
+mod color;
 mod commands;
 mod complete;
 mod config;
@@ -12,7 +13,6 @@ mod given;
 mod output;
 mod progress;
 mod running;
-mod terminal;
 
 use args::Cli;
 use clap::{CommandFactory, FromArgMatches};
@@ -31,7 +31,7 @@ fn main() -> std::process::ExitCode {
     CompleteEnv::with_factory(|| complete::command(Cli::command())).complete();
     let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
-    terminal::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
+    color::choose(std::env::args_os(), settings.and_then(|config| config.get("color")));
     // Unwinding undoes what the command set up.
     let result = std::panic::catch_unwind(|| {
         let command = parsed(settings);

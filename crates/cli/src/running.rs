@@ -1,11 +1,9 @@
 //! Running plans from the command line: signals, the display, and what becomes of a run that stores nothing.
 
 use crate::{failure::Failure, progress::Progress};
-use fsarena_core::plan::resolve::{Overrides, resolve};
-use fsarena_core::plan::{Plan, Written};
+use fsarena_core::plan::{Plan, Written, resolve::Overrides};
 use fsarena_core::{event::Event, exit::ExitCode, record::RunRecord};
 use fsarena_run::{Request, execute, executor::Fatal, vocabulary};
-use fsarena_sys::kernel::Kernel;
 
 /// From here on a signal ends the run in order.
 pub fn handle_signals() -> Result<(), Failure> {
@@ -16,7 +14,7 @@ pub fn handle_signals() -> Result<(), Failure> {
 /// The plan that a text means here, under what the flags say. Without `--on` a stored plan runs where it ran.
 pub fn resolved(written: &Written, over: &mut Overrides) -> Result<Plan, Failure> {
     over.where_it_ran(written)?;
-    Ok(resolve(written, over, &vocabulary::collect(&Kernel::host(), over)?)?)
+    Ok(vocabulary::resolve(written, over)?)
 }
 
 /// Runs a plan of which nothing is stored, shows how it goes, hands on its events, and gives what was measured.

@@ -26,6 +26,7 @@ pub mod number;
 pub mod plan;
 pub mod published;
 pub mod record;
+pub mod row;
 pub mod safe;
 pub mod sample;
 pub mod scale;

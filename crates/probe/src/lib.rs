@@ -14,4 +14,4 @@ mod session;
 
 pub use gauge::{Gauge, KernelFile, TextGauge, Unavailable};
 pub use probe::{Opened, Probe, ProbeReading, Scene, Takes};
-pub use session::{Session, Snapshot};
+pub use session::{Session, Snapshot, around};

@@ -4,7 +4,8 @@ use crate::gauge::{Gauge, Unavailable};
 use crate::probe::{Probe, Scene, Takes};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
-use std::ops::Range;
+use fsarena_sys::{device, kernel::Kernel};
+use std::{ops::Range, path::Path};
 
 /// The probes that this machine can answer, opened once for all tasks of a cell.
 pub struct Session {
@@ -110,6 +111,19 @@ impl Session {
         }
         snapshot
     }
+}
+
+/// Reads the probes around a work in a directory. Returns what the work returns, the readings, and notes on what could
+/// not be read.
+pub fn around<T>(kernel: &Kernel, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
+    let device = device::behind(kernel, dir).map(|device| (device.major, device.minor));
+    let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+    let before = session.before();
+    let done = work();
+    let (at_return, at_durable) = (session.at_return(), session.at_durable());
+    let readings = session.finish(&before, &at_return, &at_durable);
+    notes.extend(session.take_notes());
+    (done, readings, notes)
 }
 
 impl OpenProbe {

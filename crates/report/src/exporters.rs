@@ -1,7 +1,8 @@
 //! Every exporter, one file each.
 
 use crate::{error::Error, exporter::Exporter};
-use fsarena_core::names;
+use fsarena_core::{names, row::Row};
+use serde::Serialize;
 
 mod csv;
 mod dbench;
@@ -40,6 +41,22 @@ pub const EXPORTERS: &[&Exporter] = &[
     &svg::SVG,
     &png::PNG,
 ];
+
+/// A format in a listing.
+#[derive(Debug, Serialize)]
+pub struct ExporterRow {
+    name: &'static str,
+    help: &'static str,
+}
+
+impl Row for ExporterRow {
+    const COLUMNS: &'static [&'static str] = &["name", "help"];
+}
+
+/// Returns every format as a row.
+pub fn rows() -> Vec<ExporterRow> {
+    EXPORTERS.iter().map(|exporter| ExporterRow { name: exporter.id, help: exporter.help }).collect()
+}
 
 /// Finds an exporter by its name.
 ///

@@ -1,6 +1,6 @@
 //! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
 
-use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord};
+use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
 use fsarena_stats::identical::{chance, found_at, verdicts};
 use fsarena_stats::power::{resolvable, rounds_for, spread};
 use fsarena_stats::{grid::Grid, pairs::log_ratios, sequential::Centre, table::FIRST_LOOK};
@@ -66,6 +66,52 @@ pub struct Power {
     pub high_percent: f64,
     /// The first look at which the 95% interval excluded 0.
     pub found_at_rounds: Option<usize>,
+}
+
+impl Row for Noise {
+    const COLUMNS: &'static [&'static str] = &[
+        "task",
+        "metric",
+        "sigma_percent: σ OF IDENTICAL VARIANTS",
+        "resolves_8_percent: 8 ROUNDS RESOLVE",
+        "rounds_for_1_percent: ROUNDS FOR 1%",
+    ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "sigma_percent" => Some(number::percent(self.sigma_percent / 100.0)),
+            "resolves_8_percent" => {
+                Some(self.resolves_8_percent.map_or("–".into(), |effect| number::percent(effect / 100.0)))
+            }
+            "rounds_for_1_percent" => self.rounds_for_1_percent.is_none().then(|| "over 400".into()),
+            _ => None,
+        }
+    }
+}
+
+impl Row for Power {
+    const COLUMNS: &'static [&'static str] = &[
+        "more_percent: MORE FILES",
+        "task",
+        "metric",
+        "effect_percent: EFFECT",
+        "low_percent: 95% INTERVAL",
+        "found_at_rounds: FOUND",
+    ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let [effect, low, high] = [self.effect_percent, self.low_percent, self.high_percent]
+            .map(|value| number::percent(value / 100.0));
+        match field {
+            "more_percent" => Some(format!("{}%", self.more_percent)),
+            "effect_percent" => Some(effect),
+            "low_percent" => Some(format!("{low} to {high}")),
+            "found_at_rounds" => {
+                Some(self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds")))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Resolution {

@@ -116,6 +116,9 @@ pub enum Fatal {
     /// The plan file has a fault.
     #[error(transparent)]
     File(#[from] PlanError),
+    /// Figures that ship with a study have a fault.
+    #[error(transparent)]
+    Published(#[from] fsarena_core::published::Error),
     /// So many things that killed runs left could not be undone.
     #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
     Recover(usize),
@@ -184,6 +187,7 @@ impl Exits for Fatal {
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) | Fatal::Recover(_) => ExitCode::Internal,
             Fatal::File(error) => error.exit_code(),
+            Fatal::Published(error) => error.exit_code(),
             Fatal::Store(error) => error.exit_code(),
             Fatal::Consumer(error) => error.exit_code(),
             Fatal::Cell { failed, .. } => failed.cause.exit_code(),

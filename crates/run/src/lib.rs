@@ -24,6 +24,7 @@ pub mod guest;
 pub mod idle;
 pub mod inside;
 pub mod layout;
+pub mod listing;
 pub mod local;
 pub mod preflight;
 pub mod protocol;

@@ -1,9 +1,10 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
 use crate::config::{Config, KEYS, flag};
-use crate::output::{self, Row};
-use crate::{failure::Outcome, flags::ListFormat, terminal};
+use crate::output;
+use crate::{color, failure::Outcome, flags::ListFormat};
 use clap::{Arg, Command};
+use fsarena_core::row::Row;
 use serde::Serialize;
 
 /// Print the settings in effect, and where each comes from
@@ -51,9 +52,7 @@ fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> 
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
     let arg = args.find(|arg| arg.get_long() == Some(flag(key)));
     let environment = match key {
-        "color" => {
-            terminal::COLOR_VARIABLES.into_iter().find_map(|name| Some((variable(name)?, name.to_string())))
-        }
+        "color" => color::VARIABLES.into_iter().find_map(|name| Some((variable(name)?, name.to_string()))),
         _ => arg.and_then(Arg::get_env).and_then(|name| {
             let name = name.to_string_lossy().into_owned();
             Some((variable(&name)?, name))

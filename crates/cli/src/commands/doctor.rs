@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
-use crate::output::{self, Row};
+use crate::output;
 use fsarena_core::exit::ExitCode;
-use fsarena_run::doctor::{Finding, findings, missing_packages};
+use fsarena_run::doctor::{findings, missing_packages};
 use fsarena_sys::{argv::Argv, kernel::Kernel};
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
@@ -19,10 +19,6 @@ pub struct Args {
     format: ListFormat,
     #[command(flatten)]
     runs: Runs,
-}
-
-impl Row for Finding {
-    const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
 }
 
 /// Checks, or with `--install` installs what is missing.

@@ -3,18 +3,15 @@
 mod files;
 mod flags;
 mod job;
-mod live;
-mod page;
-mod reached;
 
 pub use flags::Args;
 
 use crate::{failure::Outcome, output, running::handle_signals};
 use files::Place;
 use fsarena_engine as engine;
-use fsarena_engine::meta;
-use fsarena_sys::kernel::Kernel;
-use live::Live;
+use fsarena_engine::{Interval, meta};
+use fsarena_sys::{cancel, kernel::Kernel};
+use fsarena_terminal::load::{Line, of_data, of_metadata};
 
 /// Makes the files, runs the load on them, and prints what it came to.
 pub fn run(args: Args) -> Outcome {
@@ -25,12 +22,12 @@ pub fn run(args: Args) -> Outcome {
     let job = job::of(&args)?;
     job.check()?;
     let place = Place::open(&args, &job)?;
-    let live = Live::new(args.quiet);
-    let files = live.during("making the files", || place.files(&args, &job))?;
-    let work = || engine::run(&job, &files, &mut |interval| live.show(interval));
-    let (outcome, reached) = reached::around(&Kernel::host(), place.dir(), work);
-    live.clear();
-    let page = page::of_data(&job, &files, &outcome?, reached);
+    let line = Line::new(args.quiet);
+    let files = line.during("making the files", || place.files(&args, &job))?;
+    let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
+    let (outcome, readings, notes) = fsarena_probe::around(&Kernel::host(), place.dir(), work);
+    line.clear();
+    let page = of_data(&job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;
     output::page(&page, &args.format)
 }
@@ -48,16 +45,16 @@ fn metadata(args: &Args) -> Outcome {
     };
     job.check()?;
     let place = Place::below(&args.dir)?;
-    let live = Live::new(args.quiet);
-    let mut phase = None;
-    let outcomes = meta::run(&job, place.dir(), &mut |operation, interval| {
-        if phase.replace(operation) != Some(operation) {
-            live.phase();
-        }
-        live.show(interval);
-    });
-    live.clear();
-    let page = page::of_metadata(&job, place.dir(), &outcomes?);
+    let line = Line::new(args.quiet);
+    let show = &mut |operation, interval: &Interval| line.show(Some(operation), interval);
+    let outcomes = meta::run(&job, place.dir(), show);
+    line.clear();
+    let page = of_metadata(&job, place.dir(), &outcomes?, interrupted());
     place.leave()?;
     output::page(&page, &args.format)
+}
+
+/// Whether a signal has cut the load short.
+fn interrupted() -> bool {
+    cancel::requested().is_some()
 }

@@ -2,12 +2,13 @@
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
-use crate::{commands::selftest, output, terminal};
+use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Asked, Report};
 use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
 use fsarena_run::{vocabulary, work};
 use fsarena_store::RunDir;
+use fsarena_terminal::stdout;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -95,7 +96,7 @@ pub fn for_terminal(
 ) -> Result<Report, Failure> {
     let View { margin, weight: weights, current, full } = view;
     let mut report = of(record, Asked { metrics, weights, margin, current, claims })?;
-    (report.screen, report.full) = (terminal::screen(), full);
+    (report.screen, report.full) = (stdout::screen(), full);
     Ok(report)
 }
 

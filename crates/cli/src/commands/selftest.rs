@@ -5,9 +5,10 @@ mod here;
 
 pub use here::quoted;
 
-use crate::output::{self, Row};
+use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::row::Row;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
 use fsarena_stats::{simulate::lower_limit, simulate::noise::Order};
 use here::Here;

@@ -1,16 +1,17 @@
 //! `fsarena watch`: what a request costs on a live machine, without driving it.
 
 mod flags;
-mod show;
 
 pub use flags::Args;
 
 use crate::failure::{Failure, Outcome};
-use crate::running::handle_signals;
-use fsarena_core::exit::ExitCode;
+use crate::{flags::ListFormat, output, running::handle_signals};
+use fsarena_core::{event::Note, exit::ExitCode};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::Kernel};
+use fsarena_terminal::watch;
 use fsarena_watch::{Recorder, Watcher, Window};
+use std::io::Write;
 
 /// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
 pub fn run(args: Args) -> Outcome {
@@ -30,11 +31,15 @@ pub fn run(args: Args) -> Outcome {
     let _in_order = cancel::in_order();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
-    show::begin(args.format, &recorder, watcher.notes())?;
+    begin(args.format, &recorder, watcher.notes())?;
     let tell = |window: &Window| -> Result<(), Failure> {
         // The store first: what is shown is also kept.
         recorder.keep(window)?;
-        show::window(args.format, window)
+        let line = match args.format {
+            ListFormat::Json => watch::json(window).to_string(),
+            ListFormat::Term => watch::line(window),
+        };
+        output::text(line + "\n").map(drop)
     };
     watcher.go(args.windows, tell)?;
     let (why, complete) = match cancel::requested() {
@@ -42,6 +47,24 @@ pub fn run(args: Args) -> Outcome {
         None => ("the windows are done", true),
     };
     recorder.finish(why, complete)?;
-    show::end(&recorder);
+    let id = recorder.run().id();
+    say(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
     Ok(ExitCode::Done)
+}
+
+/// Says what is watched, and begins the table.
+fn begin(format: ListFormat, recorder: &Recorder, notes: &[Note]) -> Outcome {
+    let watch = recorder.watch();
+    let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
+    say(&format!("watching {}: {counted}; kept in {}", watch.name, recorder.run().path().display()));
+    notes.iter().for_each(|note| say(&note.text));
+    match format {
+        ListFormat::Json => Ok(ExitCode::Done),
+        ListFormat::Term => output::text(watch::head() + "\n"),
+    }
+}
+
+fn say(text: &str) {
+    // A closed standard error does not stop the watch.
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

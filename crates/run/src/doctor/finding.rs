@@ -1,5 +1,6 @@
 //! The result of one check.
 
+use fsarena_core::row::Row;
 use fsarena_fs::available::find_program;
 use serde::Serialize;
 
@@ -14,6 +15,10 @@ pub struct Finding {
     pub found: String,
     /// How to get more; empty where there is nothing to do.
     pub fix: String,
+}
+
+impl Row for Finding {
+    const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
 }
 
 /// State of a check.

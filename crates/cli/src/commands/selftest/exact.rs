@@ -2,9 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::ListFormat;
-use crate::output::{self, Row};
+use crate::output;
 use crate::running::{handle_signals, resolved, unstored};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
+use fsarena_core::row::Row;
 use fsarena_core::{
     cell::Variant, exit::ExitCode, matrix, metric::reading, number, plan::file::PlanFile,
     plan::resolve::Overrides,

@@ -3,17 +3,18 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, time};
-use crate::output::{self, Row};
+use crate::output;
 use crate::running::{handle_signals, resolved, unstored};
 use fsarena_core::claim::{Claim, Quantity};
-use fsarena_core::number::{percent, signed};
+use fsarena_core::number::signed;
 use fsarena_core::plan::{Backing, Plan, Written};
+use fsarena_core::row::Row;
 use fsarena_core::{
     cell::Variant, exit::ExitCode, factor, matrix, plan::file::PlanFile, plan::resolve::Overrides,
     record::RunRecord,
 };
 use fsarena_load::source::{TREE_FILES, TWINS};
-use fsarena_report::resolution::{MORE, Noise, Power, Resolution};
+use fsarena_report::resolution::{MORE, Resolution};
 use fsarena_run::{Keep, Request, preflight::RAM};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::verdict;
@@ -179,52 +180,6 @@ impl Line {
 
 impl Row for Line {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
-}
-
-impl Row for Noise {
-    const COLUMNS: &'static [&'static str] = &[
-        "task",
-        "metric",
-        "sigma_percent: σ OF IDENTICAL VARIANTS",
-        "resolves_8_percent: 8 ROUNDS RESOLVE",
-        "rounds_for_1_percent: ROUNDS FOR 1%",
-    ];
-
-    fn for_people(&self, field: &str) -> Option<String> {
-        match field {
-            "sigma_percent" => Some(percent(self.sigma_percent / 100.0)),
-            "resolves_8_percent" => {
-                Some(self.resolves_8_percent.map_or("–".into(), |effect| percent(effect / 100.0)))
-            }
-            "rounds_for_1_percent" => self.rounds_for_1_percent.is_none().then(|| "over 400".into()),
-            _ => None,
-        }
-    }
-}
-
-impl Row for Power {
-    const COLUMNS: &'static [&'static str] = &[
-        "more_percent: MORE FILES",
-        "task",
-        "metric",
-        "effect_percent: EFFECT",
-        "low_percent: 95% INTERVAL",
-        "found_at_rounds: FOUND",
-    ];
-
-    fn for_people(&self, field: &str) -> Option<String> {
-        let [effect, low, high] =
-            [self.effect_percent, self.low_percent, self.high_percent].map(|value| percent(value / 100.0));
-        match field {
-            "more_percent" => Some(format!("{}%", self.more_percent)),
-            "effect_percent" => Some(effect),
-            "low_percent" => Some(format!("{low} to {high}")),
-            "found_at_rounds" => {
-                Some(self.found_at_rounds.map_or("not found".into(), |rounds| format!("at {rounds} rounds")))
-            }
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What a load came to, for people and for programs.
 
-use super::reached::Reached;
-use fsarena_core::sample::Unit;
+use fsarena_core::event::Note;
+use fsarena_core::metric::{Reach, reading};
+use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source};
 use fsarena_report::document::{Cell, Document, Table};
@@ -13,17 +14,24 @@ use std::path::Path;
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Reads and writes.
-pub fn of_data(job: &Job, files: &Files, outcome: &Outcome, reached: Reached) -> Page {
+/// Returns the page of reads and writes, with what the probes read meanwhile.
+pub fn of_data(
+    job: &Job,
+    files: &Files,
+    outcome: &Outcome,
+    (readings, notes): (&Readings, &[Note]),
+    interrupted: bool,
+) -> Page {
     let mut document = Document::default();
     document.heading(1, "Load");
     document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
-    let moved = outcome.intervals.iter().map(|one| one.bytes).sum();
-    let mut said = remarks(outcome);
-    let reach = reached.label(moved);
+    let mut said = remarks(outcome, interrupted);
+    let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
+    let reach = share.map(|share| Reach::of(share).label());
     said.extend(
         reach
-            .map(|(share, reach)| format!("reached: {} ({:.0}% of the bytes)", reach.label(), 100.0 * share)),
+            .zip(share)
+            .map(|(reach, share)| format!("reached: {reach} ({:.0}% of the bytes)", 100.0 * share)),
     );
     said.extend(attested(outcome));
     document.list(said);
@@ -31,19 +39,19 @@ pub fn of_data(job: &Job, files: &Files, outcome: &Outcome, reached: Reached) ->
         "format": 1,
         "job": job,
         "files": { "paths": files.paths(), "bytes_each": files.bytes() },
-        "interrupted": interrupted(),
-        "reached": reach.map(|(_, reach)| reach.label()),
-        "device_share_ratio": reach.map(|(share, _)| share),
+        "interrupted": interrupted,
+        "reached": reach,
+        "device_share_ratio": share,
         "attestation": outcome.used.attestation,
         "result": result(outcome),
-        "probes": reached.readings,
-        "notes": reached.notes,
+        "probes": readings,
+        "notes": notes,
     });
     Page { document, json }
 }
 
-/// Metadata operations, phase by phase.
-pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)]) -> Page {
+/// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
+pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)], interrupted: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, "Metadata load");
     let rows = phases.iter().flat_map(|(operation, outcome)| {
@@ -55,7 +63,7 @@ pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)])
         let bound = client_words(outcome).filter(|_| outcome.client_bound);
         said.extend(bound.map(|words| format!("{}: {words}", operation.name())));
     }
-    if interrupted() {
+    if interrupted {
         said.push(CUT_SHORT.into());
     }
     document.list(said);
@@ -64,7 +72,7 @@ pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)])
         "format": 1,
         "job": job,
         "directory": dir.parent(),
-        "interrupted": interrupted(),
+        "interrupted": interrupted,
         "phases": phases.iter().map(phase).collect::<Vec<_>>(),
     });
     Page { document, json }
@@ -72,8 +80,11 @@ pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)])
 
 const CUT_SHORT: &str = "CUT SHORT by a signal: these are the figures until then";
 
-fn interrupted() -> bool {
-    fsarena_sys::cancel::requested().is_some()
+/// Returns device bytes over the bytes that the load moved, where the device is known and anything was moved. What a
+/// cache has not written back yet did not reach it.
+fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
+    let device = readings.get(reading::DEVICE_READ)? + readings.get(reading::DEVICE_WRITTEN)?;
+    (moved_bytes > 0).then(|| device / moved_bytes as f64)
 }
 
 fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OfKind)>) -> Table {
@@ -102,9 +113,9 @@ fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
 }
 
 /// What a reader of the figures should know.
-fn remarks(outcome: &Outcome) -> Vec<String> {
+fn remarks(outcome: &Outcome, interrupted: bool) -> Vec<String> {
     let mut said = vec![];
-    if interrupted() {
+    if interrupted {
         said.push(CUT_SHORT.to_string());
     }
     let warmup_s: f64 = outcome.intervals[..outcome.warmup_intervals].iter().map(|one| one.length_s).sum();
@@ -192,4 +203,22 @@ fn latency(latency: &Histogram<u64>) -> Value {
         value[name.replace('.', "")] = latency.value_at_quantile(quantile).into();
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_is_of_what_the_load_moved() {
+        let mut readings = Readings::default();
+        let label = |readings: &Readings, bytes| device_share(readings, bytes).map(Reach::of);
+        assert_eq!(label(&readings, 1000), None, "no device is known");
+        readings.set(reading::DEVICE_READ, 40.0);
+        readings.set(reading::DEVICE_WRITTEN, 10.0);
+        assert_eq!(label(&readings, 1000), Some(Reach::Cache));
+        assert_eq!(label(&readings, 100), Some(Reach::Mixed));
+        assert_eq!(label(&readings, 50), Some(Reach::Device));
+        assert_eq!(label(&readings, 0), None);
+    }
 }

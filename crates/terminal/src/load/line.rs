@@ -1,7 +1,7 @@
-//! The live line on standard error.
+//! The line of a load in progress.
 
-use crate::progress::screen;
-use fsarena_engine::Interval;
+use crate::screen;
+use fsarena_engine::{Interval, meta::Operation};
 use fsarena_report::number::three;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
@@ -10,20 +10,21 @@ use std::{cell::RefCell, collections::VecDeque, time::Duration};
 const WINDOW_S: f64 = 1.0;
 
 /// One line that changes, where standard error is a terminal.
-pub struct Live {
+pub struct Line {
     bar: ProgressBar,
-    recent: RefCell<VecDeque<Interval>>,
+    /// The phase of a metadata load, and its last intervals.
+    recent: RefCell<(Option<Operation>, VecDeque<Interval>)>,
 }
 
-impl Live {
+impl Line {
     /// A line; hidden where it is not wanted, and on anything but a terminal.
-    pub fn new(quiet: bool) -> Live {
+    pub fn new(quiet: bool) -> Line {
         let bar = match !quiet && screen::is_there() {
             true => ProgressBar::with_draw_target(None, screen::target(screen::stderr())),
             false => ProgressBar::hidden(),
         };
         bar.set_style(ProgressStyle::with_template("{elapsed} {wide_msg}").expect("a fixed template"));
-        Live { bar, recent: RefCell::default() }
+        Line { bar, recent: RefCell::default() }
     }
 
     /// Says what is done meanwhile.
@@ -36,20 +37,19 @@ impl Live {
         done
     }
 
-    /// Shows the last second.
-    pub fn show(&self, interval: &Interval) {
-        let mut recent = self.recent.borrow_mut();
+    /// Shows the last second. Each phase of a metadata load has its own figures.
+    pub fn show(&self, phase: Option<Operation>, interval: &Interval) {
+        let (shown, recent) = &mut *self.recent.borrow_mut();
+        if *shown != phase {
+            *shown = phase;
+            recent.clear();
+        }
         recent.push_back(interval.clone());
         while recent.iter().map(|one| one.length_s).sum::<f64>() > WINDOW_S + 1e-6 && recent.len() > 1 {
             recent.pop_front();
         }
-        self.bar.set_message(line(recent.make_contiguous()));
+        self.bar.set_message(figures(recent.make_contiguous()));
         self.bar.tick();
-    }
-
-    /// Says which phase begins; its figures are its own.
-    pub fn phase(&self) {
-        self.recent.borrow_mut().clear();
     }
 
     /// Takes the line away.
@@ -58,7 +58,7 @@ impl Live {
     }
 }
 
-fn line(recent: &[Interval]) -> String {
+fn figures(recent: &[Interval]) -> String {
     let seconds: f64 = recent.iter().map(|one| one.length_s).sum();
     let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
     // No percentile of the whole is above the highest of the parts.
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn the_line_is_of_all_recent_intervals() {
         // 3000 operations in 0.2 s: 15,000 a second, 61.44 MB/s.
-        let text = line(&[interval(1000, 80_000), interval(2000, 125_000)]);
+        let text = figures(&[interval(1000, 80_000), interval(2000, 125_000)]);
         assert_eq!(text, "15000 IOPS, 61.4 MB/s, p99 ≤ 125 µs");
-        assert_eq!(line(&[]), "0 IOPS, 0 MB/s, p99 ≤ 0 µs");
+        assert_eq!(figures(&[]), "0 IOPS, 0 MB/s, p99 ≤ 0 µs");
     }
 }

@@ -1,7 +1,7 @@
 //! Bars that move, and above them lines that stay.
 
-use super::screen::{self, Place};
 use super::{lines, ticker::Ticker};
+use crate::screen::{self, Place};
 use fsarena_report::live::View;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;
