@@ -87,20 +87,18 @@ impl Axis {
 
     /// Ratios by their logarithm, which is the coordinate: a change of nothing is 0. Ticks show the change.
     pub fn changes(label: impl Into<String>, low: f64, high: f64) -> Axis {
-        const CHANGES: [f64; 29] = [
-            -0.99, -0.95, -0.9, -0.8, -0.65, -0.5, -0.35, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, -0.002,
-            0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0,
-        ];
+        // From no difference outwards.
+        const LESS: [f64; 14] =
+            [-0.002, -0.005, -0.01, -0.02, -0.05, -0.1, -0.2, -0.35, -0.5, -0.65, -0.8, -0.9, -0.95, -0.99];
+        const MORE: [f64; 14] =
+            [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
         let reach = low.abs().max(high.abs()).max(0.002);
         let (low, high) = (low.min(0.0) - 0.06 * reach, high.max(0.0) + 0.06 * reach);
         let apart = (high - low) / 9.0;
         let mut ticks: Vec<(f64, String)> = vec![(0.0, "same".into())];
-        for side in [-1.0, 1.0] {
+        for outwards in [LESS, MORE] {
             let mut last = 0.0;
-            let mut candidates = CHANGES.to_vec();
-            candidates.retain(|change| change * side > 0.0);
-            candidates.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-            for change in candidates {
+            for change in outwards {
                 let at = f64::ln_1p(change);
                 if (low..=high).contains(&at) && (at - last).abs() >= apart {
                     ticks.push((at, change_words(change)));

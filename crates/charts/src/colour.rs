@@ -4,7 +4,7 @@ mod families;
 #[cfg(test)]
 mod vision;
 
-use fsarena_core::{cell::Variant, factor};
+use fsarena_core::factor;
 
 /// Red, green, blue. The colours of [`theme`] are replaced where a page is dark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,14 +76,8 @@ const KNOWN: [(&str, Colour); 8] = [
     (factor::RAW, RAW),
 ];
 
-/// The colour of each variant: that of its filesystem, in shades where several variants share it. Filesystems without a
-/// colour of their own take what the others leave, in order.
-pub fn of_variants(variants: &[Variant]) -> Vec<Colour> {
-    let names: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
-    of_names(&names)
-}
-
-/// The same by the names of filesystems.
+/// The colours of filesystems by their names, in shades where a name occurs again. Filesystems without a colour of their
+/// own take what the others leave, in order.
 pub fn of_names(names: &[&str]) -> Vec<Colour> {
     let mut given: Vec<(&str, Colour)> =
         names.iter().filter_map(|name| KNOWN.into_iter().find(|(fs, _)| fs == name)).collect();
@@ -99,15 +93,14 @@ pub fn of_names(names: &[&str]) -> Vec<Colour> {
                 colour
             }
         };
-        colours.push(base.shade(names[..at].iter().filter(|other| *other == name).count()));
+        colours.push(base.shade(shade_number(names, at)));
     }
     colours
 }
 
-/// For each variant, how many variants of the same filesystem stand before it: the number of its shade.
-pub fn shade_numbers(variants: &[Variant]) -> Vec<usize> {
-    let fs = |at: usize| variants[at].level(factor::FS);
-    (0..variants.len()).map(|at| (0..at).filter(|other| fs(*other) == fs(at)).count()).collect()
+/// How often the `at`-th name stands before itself: the number of its shade.
+pub(crate) fn shade_number(names: &[&str], at: usize) -> usize {
+    names[..at].iter().filter(|other| **other == names[at]).count()
 }
 
 impl Colour {

@@ -11,6 +11,8 @@ mod text;
 
 pub use axis::Axis;
 pub use colour::{Colour, theme};
+use colour::{of_names, shade_number};
+use fsarena_core::{cell::Variant, factor::FS};
 
 /// A chart that could not be painted as PNG.
 #[derive(Debug, thiserror::Error)]
@@ -265,6 +267,15 @@ pub struct Look {
 }
 
 impl Look {
+    /// How each variant is drawn: in the colour of its filesystem, in shades and with other lines where several variants
+    /// share it.
+    pub fn of_variants(variants: &[Variant]) -> Vec<Look> {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
+        let dash = |at: usize| Dash::of_shade(shade_number(&names, at));
+        let look = |(at, colour)| Look { colour, shape: Shape::of_series(at), dash: dash(at) };
+        of_names(&names).into_iter().enumerate().map(look).collect()
+    }
+
     /// A line of this width.
     pub fn line(self, points: &[(f64, f64)], width: f64) -> Mark {
         Mark::Line { points: points.to_vec(), colour: self.colour, width, dash: self.dash }

@@ -32,6 +32,16 @@ pub struct CellRecord {
     pub spent: Vec<(String, u64)>,
 }
 
+/// What [`CellRecord::spent`] calls all of it.
+pub const TOTAL: &str = "total";
+
+impl CellRecord {
+    /// How long a part of it took, in nanoseconds; 0 where it has no such part.
+    pub fn spent_on(&self, part: &str) -> u64 {
+        self.spent.iter().filter(|(name, _)| name == part).map(|(_, ns)| ns).sum()
+    }
+}
+
 /// The samples of a run by column. A row is one task in one cell.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SampleTable {
@@ -117,6 +127,21 @@ impl RunRecord {
         self.variants.iter().map(|variant| variant.name.as_str()).collect()
     }
 
+    /// The index of a variant.
+    pub fn variant(&self, name: &str) -> Option<usize> {
+        self.variants.iter().position(|variant| variant.name == name)
+    }
+
+    /// Whether the variants differ in the level of a factor.
+    pub fn varies(&self, factor: &str) -> bool {
+        self.variants.windows(2).any(|two| two[0].level(factor) != two[1].level(factor))
+    }
+
+    /// The notes of one kind, each with the round it was noted in.
+    pub fn notes_of(&self, kind: NoteKind) -> impl Iterator<Item = (Option<u32>, &Note)> {
+        self.notes.iter().filter(move |(_, note)| note.kind == kind).map(|(round, note)| (*round, note))
+    }
+
     /// The cells whose filesystem broke a promise: their variants and what happened.
     pub fn violations(&self) -> impl Iterator<Item = (&CellRecord, &str)> {
         self.cells.iter().filter_map(|cell| match &cell.outcome {
@@ -127,11 +152,9 @@ impl RunRecord {
 
     /// What a variant gives up of the safety that others of the run have.
     pub fn given_up(&self, variant: usize) -> Vec<&str> {
-        let name = &self.variants[variant].name;
-        let notes = self.notes.iter().map(|(_, note)| note);
-        let weaker =
-            notes.filter(|note| note.kind == NoteKind::Weaker && note.variant.as_ref() == Some(name));
-        distinct(weaker.map(|note| note.text.as_str()))
+        let name = Some(self.name(variant));
+        let weaker = self.notes_of(NoteKind::Weaker).filter(|(_, note)| note.variant.as_deref() == name);
+        distinct(weaker.map(|(_, note)| note.text.as_str()))
     }
 
     /// Those of these variants that give up no safety; all where each does.

@@ -4,14 +4,12 @@
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus};
+use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, TOTAL};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A log with a later round is damaged.
 const LATEST_ROUND: u32 = 10_000;
-/// The key of a cell's total time.
-const TOTAL: &str = "total";
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
 #[derive(Debug, Clone, Default)]
@@ -187,7 +185,7 @@ impl RunState {
     fn cell_finished(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
         let Some(ended) = self.cell.as_mut().filter(|open| open.cell.id() == *id) else { return };
         let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
-        let known = self.record.variants.iter().position(|variant| variant.name == ended.cell.variant.name);
+        let known = self.record.variant(&ended.cell.variant.name);
         let (Some(variant), false) = (known, *outcome == Outcome::Interrupted) else { return };
         let total = between(ended.begun_at, at);
         let number = self.record.cells.len() as u32;

@@ -100,8 +100,5 @@ pub fn made_of(record: &RunRecord, judged: &Judged) -> Option<Source> {
     // Of several tasks that it is about, all.
     let task = tasks.next().filter(|_| tasks.next().is_none());
     let variants = std::iter::once(subject).chain(&judged.rival);
-    Source::of(
-        task,
-        variants.filter_map(|name| record.variants.iter().position(|variant| variant.name == *name)),
-    )
+    Source::of(task, variants.filter_map(|name| record.variant(name)))
 }

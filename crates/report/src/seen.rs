@@ -3,7 +3,6 @@
 use crate::number::{plural, with_unit};
 use crate::report::Report;
 use crate::words::{label, not_drawn};
-use fsarena_charts::colour::{of_variants, shade_numbers};
 use fsarena_charts::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{sample::Unit, schedule::mix};
@@ -33,14 +32,7 @@ pub struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// A report and the looks of its variants.
     pub fn of(report: &'a Report) -> Seen<'a> {
-        let variants = &report.record.variants;
-        let looks = of_variants(variants).into_iter().zip(shade_numbers(variants)).enumerate();
-        let look = |(variant, (colour, shade))| Look {
-            colour,
-            shape: Shape::of_series(variant),
-            dash: Dash::of_shade(shade),
-        };
-        Seen { report, looks: looks.map(look).collect() }
+        Seen { report, looks: Look::of_variants(&report.record.variants) }
     }
 
     /// The run.

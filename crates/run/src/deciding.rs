@@ -1,7 +1,8 @@
 //! Which claims are open, and which variants the next round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::{event::Standing, record::RunRecord};
+use fsarena_core::event::Standing;
+use fsarena_core::record::{RunRecord, TOTAL};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
 use std::collections::BTreeSet;
@@ -78,10 +79,9 @@ pub fn cost(record: &RunRecord, variants: &Names) -> f64 {
 
 /// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
 fn seconds(record: &RunRecord, variant: &str) -> f64 {
-    let mine = || record.cells.iter().filter(|cell| record.variants[cell.variant].name == variant);
+    let mine = || record.cells.iter().filter(|cell| record.name(cell.variant) == variant);
     let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
-    let totals = mine().flat_map(|cell| &cell.spent).filter(|(part, _)| part == "total");
-    let total: u64 = totals.map(|(_, ns)| ns).sum();
+    let total: u64 = mine().map(|cell| cell.spent_on(TOTAL)).sum();
     total as f64 / 1e9 / rounds.len().max(1) as f64
 }
 

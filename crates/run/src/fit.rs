@@ -3,7 +3,7 @@
 use crate::execute::{Keep, Request, RunError, execute};
 use crate::executor::Fatal;
 use fsarena_core::plan::{Plan, StopPlan};
-use fsarena_core::{cell::Variant, matrix, number::plural};
+use fsarena_core::{cell::Variant, matrix, number::plural, record::TOTAL};
 use fsarena_stats::table;
 use std::{path::Path, time::Duration};
 
@@ -31,8 +31,7 @@ impl Fit {
         let mut request = Request::new(plan, Keep::Nothing(dir.into()));
         request.user = user.map(String::from);
         let outcome = execute(request, &mut [])?;
-        let spent = outcome.record.cells.iter().flat_map(|cell| &cell.spent);
-        let ns: u64 = spent.filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
+        let ns: u64 = outcome.record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
         Ok(Fit { cell: Duration::from_nanos(ns.max(1)) })
     }
 

@@ -146,6 +146,6 @@ pub fn warmup(record: &RunRecord) -> BTreeSet<u32> {
 
 /// The rounds to compare that were dropped as a whole.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
-    let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
-    dropped.filter_map(|(round, _)| *round).filter(|round| *round >= record.plan.stop.warmup).collect()
+    let dropped = record.notes_of(NoteKind::Dropped).filter_map(|(round, _)| round);
+    dropped.filter(|round| *round >= record.plan.stop.warmup).collect()
 }

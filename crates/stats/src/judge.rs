@@ -218,9 +218,7 @@ impl<'a> Judge<'a> {
     }
 
     fn variant(&self, name: &str) -> Result<usize, Missing> {
-        let found = self.record.variants.iter().position(|variant| variant.name == name);
-        let known = || self.record.variants.iter().map(|variant| variant.name.as_str());
-        found.ok_or_else(|| unknown("variant", name, known()).into())
+        self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
     }
 
     /// A variant that failed left the run: without its samples no variant can be better or worse than it.

@@ -3,7 +3,7 @@
 use crate::number::{three, with_unit};
 use crate::seen::{Seen, stacked};
 use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
-use fsarena_core::sample::Unit;
+use fsarena_core::{record::TOTAL, sample::Unit};
 use std::collections::BTreeMap;
 
 /// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the picture of the
@@ -22,11 +22,11 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
             *by_variant.entry(cell.variant).or_default().entry(name).or_default() += *ns as f64 / 1e9;
         }
     }
-    by_variant.retain(|_, parts| parts.get("total").is_some_and(|total| *total > 0.0));
+    by_variant.retain(|_, parts| parts.get(TOTAL).is_some_and(|total| *total > 0.0));
     if by_variant.is_empty() {
         return vec![];
     }
-    let most = by_variant.values().map(|parts| parts["total"]).fold(0.0, f64::max);
+    let most = by_variant.values().map(|parts| parts[TOTAL]).fold(0.0, f64::max);
     let x = Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds);
     let marks = by_variant.values().enumerate().flat_map(|(row, parts)| bar(row, parts)).collect();
     let panel = Panel::rows("", x, by_variant.keys().map(|variant| seen.name(*variant)), (60, 30), marks);
@@ -42,10 +42,10 @@ fn bar(row: usize, parts: &BTreeMap<&str, f64>) -> Vec<Mark> {
     let of = |part: &str| parts.get(part).copied().unwrap_or(0.0);
     let known = PARTS.map(|(name, _, colour)| (of(name), colour));
     let sum: f64 = known.iter().map(|(length, _)| length).sum();
-    let other = [((of("total") - sum).max(0.0), theme::PAPER)];
+    let other = [((of(TOTAL) - sum).max(0.0), theme::PAPER)];
     let (mut marks, end) = stacked(row, known.into_iter().chain(other));
-    let timed = 100.0 * of("timed") / of("total");
-    let text = format!("{}, {}% timed", with_unit(of("total"), Unit::Seconds), three(timed));
+    let timed = 100.0 * of("timed") / of(TOTAL);
+    let text = format!("{}, {}% timed", with_unit(of(TOTAL), Unit::Seconds), three(timed));
     marks.push(Mark::words((end, Axis::slot(row)), (6, 0), text, theme::SOFT, Anchor::Start));
     marks
 }

@@ -3,7 +3,8 @@
 use crate::number::{ordinal, with_unit};
 use crate::{seen::Seen, words::over_all};
 use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, colour::ORANGE, theme};
-use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
+use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::{event::NoteKind, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 
@@ -84,13 +85,10 @@ fn cells(seen: &Seen) -> Vec<Cell> {
     let begun = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
     let cell = |(at, level): (usize, f64)| {
         let cell = &record.cells[at];
-        let spent = |what: &str| {
-            let parts = cell.spent.iter().filter(|(name, _)| name == what);
-            parts.map(|(_, ns)| *ns as f64 / 1e9).sum::<f64>()
-        };
+        let spent = |part: &str| cell.spent_on(part) as f64 / 1e9;
         Cell {
             from: cell.started_at - begun,
-            to: cell.started_at - begun + spent("total"),
+            to: cell.started_at - begun + spent(TOTAL),
             variant: cell.variant,
             round: cell.round,
             rate: 100.0 * (sign * (level - middle)).exp(),
@@ -103,9 +101,8 @@ fn cells(seen: &Seen) -> Vec<Cell> {
 
 /// The cells with a task that began on a busy machine: round and variant.
 fn busy(record: &RunRecord) -> BTreeSet<(u32, usize)> {
-    let timeouts = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout);
-    let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
-    timeouts.filter_map(|(round, note)| Some(((*round)?, variant(note.variant.as_deref()?)?))).collect()
+    let timeouts = record.notes_of(NoteKind::IdleTimeout);
+    timeouts.filter_map(|(round, note)| Some((round?, record.variant(note.variant.as_deref()?)?))).collect()
 }
 
 fn time_axis(cells: &[Cell]) -> Axis {
@@ -144,8 +141,7 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
         let parts = parts.into_iter().filter(|((from, to), _)| to > from);
         marks.extend(parts.map(|(y, colour)| Mark::Box { x, y, colour, opacity: 1.0 }));
     }
-    let waits = seen.record().cells.iter().flat_map(|cell| &cell.spent).filter(|(name, _)| name == "idle");
-    let all: u64 = waits.map(|(_, ns)| ns).sum();
+    let all: u64 = seen.record().cells.iter().map(|cell| cell.spent_on("idle")).sum();
     let all = with_unit(all as f64, Unit::Nanoseconds);
     let title = format!("share of a cell's time not measured; the idle wait took {all} in all");
     let y = Axis::from_zero("% of its time", most, Unit::Percent);

@@ -56,7 +56,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
 
 /// The variant that is this filesystem: the one of this name, or else the only one made with it.
 fn variant_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
-    let named = record.variants.iter().position(|variant| variant.name == filesystem);
+    let named = record.variant(filesystem);
     let made_with = |at: &usize| {
         let variant = &record.variants[*at];
         variant.level(factor::FS) == filesystem && variant.level(factor::DIR).is_empty()

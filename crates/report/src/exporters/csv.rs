@@ -75,10 +75,7 @@ pub(super) fn write_place<W: Write>(
 
 /// The factors whose level is not the same in all variants.
 pub(super) fn varying(record: &RunRecord) -> Vec<&str> {
-    let differs = |factor: &&str| {
-        record.variants.windows(2).any(|variants| variants[0].level(factor) != variants[1].level(factor))
-    };
     let ids: BTreeSet<&str> =
         record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    factor::in_order(ids.into_iter().filter(differs).collect(), |id| id)
+    factor::in_order(ids.into_iter().filter(|factor| record.varies(factor)).collect(), |id| id)
 }

@@ -5,7 +5,6 @@ use super::words;
 use crate::words::begun;
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use fsarena_stats::change::{Change, Standing};
-use fsarena_stats::ratio::Ratio;
 
 /// Height of a panel in CSS pixels.
 const HEIGHT: u32 = 280;
@@ -23,9 +22,9 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
     }
     panels.push(medians(asked, points, if paired { &[] } else { changes }));
     // Variants have their colour and shape from the last run: the next may have others beside them.
-    let (colour, shape) = points[points.len() - 1].look;
+    let look = points[points.len() - 1].look;
     let legend = vec![
-        Key::new("a run", colour, Sign::Point(shape)),
+        Key::new("a run", look.colour, Sign::Point(look.shape)),
         Key::new("level", theme::INK, Sign::Line(Dash::Solid)),
         Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
         Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
@@ -38,13 +37,13 @@ fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let (low, high) = intervals().fold((0f64, 0f64), |(low, high), (a, b)| (low.min(a), high.max(b)));
     let reference = asked.reference.as_deref().unwrap_or_default();
     let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
-    let (colour, shape) = points[points.len() - 1].look;
+    let look = points[points.len() - 1].look;
     let mut marks = uprights(&y, changes);
     for (at, ratio) in points.iter().enumerate().filter_map(|(at, point)| Some((at, point.ratio?))) {
         if ratio.rounds > 1 {
-            marks.push(Mark::Up { x: at as f64, y: (ratio.low.ln(), ratio.high.ln()), colour });
+            marks.push(look.up(at as f64, (ratio.low.ln(), ratio.high.ln())));
         }
-        marks.push(Mark::Dot { at: (at as f64, ratio.value.ln()), colour, shape });
+        marks.extend(look.dots([(at as f64, ratio.value.ln())]));
     }
     marks.extend(levels(points.len(), changes, |log| log));
     Panel { title: String::new(), x: runs(points), y, marks, height: HEIGHT }
@@ -58,16 +57,15 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let ends = intervals.iter().flat_map(|(_, typical)| [typical.low, typical.high]).filter(|end| *end > 0.0);
     let (low, high) =
         medians().chain(ends).fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(m), high.max(m)));
-    let (colour, shape) = points[points.len() - 1].look;
+    let look = points[points.len() - 1].look;
     let unit = points[0].info.unit;
     let label = format!("{} of {}", asked.metric, asked.variant);
     let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, unit));
     let mut marks = uprights(&y, changes);
     let line: Vec<(f64, f64)> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
     marks.push(Mark::line(line.clone(), theme::SHADE, 1.0));
-    let up = |(x, typical): (f64, Ratio)| Mark::Up { x, y: (typical.low, typical.high), colour };
-    marks.extend(intervals.into_iter().map(up));
-    marks.extend(line.into_iter().map(|at| Mark::Dot { at, colour, shape }));
+    marks.extend(intervals.into_iter().map(|(x, typical)| look.up(x, (typical.low, typical.high))));
+    marks.extend(look.dots(line));
     marks.extend(levels(points.len(), changes, f64::exp));
     Panel { title: "Median over rounds".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
 }

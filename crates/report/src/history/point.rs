@@ -1,8 +1,7 @@
 //! What one run says of a metric that is followed.
 
 use crate::{error::Error, seen::typical, words::machines};
-use fsarena_charts::Shape;
-use fsarena_charts::colour::{Colour, of_variants};
+use fsarena_charts::Look;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::{analyse::composites, comparison::median, pairs::log_ratios, ratio::Ratio};
 use serde_json::json;
@@ -41,7 +40,7 @@ pub struct Point {
     /// The typical value of these rounds, with its interval; None for one round.
     pub typical: Option<Ratio>,
     /// How the run's report draws the variant.
-    pub look: (Colour, Shape),
+    pub look: Look,
     /// Rounds that have a value.
     pub rounds: usize,
 }
@@ -58,12 +57,11 @@ impl Point {
 /// # Errors
 /// Where nothing is called by the name of the metric.
 pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> {
-    let variant = |name: &str| record.variants.iter().position(|variant| variant.name == name);
-    let Some(at) = variant(&asked.variant) else { return Ok(None) };
+    let Some(at) = record.variant(&asked.variant) else { return Ok(None) };
     let (info, values) = composites(record, &asked.metric)?;
     let Some(own) = values.get(at) else { return Ok(None) };
     let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
-    let reference = asked.reference.as_deref().and_then(variant);
+    let reference = asked.reference.as_deref().and_then(|name| record.variant(name));
     let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
     Ok(Some(Point {
         run: record.id.clone(),
@@ -74,7 +72,7 @@ pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> 
         ratio,
         median,
         typical: typical(own),
-        look: (of_variants(&record.variants)[at], Shape::of_series(at)),
+        look: Look::of_variants(&record.variants)[at],
         rounds: own.iter().filter(|value| !value.is_nan()).count(),
     }))
 }

@@ -4,7 +4,8 @@ use super::head::{MACHINES, place};
 use crate::document::{Cell, Part, Table, row};
 use crate::number::{percent, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use fsarena_core::{event::NoteKind, record::RunRecord, sample::Unit};
+use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::{event::NoteKind, sample::Unit};
 use std::collections::BTreeMap;
 
 /// Everything needed to repeat the run.
@@ -60,7 +61,7 @@ fn run(record: &RunRecord) -> impl Iterator<Item = (String, String)> {
 
 /// How often something was noted; that it never was says something too.
 fn counted(record: &RunRecord, kind: NoteKind) -> String {
-    match record.notes.iter().filter(|(_, note)| note.kind == kind).count() {
+    match record.notes_of(kind).count() {
         0 => "none".into(),
         count => count.to_string(),
     }
@@ -69,7 +70,7 @@ fn counted(record: &RunRecord, kind: NoteKind) -> String {
 /// One row for each variant and task with options, which may take several lines, and in how many cells they were so.
 fn options(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
-    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Options) {
+    for (_, note) in record.notes_of(NoteKind::Options) {
         let variant = note.variant.as_deref().unwrap_or("all variants");
         let task = note.task.as_deref().unwrap_or("options");
         *counted.entry((variant, task, &note.text)).or_default() += 1;
@@ -120,7 +121,7 @@ fn shares(record: &RunRecord) -> Vec<(String, String)> {
     for (name, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
         *parts.entry(name).or_default() += ns;
     }
-    let Some(total) = parts.remove("total").filter(|total| *total > 0) else { return vec![] };
+    let Some(total) = parts.remove(TOTAL).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
     let show = |name: &str, ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);

@@ -4,8 +4,9 @@ use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, sentence};
+use fsarena_core::metric::label;
+use fsarena_core::record::{MetricInfo, TOTAL};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{metric::label, record::MetricInfo};
 use fsarena_stats::analyse::{Analysis, Overall, composites};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
@@ -224,8 +225,7 @@ impl Decision<'_> {
             // With that many rounds done, the difference is probably below the margin.
             Some(rounds) if rounds <= so_far => return None,
             Some(rounds) => {
-                let spent = record.cells.iter().flat_map(|cell| &cell.spent);
-                let spent: u64 = spent.filter(|(part, _)| part == "total").map(|(_, ns)| ns).sum();
+                let spent: u64 = record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
                 let more = spent as f64 / so_far as f64 * (rounds - so_far) as f64 / 60e9;
                 format!("{}, about {} min more", plural(rounds, "round"), more.ceil())
             }

@@ -50,13 +50,12 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 fn strata(report: &Report) -> Option<Strata<'_>> {
     let record = &report.record;
     let analysis = report.analyses.first()?;
-    let name = |host: usize| record.hosts[host].hostname.as_str();
-    let names: BTreeSet<&str> = (0..record.hosts.len()).map(name).collect();
+    let names: BTreeSet<&str> = record.hosts.iter().map(|host| host.hostname.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     if names.len() < 2 || !report.ranks() {
         return None;
     }
-    let of: BTreeMap<u32, &str> = record.cells.iter().map(|cell| (cell.round, name(cell.host))).collect();
+    let of = by_round(record);
     let host = |round: &u32| names.binary_search(of.get(round)?).ok();
     let host: Vec<usize> = analysis.grid.rounds.iter().map(host).collect::<Option<_>>()?;
     let comparison = &analysis.overall.as_ref()?.main().comparison;
@@ -70,6 +69,11 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     let others = comparison.order.iter().filter(|variant| **variant != reference);
     let pairs: Vec<_> = others.map(pair).collect();
     (!pairs.is_empty()).then_some(Strata { names, host, pairs })
+}
+
+/// The host of each round.
+fn by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
+    record.cells.iter().map(|cell| (cell.round, record.hosts[cell.host].hostname.as_str())).collect()
 }
 
 /// The answer to the question, in a sentence.
@@ -123,17 +127,12 @@ fn table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
 
 /// Cells that failed and tasks that began on a busy machine, by host.
 fn troubles(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
-    let name = |host: usize| record.hosts[host].hostname.as_str();
-    let of_round: BTreeMap<u32, &str> =
-        record.cells.iter().map(|cell| (cell.round, name(cell.host))).collect();
+    let of = by_round(record);
     let mut troubles: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for cell in &record.cells {
-        troubles.entry(name(cell.host)).or_default().0 +=
-            usize::from(matches!(cell.outcome, Outcome::Failed { .. }));
+    for cell in record.cells.iter().filter(|cell| matches!(cell.outcome, Outcome::Failed { .. })) {
+        troubles.entry(&record.hosts[cell.host].hostname).or_default().0 += 1;
     }
-    for (round, _) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
-        let name = round.and_then(|round| of_round.get(&round));
-        name.into_iter().for_each(|name| troubles.entry(name).or_default().1 += 1);
-    }
+    let busy = record.notes_of(NoteKind::IdleTimeout).filter_map(|(round, _)| of.get(&round?));
+    busy.for_each(|host| troubles.entry(host).or_default().1 += 1);
     troubles
 }

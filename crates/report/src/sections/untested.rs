@@ -17,21 +17,15 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     if record.samples.is_empty() || !filesystems || !report.ranks() {
         return;
     }
+    let mut options = [OPTIONS, MKFS, MOUNT].into_iter();
     let device = !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir);
     let what = [
-        (!varies(record)).then(|| "other mkfs and mount options".to_string()),
+        (!options.any(|factor| record.varies(factor))).then(|| "other mkfs and mount options".to_string()),
         (!syncs(record)).then(|| "work that syncs often".into()),
         Some("an aged or full filesystem".into()),
         device.then(|| format!("another device: the filesystems were on {}", place(record))),
     ];
     document.text(format!("Not tested: {}.", what.into_iter().flatten().collect::<Vec<_>>().join("; ")));
-}
-
-/// Whether a filesystem ran with different options.
-fn varies(record: &RunRecord) -> bool {
-    let varies =
-        |factor: &&str| record.variants.windows(2).any(|two| two[0].level(factor) != two[1].level(factor));
-    [OPTIONS, MKFS, MOUNT].iter().any(varies)
 }
 
 /// Whether a task syncs as it goes; so it is taken where the device does not count its flushes.

@@ -45,8 +45,7 @@ fn failures(record: &RunRecord) -> Vec<String> {
 
 /// Every dropped round with its reason.
 fn drops(record: &RunRecord) -> impl Iterator<Item = String> {
-    let dropped = record.notes.iter().filter(|(_, note)| note.kind == NoteKind::Dropped);
-    dropped.map(|(round, note)| {
+    record.notes_of(NoteKind::Dropped).map(|(round, note)| {
         let round = round.map_or(String::new(), |round| format!("round {} ", round + 1));
         format!("{round}dropped: {}", note.text)
     })
@@ -69,7 +68,7 @@ fn carried_over(report: &Report) -> Option<String> {
 /// How many tasks began on a busy machine, by variant, and which processes kept it busy.
 fn timeouts(record: &RunRecord) -> Option<String> {
     let (mut by_variant, mut processes) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
-    for (_, note) in record.notes.iter().filter(|(_, note)| note.kind == NoteKind::IdleTimeout) {
+    for (_, note) in record.notes_of(NoteKind::IdleTimeout) {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
         let named = note.text.split_once(MEANWHILE).map_or("", |(_, processes)| processes);
         // `rsync (4711) moved 35.0 MiB`: the same program counts once for each wait.

@@ -75,7 +75,7 @@ fn kernels(record: &RunRecord) -> String {
 fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let mut items = notes::gathered(record, NoteKind::VariantFailed);
     items.extend(notes::gathered(record, NoteKind::Fairness));
-    let count = |kind: NoteKind| record.notes.iter().filter(|(_, note)| note.kind == kind).count();
+    let count = |kind: NoteKind| record.notes_of(kind).count();
     let counted = [
         (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
         (count(NoteKind::IdleTimeout), "task", "begun on a busy machine"),
