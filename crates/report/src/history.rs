@@ -108,7 +108,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
 pub(crate) mod tests {
     use super::*;
     use crate::document::terminal::Screen;
-    use fsarena_charts::Shape;
+    use fsarena_charts::{Dash, Look, Shape, colour::VERMILLION};
     use fsarena_core::record::MetricInfo;
     use fsarena_core::sample::{Direction, Unit};
     use fsarena_stats::ratio::Ratio;
@@ -144,7 +144,7 @@ pub(crate) mod tests {
             }),
             median: 2.0,
             typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
-            look: (fsarena_charts::colour::VERMILLION, Shape::Square),
+            look: Look { colour: VERMILLION, shape: Shape::Square, dash: Dash::Solid },
             rounds: 9,
         };
         ratios.iter().enumerate().map(point).collect()

@@ -43,9 +43,7 @@ pub type Scale = (Unit, Direction);
 
 /// Adds the tables. The best of each block size and number of threads is strong.
 pub fn tables(document: &mut Document, variants: &[&str], figures: &[Figure], scale: Scale) {
-    let mut modes: Vec<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
-    modes.sort_unstable();
-    modes.dedup();
+    let modes: BTreeSet<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     for mode in modes {
         let of_mode: Vec<&Figure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
@@ -85,11 +83,8 @@ fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, (unit, direction): 
     let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
     let rivals = || here().filter(|other| other.variant != variant && !other.bare);
-    if !own.bare && rivals().next().is_some() && !rivals().any(|other| better(other.value, own.value)) {
-        cell.strong()
-    } else {
-        cell
-    }
+    let best = rivals().next().is_some() && !rivals().any(|other| better(other.value, own.value));
+    cell.strong_if(best && !own.bare)
 }
 
 /// Whether every task of an analysis has its place in the tables.

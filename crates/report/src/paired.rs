@@ -1,14 +1,13 @@
 //! Differences within rounds as series: what strip plots and narrowing intervals show.
 
-use crate::document::Source;
-use crate::seen::{Seen, tasks};
 use crate::words::{label, over_all};
-use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord, sample::Direction};
+use crate::{document::Source, seen::Seen};
+use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
 use fsarena_stats::composite::{means, sums};
 use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios};
 
 /// One comparison, round by round.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Paired {
     /// The label of the comparison: `xfs over ext4: total elapsed`.
     pub label: String,
@@ -18,8 +17,6 @@ pub struct Paired {
     pub variant: Option<usize>,
     /// What it is made of: the task, or all, and both variants.
     pub source: Option<Source>,
-    /// Which way is better.
-    pub direction: Direction,
 }
 
 /// Tasks that are shown one by one; of more, only all together.
@@ -35,7 +32,6 @@ pub fn of(seen: &Seen) -> Vec<Paired> {
             d: judged.d.clone(),
             variant: None,
             source: made_of(seen.record(), judged),
-            direction: Direction::Neutral,
         })
         .collect();
     series.extend(seen.report.analyses.iter().flat_map(|analysis| of_metric(seen, analysis)));
@@ -48,32 +44,27 @@ pub fn labels(series: &[Paired]) -> Vec<String> {
 }
 
 fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
-    let (info, tasks) = (&analysis.metric, tasks(seen.record(), &analysis.grid));
+    let record = seen.record();
+    let tasks: Vec<_> = analysis.grid.tasks(record).collect();
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
     let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
     let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };
     let of = |what: &str, values: &[Vec<f64>], task: Option<usize>, a: usize, b: usize| {
         let d = log_ratios(&values[a], &values[b]).d;
-        let named = format!("{} over {}: {what}", seen.name(b), seen.name(a));
-        (!d.is_empty()).then_some(Paired {
-            label: named,
-            d,
-            variant: Some(b),
-            source: Source::of(task, [b, a]),
-            direction: info.direction,
-        })
+        let label = format!("{} over {}: {what}", seen.name(b), seen.name(a));
+        let (variant, source) = (Some(b), Source::of(task, [b, a]));
+        (!d.is_empty()).then_some(Paired { label, d, variant, source })
     };
     let mut series = vec![];
-    if seen.record().variants.len() == 2 {
+    if record.variants.len() == 2 {
         if tasks.len() > 1 {
             series.extend(of(&over_all(analysis), &whole, None, 0, 1));
         }
         if tasks.len() <= FEW {
-            let number = |name: &String| seen.record().tasks.iter().position(|task| label(task) == *name);
-            let one = |(name, values): &(String, &Vec<Vec<f64>>)| {
-                of(&format!("{name}, {}", info.id), values, number(name), 0, 1)
-            };
-            series.extend(tasks.iter().filter_map(one));
+            series.extend(tasks.iter().filter_map(|(task, values)| {
+                let what = format!("{}, {}", label(task), analysis.metric.id);
+                of(&what, values, record.task(&task.id), 0, 1)
+            }));
         }
         return series;
     }

@@ -2,11 +2,9 @@
 
 use crate::number::{plural, with_unit};
 use crate::report::Report;
-use crate::words::{label, not_drawn};
+use crate::words::not_drawn;
 use fsarena_charts::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{sample::Unit, schedule::mix};
-use fsarena_stats::{grid::Grid, ratio::Ratio, table, walsh::Walsh};
+use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 
 /// The most tasks that one picture holds; of more, only all together.
 pub const MOST: usize = 40;
@@ -50,11 +48,6 @@ impl<'a> Seen<'a> {
         let look = self.looks[variant];
         let dash = if before == 0 { look.dash } else { Dash::of_shade(before) };
         Look { colour: look.colour.shade(before), shape: Shape::of_series(variant + before), dash }
-    }
-
-    /// The values of a metric by task, variant and round; without the rounds that were dropped.
-    pub fn grid(&self, metric: &str) -> Option<(MetricInfo, Grid)> {
-        Grid::of(self.record(), metric)
     }
 
     /// The variants of which something is so.
@@ -131,41 +124,4 @@ pub fn ends(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f
 pub fn only_together(tasks: usize) -> String {
     let words = format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"));
     if tasks > MOST { words } else { String::new() }
-}
-
-/// The typical value of some rounds with its interval; none of one round. Zero has no logarithm: where rounds have it,
-/// the interval is that of the values as they are.
-pub fn typical(values: &[f64]) -> Option<Ratio> {
-    let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    let rounds = known.len();
-    if rounds < 2 || known.iter().any(|value| *value < 0.0) {
-        return None;
-    }
-    if known.iter().all(|value| *value > 0.0) {
-        return Ratio::of(known.into_iter().map(f64::ln).collect());
-    }
-    let walsh = Walsh::new(known)?;
-    let exact = table::at(rounds).map(|look| walsh.interval(look.c05));
-    let (low, high) = exact.unwrap_or_else(|| walsh.extremes());
-    Some(Ratio { value: walsh.estimate(), low, high, rounds, provisional: exact.is_none() })
-}
-
-/// The values of each composite task, `[task][variant][round]`.
-pub fn tasks<'g>(record: &'g RunRecord, grid: &'g Grid) -> Vec<(String, &'g Vec<Vec<f64>>)> {
-    grid.tasks(record).map(|(task, values)| (label(task), values)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zeros_have_an_interval_too() {
-        let some = typical(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
-        assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
-        let few = typical(&[0.0, f64::NAN, 3.0]).unwrap();
-        assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
-        assert_eq!(typical(&[2.0; 9]).unwrap().rounds, 9);
-        assert_eq!(typical(&[1.0]), None);
-    }
 }

@@ -7,16 +7,12 @@ use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, table::
 
 /// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
 pub fn cell(values: &[f64], unit: Unit) -> Cell {
-    let known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-    let logs = known.iter().all(|value| *value > 0.0).then(|| known.iter().map(|value| value.ln()).collect());
-    let typical = logs.and_then(Ratio::of).filter(|typical| typical.rounds > 1);
+    let typical = Ratio::typical(values).filter(|_| !values.iter().any(|value| *value <= 0.0));
     let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
     // Omit the interval if all rounds have the same value.
     let ends = typical.map(ends).filter(|(low, high)| low != high);
-    Cell::two(
-        absolute(median(&known), unit),
-        ends.map_or(String::new(), |(low, high)| format!("{low}–{high}")),
-    )
+    let interval = ends.map_or(String::new(), |(low, high)| format!("{low}–{high}"));
+    Cell::two(absolute(median(values), unit), interval)
 }
 
 /// The same of each variant, `values[variant][round]`, with the samples of the task behind it.

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 /// The arithmetic mean; NaN of nothing.
-pub(crate) fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
+pub fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     let (sum, count) =
         values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value.borrow(), count + 1.0));
     sum / count
@@ -13,6 +13,11 @@ pub(crate) fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
 pub(crate) fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) -> f64 {
     let mean = mean(values.clone());
     values.map(|value| (value.borrow() - mean).powi(2)).sum()
+}
+
+/// The sample variance; NaN of fewer than two values.
+pub fn variance(values: &[f64]) -> f64 {
+    squares(values.iter()) / (values.len() as f64 - 1.0)
 }
 
 /// The values in ascending order.

@@ -25,14 +25,32 @@ impl Ratio {
         Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }
 
-    /// The same from the averages of the log ratios.
+    /// The typical value of some rounds with its interval; none of one round. Zero has no logarithm: where rounds have it,
+    /// the interval is that of the values as they are.
+    pub fn typical(values: &[f64]) -> Option<Ratio> {
+        let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        if known.len() < 2 || known.iter().any(|value| *value < 0.0) {
+            return None;
+        }
+        if known.contains(&0.0) {
+            return Some(Ratio::on_scale(&Walsh::new(known)?, |value| value));
+        }
+        Ratio::of(known.into_iter().map(f64::ln).collect())
+    }
+
+    /// The same as [`Ratio::of`] from the averages of the log ratios.
     pub fn of_averages(walsh: &Walsh) -> Ratio {
+        Ratio::on_scale(walsh, f64::exp)
+    }
+
+    /// The estimate and its interval, each led back from the scale of the averages.
+    fn on_scale(walsh: &Walsh, back: fn(f64) -> f64) -> Ratio {
         let rounds = walsh.values();
         let (provisional, (low, high)) = match table::at(rounds) {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Ratio { value: walsh.estimate().exp(), low: low.exp(), high: high.exp(), rounds, provisional }
+        Ratio { value: back(walsh.estimate()), low: back(low), high: back(high), rounds, provisional }
     }
 
     /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few
@@ -91,6 +109,16 @@ mod tests {
         assert!(!eight.provisional && eight.separated());
         assert_eq!((eight.low, eight.high), (0.01f64.exp(), 0.08f64.exp()));
         assert!((eight.value - 0.045f64.exp()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn zeros_have_an_interval_too() {
+        let some = Ratio::typical(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
+        assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
+        let few = Ratio::typical(&[0.0, f64::NAN, 3.0]).unwrap();
+        assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
+        assert_eq!(Ratio::typical(&[2.0; 9]).unwrap().rounds, 9);
+        assert_eq!(Ratio::typical(&[1.0]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use crate::seen::{Seen, typical};
+use crate::seen::Seen;
 use crate::{number::Scale, scaling::curves::Curves, scaling::words};
 use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
 use fsarena_core::record::MetricInfo;
@@ -41,7 +41,7 @@ impl Curve<'_> {
 
     /// The intervals of the typical value at each number of clients.
     fn intervals(&self) -> Vec<(f64, Ratio)> {
-        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, typical(x)?));
+        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, Ratio::typical(x)?));
         self.one.series.n.iter().zip(&self.one.series.x).filter_map(of).collect()
     }
 

@@ -2,7 +2,7 @@
 //! waited for I/O.
 
 use crate::number::with_unit;
-use crate::seen::{Seen, stacked, typical};
+use crate::seen::{Seen, stacked};
 use crate::totals::{self, Total};
 use fsarena_charts::{Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::sample::Unit;
@@ -70,5 +70,5 @@ fn in_all(totals: &[Total], variant: usize) -> Option<Ratio> {
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
     let rounds = used.iter().map(|values| values.len()).min()?;
     let sums = (0..rounds).map(|round| used.iter().map(|values| values[round]).sum::<f64>());
-    typical(&sums.collect::<Vec<f64>>())
+    Ratio::typical(&sums.collect::<Vec<f64>>())
 }

@@ -1,11 +1,11 @@
 //! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
 
-use crate::seen::{Seen, ends, typical};
+use crate::seen::{Seen, ends};
 use crate::{findings::figures::size, findings::rows::matrix_of_run};
 use fsarena_charts::{Axis, Chart, Look, Panel};
 use fsarena_core::sample::Unit;
-use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
@@ -44,7 +44,7 @@ pub fn middle(matrix: &Matrix, at: At) -> Option<f64> {
 
 fn chart(matrix: &Matrix, mode: usize, looks: &[(usize, Look)]) -> Chart {
     let places = || matrix.places().filter(|at| at.mode == mode);
-    let intervals = places().filter_map(|at| typical(matrix.values(at)));
+    let intervals = places().filter_map(|at| Ratio::typical(matrix.values(at)));
     let intervals = intervals.flat_map(|typical| [typical.low, typical.high]);
     let values = places().filter_map(|at| middle(matrix, at)).chain(intervals);
     let (low, high) = ends((f64::INFINITY, 0.0), values);
@@ -68,7 +68,7 @@ fn panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Look)], 
         let points = line.iter().filter_map(|(x, at)| Some((*x, middle(matrix, *at)?)));
         let points: Vec<(f64, f64)> = points.collect();
         marks.push(look.line(&points, 1.75));
-        let intervals = line.into_iter().filter_map(|(x, at)| Some((x, typical(matrix.values(at))?)));
+        let intervals = line.into_iter().filter_map(|(x, at)| Some((x, Ratio::typical(matrix.values(at))?)));
         marks.extend(intervals.map(|(x, typical)| look.up(x, (typical.low, typical.high))));
         marks.extend(look.dots(points));
     }

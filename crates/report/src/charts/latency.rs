@@ -1,8 +1,8 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
-use crate::seen::{Seen, ends, typical};
+use crate::seen::{Seen, ends};
 use crate::{matrix, words::label};
-use fsarena_charts::{Axis, Chart, Panel};
+use fsarena_charts::{Axis, Chart, Mark, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::{comparison::median, grid::Grid, ratio::Ratio};
 
@@ -31,7 +31,9 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 fn chart(seen: &Seen, (prefix, words): &(&str, &str)) -> Chart {
     let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
         .chain([("max", "longest", LONGEST)])
-        .filter_map(|(id, name, at)| Some((name, at, seen.grid(&format!("{prefix}_latency_{id}_ns"))?.1)))
+        .filter_map(|(id, name, at)| {
+            Some((name, at, Grid::of(seen.record(), &format!("{prefix}_latency_{id}_ns"))?.1))
+        })
         .collect();
     // Some loads tell only some of the percentiles.
     let measured = |task: usize, variant: usize| {
@@ -90,7 +92,7 @@ fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
             let Some(middle) = median(&values) else { continue };
             points.push((*at, middle));
             all.push(middle);
-            if let Some(Ratio { low, high, .. }) = typical(&values) {
+            if let Some(Ratio { low, high, .. }) = Ratio::typical(&values) {
                 all.extend([low, high]);
                 marks.push(look.up(*at, (low, high)));
             }
@@ -99,8 +101,19 @@ fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
         marks.extend(look.dots(points));
     }
     let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
-    let (low, high) = ends((f64::INFINITY, 0.0), all);
-    let x = Axis { label: "percentile".into(), range: (0.0, 4.0), log: false, ticks, grid: true };
+    by_percentile(seen, task, (ticks, 4.0), all, marks)
+}
+
+/// A panel of one task: percentiles as far as `last`, and an axis that these latencies fit.
+pub fn by_percentile(
+    seen: &Seen,
+    task: usize,
+    (ticks, last): (Vec<(f64, String)>, f64),
+    latencies: impl IntoIterator<Item = f64>,
+    marks: Vec<Mark>,
+) -> Panel {
+    let (low, high) = ends((f64::INFINITY, 0.0), latencies);
+    let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
     let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
     Panel::new(label(&seen.record().tasks[task]), x, y, 230, marks)
 }

@@ -1,10 +1,9 @@
 //! Latency by percentile of all rounds together, every latency that was counted.
 
-use super::latency::chosen;
-use crate::seen::{Seen, ends};
-use crate::words::label;
-use fsarena_charts::{Axis, Chart, Panel};
-use fsarena_core::{latency::Latencies, sample::Unit};
+use super::latency::{by_percentile, chosen};
+use crate::seen::Seen;
+use fsarena_charts::{Chart, Panel};
+use fsarena_core::latency::Latencies;
 
 /// The most points of a line.
 const POINTS: usize = 200;
@@ -39,12 +38,9 @@ fn panel(seen: &Seen, task: usize) -> Panel {
         2 => "99%".into(),
         more => format!("99.{}%", "9".repeat(more as usize - 2)),
     };
-    let (low, high) = ends((f64::INFINITY, 0.0), all.iter().map(|(_, y)| *y));
     let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
     let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
-    let x = Axis { label: "percentile".into(), range: (0.0, f64::from(last)), log: false, ticks, grid: true };
-    let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
-    Panel::new(label(&seen.record().tasks[task]), x, y, 230, marks)
+    by_percentile(seen, task, (ticks, f64::from(last)), all.into_iter().map(|(_, y)| y), marks)
 }
 
 /// Points at −lg(1 − q), evenly spaced up to where ten requests lie beyond; the latencies in nanoseconds.

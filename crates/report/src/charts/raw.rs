@@ -1,10 +1,13 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
-use crate::seen::{MOST, Seen, only_together, tasks, typical};
-use crate::words::{listed, not_drawn};
+use crate::seen::{MOST, Seen, only_together};
+use crate::words::{label, listed, not_drawn};
 use crate::{matrix, number::plural};
 use fsarena_charts::{Chart, Form};
-use fsarena_stats::{analyse::Analysis, comparison::median, composite::sums, simulate::parallel};
+use fsarena_core::cell::TaskInfo;
+use fsarena_stats::{
+    analyse::Analysis, comparison::median, composite::sums, ratio::Ratio, simulate::parallel,
+};
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
@@ -13,7 +16,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
-    let (info, tasks) = (&analysis.metric, tasks(seen.record(), &analysis.grid));
+    let (info, tasks): (_, Vec<Task>) = (&analysis.metric, analysis.grid.tasks(seen.record()).collect());
     let has = |variant: usize| tasks.iter().any(|(_, values)| values[variant].iter().any(|v| !v.is_nan()));
     let variants = seen.variants(has);
     if tasks.is_empty() || variants.len() < 2 {
@@ -22,7 +25,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let rest = left_out(seen, &variants, &tasks);
     let panel = |title: &str, values: &[Vec<f64>]| {
         let row = |variant: &usize| {
-            let whisker = typical(&values[*variant]).map(|typical| (typical.low, typical.high));
+            let whisker = Ratio::typical(&values[*variant]).map(|typical| (typical.low, typical.high));
             (*variant, median(&values[*variant]), whisker)
         };
         let rows: Vec<_> = variants.iter().map(row).collect();
@@ -34,7 +37,10 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         panels.push(panel(&format!("TOTAL of {}", plural(tasks.len(), "task")), &sums(&all)));
     }
     if tasks.len() <= MOST {
-        panels.extend(parallel(tasks.len(), |at| panel(&tasks[at as usize].0, tasks[at as usize].1)));
+        panels.extend(parallel(tasks.len(), |at| {
+            let (task, values) = tasks[at as usize];
+            panel(&label(task), values)
+        }));
     }
     let about = format!(
         "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over rounds; its \
@@ -47,15 +53,18 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     Some(Chart { form: Form::Raw, legend: seen.legend(&variants, false), ..chart.in_pairs(panels) })
 }
 
+/// A task, and its values by variant and round.
+type Task<'a> = (&'a TaskInfo, &'a Vec<Vec<f64>>);
+
 /// Names each missing bar and whisker, and the reason.
-fn left_out(seen: &Seen, variants: &[usize], tasks: &[(String, &Vec<Vec<f64>>)]) -> String {
+fn left_out(seen: &Seen, variants: &[usize], tasks: &[Task]) -> String {
     let of = |count: usize| -> Vec<String> {
-        let places = tasks.iter().flat_map(|place| variants.iter().map(move |variant| (place, *variant)));
-        let known = |((_, values), variant): &(&(String, &Vec<Vec<f64>>), usize)| {
+        let places = tasks.iter().flat_map(|task| variants.iter().map(move |variant| (task, *variant)));
+        let known = |((_, values), variant): &(&Task, usize)| {
             values[*variant].iter().filter(|value| !value.is_nan()).count()
         };
         let found = places.filter(|place| known(place) == count);
-        found.map(|((task, _), variant)| format!("{} in {task}", seen.name(variant))).collect()
+        found.map(|((task, _), variant)| format!("{} in {}", seen.name(variant), label(task))).collect()
     };
     let one = match listed(&of(1)) {
         one if one.is_empty() => one,

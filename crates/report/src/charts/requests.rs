@@ -26,7 +26,9 @@ impl Service {
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-    let Some((_, loads)) = seen.grid(LOAD).filter(|(_, loads)| served(loads)) else { return vec![] };
+    let Some((_, loads)) = Grid::of(seen.record(), LOAD).filter(|(_, loads)| served(loads)) else {
+        return vec![];
+    };
     // A panel of nothing but zeros says nothing.
     let spends = |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
     let costs = COSTS.into_iter().map(|id| (id, services(seen, &loads, id)));
@@ -64,7 +66,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
-    let Some((_, grid)) = seen.grid(cost) else { return vec![] };
+    let Some((_, grid)) = Grid::of(seen.record(), cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
         seen.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();

@@ -3,7 +3,7 @@
 use crate::exporter::{Exporter, write_json};
 use crate::sampled::{Sampled, sampled};
 use crate::{error::Error, report::Report};
-use fsarena_stats::comparison::median;
+use fsarena_stats::average::{mean, median, variance};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -25,31 +25,21 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {
     let times = |one: &Sampled| one.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let same = |all: &[Sampled]| {
-        let mut all = all.iter();
-        mean(&times(all.find(|other| other.variant == one.variant && other.task == one.task)?))
+        let found = all.iter().find(|other| other.variant == one.variant && other.task == one.task);
+        found.map_or(0.0, |found| mean(times(found)))
     };
     let (user, system, times) = (same(user), same(system), times(one));
     json!({
         "command": format!("{} on {}", one.task, one.variant),
         "mean": mean(&times),
-        "stddev": deviation(&times),
+        // Null for one value, as hyperfine has it.
+        "stddev": variance(&times).sqrt(),
         "median": median(&times),
-        "user": user.unwrap_or(0.0),
-        "system": system.unwrap_or(0.0),
+        "user": user,
+        "system": system,
         "min": times.iter().copied().reduce(f64::min),
         "max": times.iter().copied().reduce(f64::max),
         "times": times,
         "exit_codes": vec![0; times.len()],
     })
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The sample standard deviation; null for one value, as hyperfine has it.
-fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = mean(values).filter(|_| values.len() > 1)?;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (values.len() - 1) as f64).sqrt())
 }

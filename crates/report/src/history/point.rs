@@ -1,6 +1,6 @@
 //! What one run says of a metric that is followed.
 
-use crate::{error::Error, seen::typical, words::machines};
+use crate::{error::Error, words::machines};
 use fsarena_charts::Look;
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_stats::{analyse::composites, comparison::median, pairs::log_ratios, ratio::Ratio};
@@ -71,7 +71,7 @@ pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> 
         work: work(record),
         ratio,
         median,
-        typical: typical(own),
+        typical: Ratio::typical(own),
         look: Look::of_variants(&record.variants)[at],
         rounds: own.iter().filter(|value| !value.is_nan()).count(),
     }))

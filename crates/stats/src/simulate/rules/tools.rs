@@ -1,6 +1,6 @@
 //! The decision rules of other benchmark tools, as their sources have them.
 
-use crate::average::{mean, squares};
+use crate::average::{mean, variance};
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -57,10 +57,6 @@ impl Tool {
             Tool::Fsperf => (b[0] - mean(a)).abs() / variance(a).sqrt(),
         }
     }
-}
-
-fn variance(x: &[f64]) -> f64 {
-    squares(x.iter()) / (x.len() - 1) as f64
 }
 
 /// Welch's t and its degrees of freedom (Welch 1947).
