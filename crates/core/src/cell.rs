@@ -27,6 +27,11 @@ impl Variant {
     pub fn is_bare_device(&self) -> bool {
         self.level(factor::DIR).is_empty() && self.level(factor::FS) == factor::RAW
     }
+
+    /// The number of clients that do a task: the task's own, else that of the variant.
+    pub fn clients(&self, task: &TaskId) -> Option<u32> {
+        task.clients().unwrap_or(self.level(factor::CLIENTS)).parse().ok()
+    }
 }
 
 /// A workload with its settings, as a plan asks for it.
@@ -103,6 +108,16 @@ impl TaskId {
     pub fn new(name: impl Into<String>) -> TaskId {
         TaskId { name: name.into(), params: BTreeMap::new() }
     }
+
+    /// The number of clients or threads in its parameters.
+    pub fn clients(&self) -> Option<&str> {
+        clients::SETTINGS.iter().find_map(|name| Some(self.params.get(*name)?.as_str()))
+    }
+
+    /// Takes that number from its parameters: variants that differ in it share the task.
+    pub fn forget_clients(&mut self) {
+        self.params.retain(|name, _| !clients::SETTINGS.contains(&name.as_str()));
+    }
 }
 
 impl fmt::Display for TaskId {
@@ -137,6 +152,18 @@ mod tests {
     fn workload(name: &str, settings: &[(&str, i64)]) -> WorkloadPlan {
         let settings = settings.iter().map(|(id, value)| (id.to_string(), Value::Int(*value))).collect();
         WorkloadPlan { name: name.into(), settings: Settings(settings) }
+    }
+
+    #[test]
+    fn clients_are_those_of_the_task_or_else_of_the_variant() {
+        let level = (factor::CLIENTS.to_string(), "8".to_string());
+        let [eight, plain] =
+            [[level].into(), BTreeMap::new()].map(|levels| Variant { name: "ext4".into(), levels });
+        let mut task = TaskId { params: [("threads".into(), "4".into())].into(), ..TaskId::new("dbench") };
+        assert_eq!([eight.clients(&task), plain.clients(&task)], [Some(4), Some(4)]);
+        task.forget_clients();
+        assert_eq!([eight.clients(&task), plain.clients(&task)], [Some(8), None]);
+        assert_eq!(task, TaskId::new("dbench"));
     }
 
     #[test]

@@ -144,11 +144,6 @@ pub trait Workload: Sync {
     /// The tasks in their order, without doing anything: for progress and for reports.
     fn outline(&self, job: &Job) -> Vec<TaskInfo>;
 
-    /// Takes the number of clients from the name of a task: where variants differ in it, they share the task.
-    fn forget_clients(&self, task: &mut TaskId) {
-        task.params.retain(|name, _| !["clients", "threads"].contains(&name.as_str()));
-    }
-
     /// What must be known of the work before a run.
     ///
     /// # Errors

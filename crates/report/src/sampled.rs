@@ -1,6 +1,7 @@
 //! A metric by task and variant, for formats that list samples.
 
 use crate::error::Error;
+use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
@@ -16,19 +17,19 @@ pub fn column_name(id: &str, unit: Unit) -> String {
 }
 
 /// The values of one task of one variant.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sampled {
+#[derive(Debug, Clone)]
+pub struct Sampled<'a> {
     /// The task, with its parameters.
-    pub task: String,
+    pub task: &'a TaskId,
     /// The variant.
-    pub variant: String,
+    pub variant: &'a Variant,
     /// Round and value, in the order of the rounds.
     pub values: Vec<(u32, f64)>,
 }
 
 /// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
 /// out. Empty where the run does not know the metric.
-pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
+pub fn sampled<'a>(record: &'a RunRecord, metric: &str) -> Vec<Sampled<'a>> {
     let Some((_, grid)) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
@@ -36,7 +37,7 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
             let values = grid.rounds.iter().copied().zip(values.iter().copied());
             let values: Vec<(u32, f64)> = values.filter(|(_, value)| !value.is_nan()).collect();
             if !values.is_empty() {
-                all.push(Sampled { task: task.id.to_string(), variant: variant.name.clone(), values });
+                all.push(Sampled { task: &task.id, variant, values });
             }
         }
     }
@@ -44,16 +45,20 @@ pub fn sampled(record: &RunRecord, metric: &str) -> Vec<Sampled> {
 }
 
 /// One sample, by several metrics.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
     /// Its round.
     pub round: u32,
+    /// The task.
+    pub task: &'a TaskId,
+    /// The variant.
+    pub variant: &'a Variant,
     /// The task and the variant: `rndrd[bs=4096] on ext4`.
     pub name: String,
     values: BTreeMap<String, f64>,
 }
 
-impl Row {
+impl Row<'_> {
     /// A metric, where the sample has it.
     pub fn get(&self, metric: &str) -> Option<f64> {
         self.values.get(metric).copied()
@@ -65,23 +70,24 @@ impl Row {
 ///
 /// # Errors
 /// Where there is none, with what the format tells.
-pub fn rows(
-    record: &RunRecord,
+pub fn rows<'a>(
+    record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
     (format, what): (&str, &str),
     keep: impl Fn(&Row) -> bool,
-) -> Result<Vec<Row>, Error> {
-    let mut rows: BTreeMap<(u32, String), BTreeMap<String, f64>> = BTreeMap::new();
+) -> Result<Vec<Row<'a>>, Error> {
+    let mut rows: BTreeMap<(u32, String), Row> = BTreeMap::new();
     for metric in metrics.iter().map(AsRef::as_ref) {
-        for one in sampled(record, metric) {
-            let name = format!("{} on {}", one.task, one.variant);
-            for (round, value) in one.values {
-                rows.entry((round, name.clone())).or_default().insert(metric.to_string(), value);
+        for Sampled { task, variant, values } in sampled(record, metric) {
+            let name = format!("{task} on {}", variant.name);
+            for (round, value) in values {
+                let new = || Row { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let row = rows.entry((round, name.clone())).or_insert_with(new);
+                row.values.insert(metric.to_string(), value);
             }
         }
     }
-    let rows = rows.into_iter().map(|((round, name), values)| Row { round, name, values });
-    let rows: Vec<Row> = rows.filter(keep).collect();
+    let rows: Vec<Row> = rows.into_values().filter(keep).collect();
     match rows.is_empty() {
         false => Ok(rows),
         true => Err(Error::Usage(format!(

@@ -44,7 +44,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
     }
     for mut task in steps {
         if !cell.variant.level(factor::CLIENTS).is_empty() {
-            workload.forget_clients(&mut task.info.id);
+            task.info.id.forget_clients();
         }
         let id = task.info.id.clone();
         let mut done = one_task(request, task, start_ns, bench, privileged);

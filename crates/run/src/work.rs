@@ -136,7 +136,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let tasks = asked.flat_map(|(workload, job)| {
         let mut tasks = workload.outline(&job);
         if by_clients {
-            tasks.iter_mut().for_each(|task| workload.forget_clients(&mut task.id));
+            tasks.iter_mut().for_each(|task| task.id.forget_clients());
         }
         tasks
     });

@@ -4,7 +4,7 @@ use super::{CLIENTS, parsed};
 use crate::setting::{Settings, Value};
 
 /// The settings of workloads that are a number of clients.
-const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
+pub(crate) const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 
 /// The meaning of a level. None leaves the workload's own.
 ///

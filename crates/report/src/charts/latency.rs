@@ -73,9 +73,7 @@ pub fn chosen(seen: &Seen, tasks: &[usize]) -> Vec<usize> {
         return tasks.to_vec();
     }
     let threads = |task: &usize| {
-        let id = &seen.record().tasks[*task].id;
-        let count = id.params.get("threads").or(id.params.get("clients"));
-        count.and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
+        seen.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |task: &usize| seen.record().tasks[*task].id.name.as_str();
     let most = |of: &str| tasks.iter().filter(|task| name(task) == of).map(threads).max().unwrap_or(0);

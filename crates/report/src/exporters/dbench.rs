@@ -37,17 +37,10 @@ fn run(row: &Row, out: &mut dyn Write) -> Result<(), Error> {
         }
     }
     let throughput = row.get(reading::THROUGHPUT).unwrap_or(0.0) / 1e6;
-    let clients = clients(&row.name);
+    let clients = row.variant.clients(row.task).unwrap_or(1);
     write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
     if let Some(longest) = row.get(LONGEST) {
         write!(out, "  max_latency={} ms", longest / 1e6)?;
     }
     Ok(writeln!(out, "\n")?)
-}
-
-/// Of `dbench[clients=8] on ext4` the 8.
-fn clients(name: &str) -> u32 {
-    let number = name.split_once("clients=").map_or("", |(_, rest)| rest);
-    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-    number[..end].parse().unwrap_or(1)
 }

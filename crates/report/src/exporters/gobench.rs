@@ -24,7 +24,8 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for (metric, unit) in TIMES {
         for one in sampled(record, metric) {
-            let name = format!("Benchmark{}/variant={}", title(&one.task), word(&one.variant));
+            let name =
+                format!("Benchmark{}/variant={}", title(&one.task.to_string()), word(&one.variant.name));
             for (round, seconds) in one.values {
                 let line = lines.entry(round).or_default().entry(name.clone()).or_default();
                 line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));

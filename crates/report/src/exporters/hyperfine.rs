@@ -25,12 +25,12 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 fn result(one: &Sampled, user: &[Sampled], system: &[Sampled]) -> Value {
     let times = |one: &Sampled| one.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let same = |all: &[Sampled]| {
-        let found = all.iter().find(|other| other.variant == one.variant && other.task == one.task);
+        let found = all.iter().find(|other| (other.task, other.variant) == (one.task, one.variant));
         found.map_or(0.0, |found| mean(times(found)))
     };
     let (user, system, times) = (same(user), same(system), times(one));
     json!({
-        "command": format!("{} on {}", one.task, one.variant),
+        "command": format!("{} on {}", one.task, one.variant.name),
         "mean": mean(&times),
         // Null for one value, as hyperfine has it.
         "stddev": variance(&times).sqrt(),

@@ -11,8 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The metrics to try if the user names none: the first that the run has.
 const METRICS: [&str; 2] = ["throughput", "iops"];
-/// The parameters of a task that are a number of clients.
-const CLIENTS: [&str; 2] = [factor::CLIENTS, "threads"];
 
 /// Whether a run varies its number of clients: then its curves say more than a matrix.
 pub fn by_clients(record: &RunRecord) -> bool {
@@ -58,14 +56,14 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let at = record.samples.task[sample] as usize;
         let variant = &record.variants[cell.variant];
-        let Some(n) = clients(variant, &record.tasks[at].id) else { continue };
+        let Some(n) = variant.clients(&record.tasks[at].id) else { continue };
         if value == 0.0 {
             zeros += 1;
         } else if !left_out.contains(&cell.round) {
             let key = (variant_without(variant), tasks[at].clone());
             let (first, rows) = found.entry(key).or_insert((cell.variant, vec![]));
             *first = cell.variant.min(*first);
-            rows.push((n, cell.round, value));
+            rows.push((f64::from(n), cell.round, value));
         }
     }
     if found.is_empty() {
@@ -126,16 +124,10 @@ pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error>
     Ok(if rows.is_empty() { None } else { Some(rows.iter().map(curve).collect::<Result<_, _>>()?) })
 }
 
-/// The number of clients of a sample: of its task, or of its variant.
-fn clients(variant: &Variant, task: &TaskId) -> Option<f64> {
-    let of_task = CLIENTS.iter().find_map(|name| task.params.get(*name));
-    of_task.map_or(variant.level(factor::CLIENTS), String::as_str).parse().ok()
-}
-
 /// A task's name without its clients.
 fn rest_of(task: &TaskId) -> String {
     let mut task = task.clone();
-    CLIENTS.iter().for_each(|name| drop(task.params.remove(*name)));
+    task.forget_clients();
     task.to_string()
 }
 
