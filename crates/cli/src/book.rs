@@ -1,8 +1,9 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
-use crate::{args::Cli, running};
+use crate::args::Cli;
 use clap::Parser;
 use fsarena_core::{plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_run::vocabulary;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -108,7 +109,7 @@ fn every_plan_resolves() {
             if block.text.contains("name = ") { "" } else { "name = \"part\"\n[factors]\nfs = \"ext4\"\n" };
         let text = format!("{head}{}", block.text);
         let written = PlanFile::parse("plan.toml", text.as_bytes()).unwrap_or_else(|e| panic!("{page}: {e}"));
-        if let Err(failure) = running::resolved(&written, &mut Overrides::default()) {
+        if let Err(failure) = vocabulary::resolve(&written, &Overrides::default()) {
             panic!("{page}: {failure}");
         }
     }

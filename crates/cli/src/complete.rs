@@ -1,6 +1,6 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
-use crate::{color, flags::Runs, running};
+use crate::{color, flags::Runs};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
@@ -261,7 +261,7 @@ fn tasks() -> Vec<Value> {
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
         let written = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?;
-        running::resolved(&written, &mut Overrides::default()).ok()
+        vocabulary::resolve(&written, &Overrides::default()).ok()
     };
     let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
     unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))

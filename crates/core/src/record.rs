@@ -2,10 +2,9 @@
 
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
+use crate::names::{Unknown, distinct, unknown};
 pub use crate::sample::MetricInfo;
-use crate::{
-    host::Host, latency::Latencies, metric::MetricDef, names::distinct, plan::Plan, series::SeriesTable,
-};
+use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, series::SeriesTable};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
@@ -172,6 +171,13 @@ impl RunRecord {
     /// The index of a task.
     pub fn task(&self, id: &TaskId) -> Option<usize> {
         self.tasks.iter().position(|task| task.id == *id)
+    }
+
+    /// That the run lacks a task of this name, with those that it has.
+    pub fn no_task(&self, name: &str) -> Unknown {
+        let tasks = self.tasks.iter().filter(|task| task.in_composite);
+        let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
+        unknown("task", name, known.iter().map(String::as_str)).at(format!("in run {}", self.id))
     }
 
     /// The names of all readings and derived metrics.

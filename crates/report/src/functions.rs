@@ -3,7 +3,8 @@
 pub mod flame;
 
 use crate::document::{Document, Part, Table, labelled};
-use crate::page::Page;
+use crate::{error::Error, page::Page};
+use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -52,6 +53,29 @@ impl Sampled {
             samples => self.instructions / samples as f64,
         }
     }
+}
+
+/// The task of a name, or without one that which took most; and its instructions of the kernel by variant, one number a
+/// round.
+///
+/// # Errors
+/// Where the run has counted nothing, or has no such task.
+pub fn counted(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
+    let Some((_, values)) = record.metric(reading::KERNEL_INSTRUCTIONS) else {
+        return Err(Error::Usage(format!("run {} has counted nothing yet", record.id)));
+    };
+    let mut counted: BTreeMap<TaskId, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        let task = &record.tasks[record.samples.task[row] as usize];
+        let variant = &record.variants[record.cells[record.samples.cell[row] as usize].variant];
+        if task.in_composite {
+            let of_task = counted.entry(task.id.clone()).or_default();
+            of_task.entry(variant.name.clone()).or_default().push(*value);
+        }
+    }
+    let most = |of_task: &BTreeMap<String, Vec<f64>>| of_task.values().flatten().copied().fold(0.0, f64::max);
+    let named = counted.into_iter().filter(|(task, _)| name.is_empty() || task.to_string() == name);
+    named.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).ok_or_else(|| record.no_task(name).into())
 }
 
 /// Every function of every variant: of two variants the largest difference first, else the largest of the first variant.

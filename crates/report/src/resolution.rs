@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many files more, in per cent, the variants have; in the order of the plan. The first two are identical.
-pub const MORE: [u64; 5] = [0, 0, 1, 2, 5];
 /// The metrics to analyse.
 const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
 /// Those that reports quote.
@@ -115,8 +113,8 @@ impl Row for Power {
 }
 
 impl Resolution {
-    /// Judges what was measured of variants with [`MORE`] files.
-    pub fn of(record: &RunRecord, seed: u64) -> Resolution {
+    /// Judges what was measured of variants that have so many files more, in per cent; the first two are identical.
+    pub fn of(record: &RunRecord, more: &[u64], seed: u64) -> Resolution {
         let mut rounds = 0;
         // By task and metric: for each variant the value of each round, NaN where there is none.
         let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
@@ -133,8 +131,8 @@ impl Resolution {
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
             noise.extend(noise_of(task, metric, &d(variants, 1)));
-            let more = (2..variants.len().min(MORE.len())).map(|at| (MORE[at], d(variants, at)));
-            power.extend(more.filter_map(|(percent, d)| power_of(task, metric, percent, &d)));
+            let more = more.iter().enumerate().take(variants.len()).skip(2);
+            power.extend(more.filter_map(|(at, percent)| power_of(task, metric, *percent, &d(variants, at))));
         }
         let host = record.hosts.first();
         Resolution {

@@ -3,7 +3,7 @@
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::plan::error::PlanError;
+use fsarena_core::{names::Unknown, plan::error::PlanError};
 use fsarena_sys::undo::MadeDir;
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -125,9 +125,12 @@ pub enum Fatal {
     /// The run could not be stored, or read where it is resumed.
     #[error(transparent)]
     Store(#[from] fsarena_store::Error),
-    /// A consumer of events failed.
-    #[error("{0}")]
-    Consumer(Box<dyn Exits>),
+    /// A name that a run or plan lacks.
+    #[error(transparent)]
+    Name(#[from] Unknown),
+    /// This kernel cannot be traced.
+    #[error(transparent)]
+    Trace(#[from] fsarena_trace::Unavailable),
     /// A cell of a run that stores nothing failed, so the rest is useless.
     #[error("{variant} failed: {}", .failed.why)]
     Cell {
@@ -189,7 +192,8 @@ impl Exits for Fatal {
             Fatal::File(error) => error.exit_code(),
             Fatal::Published(error) => error.exit_code(),
             Fatal::Store(error) => error.exit_code(),
-            Fatal::Consumer(error) => error.exit_code(),
+            Fatal::Name(error) => error.exit_code(),
+            Fatal::Trace(error) => error.exit_code(),
             Fatal::Cell { failed, .. } => failed.cause.exit_code(),
             Fatal::EveryVariant(left) => {
                 // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.

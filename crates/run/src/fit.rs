@@ -1,14 +1,32 @@
-//! How many variants fit a budget, from one cell that is run beforehand.
+//! The two runs of advice, and how many variants fit the budget of each, from one cell that is run beforehand.
 
-use crate::execute::{Keep, Request, RunError, execute};
-use crate::executor::Fatal;
-use fsarena_core::plan::{Plan, StopPlan};
-use fsarena_core::{cell::Variant, matrix, number::plural, record::TOTAL};
+use crate::execute::{Keep, Request, RunError};
+use crate::{again::unstored, deciding::cost, executor::Fatal};
+use fsarena_core::plan::{Plan, Stage, StopPlan};
+use fsarena_core::{cell::Variant, matrix, number::plural};
 use fsarena_stats::table;
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// The runs that share the error.
-pub const RUNS: u32 = 2;
+/// The names of the runs, which share the error.
+pub const STAGES: [&str; 2] = ["filesystems", "options"];
+
+/// The plan of one of them: these variants within this budget; `earlier` has the run before.
+pub fn stage(
+    plan: &Plan,
+    name: &str,
+    variants: Vec<Variant>,
+    budget: Duration,
+    earlier: &BTreeMap<String, String>,
+) -> Plan {
+    let mut plan = plan.clone();
+    plan.title = format!("{}, stage {name}", plan.title);
+    plan.factors.clear();
+    plan.variants = variants;
+    plan.stop.budget_s = Some(budget.as_secs_f64());
+    let error_split = Some(STAGES.len() as u32);
+    plan.stage = Some(Stage { name: name.into(), earlier: earlier.clone(), error_split });
+    plan
+}
 
 /// What a cell takes.
 pub struct Fit {
@@ -25,21 +43,21 @@ impl Fit {
         let Some(first) = first else {
             return Err(Fatal::Missing("this machine can make no filesystem to advise on".into()).into());
         };
+        let names = [first.name.clone()].into();
         plan.factors.clear();
         plan.variants = vec![first];
         plan.stop = StopPlan { rounds: 1, ..StopPlan::default() };
         let mut request = Request::new(plan, Keep::Nothing(dir.into()));
         request.user = user.map(String::from);
-        let outcome = execute(request, &mut [])?;
-        let ns: u64 = outcome.record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
-        Ok(Fit { cell: Duration::from_nanos(ns.max(1)) })
+        let seconds = cost(&unstored(request, &mut [])?, &names);
+        Ok(Fit { cell: Duration::from_secs_f64(seconds.max(1e-9)) })
     }
 
     /// The most variants that can be compared within a budget: each in as many rounds as the first look that can exclude one
     /// takes.
     fn most(&self, budget: Duration) -> usize {
         let takes = |variants: usize| {
-            let rounds = table::first(RUNS as usize * variants.saturating_sub(1))?;
+            let rounds = table::first(STAGES.len() * variants.saturating_sub(1))?;
             Some(self.cell * (rounds * variants) as u32)
         };
         (2..=64)

@@ -4,6 +4,7 @@
 //! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a
 //! cell can be killed whole and its CPU time is its own.
 
+pub mod again;
 pub mod agent;
 pub mod axes;
 mod backing;
@@ -32,7 +33,10 @@ mod recorder;
 mod recovery;
 mod runner;
 pub mod scratch;
+pub mod selftest;
+pub mod sides;
 mod source_disk;
+pub mod stages;
 pub mod stopping;
 mod target;
 mod tasks;

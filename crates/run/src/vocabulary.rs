@@ -10,12 +10,15 @@ use fsarena_sys::kernel::Kernel;
 
 pub use crate::bench::readings;
 
-/// The plan that a text means on this machine, under what the command line says.
+/// The plan that a text means on this machine, under what the command line says. A stored plan runs where it ran, unless
+/// the command line says where.
 ///
 /// # Errors
 /// One, with line and column where it lies in the text, or the flag where it lies in one.
 pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
-    Ok(fsarena_core::plan::resolve::resolve(written, over, &collect(&Kernel::host(), over)?)?)
+    let mut over = over.clone();
+    over.where_it_ran(written)?;
+    Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&Kernel::host(), &over)?)?)
 }
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.

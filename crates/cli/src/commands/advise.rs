@@ -2,14 +2,13 @@
 
 use crate::commands::run::{self, once};
 use crate::failure::{Failure, Outcome, usage};
-use crate::running::{handle_signals, resolved};
-use crate::{commands::report, output};
-use fsarena_core::plan::{Backing, Plan, Stage};
+use crate::{commands::report, output, running::handle_signals};
+use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, of_options};
 use fsarena_report::{Decision, report::Asked};
-use fsarena_run::fit::{Fit, RUNS};
-use fsarena_run::{Keep, Request};
+use fsarena_run::fit::{Fit, STAGES, stage};
+use fsarena_run::{Keep, Request, vocabulary};
 use fsarena_store::RunDir;
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -35,8 +34,6 @@ pub struct Args {
 
 /// The time for all, where the user gives none.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
-/// The names of the stages.
-const STAGES: [&str; 2] = ["filesystems", "options"];
 
 /// What `run` takes and advice determines by itself.
 const REFUSED: &str =
@@ -73,7 +70,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let second = match tried.len() {
         0 | 1 => None,
-        _ => Some(stage(&args, &plan, 1, tried, left, &first.earlier)?),
+        _ => Some(measured(&args, stage(&plan, STAGES[1], tried, left, &first.earlier))?),
     };
     let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
     output::text(advice(&run)?)
@@ -90,7 +87,7 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     written.file.claims.clear();
     let mut over = args.overrides()?;
     over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
-    let plan = resolved(&written, &mut over)?;
+    let plan = vocabulary::resolve(&written, &over)?;
     match plan.device.backing {
         Backing::Dir => usage("advise makes filesystems, so a directory as it is cannot be advised on"),
         _ => Ok(plan),
@@ -114,7 +111,8 @@ fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Res
     if tried.len() == 1 {
         return Ok(Some(First { survivors: tried, run: None, earlier: BTreeMap::new() }));
     }
-    let Some(run) = stage(args, &plan, 0, tried, budget / 2, &BTreeMap::new())? else { return Ok(None) };
+    let plan = stage(&plan, STAGES[0], tried, budget / 2, &BTreeMap::new());
+    let Some(run) = measured(args, plan)? else { return Ok(None) };
     let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
     let possible = Decision::of(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
@@ -125,21 +123,7 @@ fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Res
 }
 
 /// Runs one stage. None where a signal ended it, or nothing was measured.
-fn stage(
-    args: &run::Args,
-    plan: &Plan,
-    number: usize,
-    variants: Vec<Variant>,
-    budget: Duration,
-    earlier: &BTreeMap<String, String>,
-) -> Result<Option<RunDir>, Failure> {
-    let mut plan = plan.clone();
-    plan.title = format!("{}, stage {}", plan.title, STAGES[number]);
-    plan.factors.clear();
-    plan.variants = variants;
-    plan.stop.budget_s = Some(budget.as_secs_f64());
-    plan.stage =
-        Some(Stage { name: STAGES[number].into(), earlier: earlier.clone(), error_split: Some(RUNS) });
+fn measured(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
     let (_, run) = once(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
 }

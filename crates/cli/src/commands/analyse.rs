@@ -1,7 +1,6 @@
 //! `fsarena analyse`: the anomalies of a block-size × threads matrix and the lock behind one; how a curve over
 //! clients scales.
 
-mod again;
 mod explain;
 mod profile;
 
@@ -11,6 +10,7 @@ use crate::{commands::show, given::Given, output, progress::Progress, running::h
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::findings::{self, rows};
 use fsarena_report::scaling::{curves, file};
+use fsarena_run::again::Choice;
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::matrix::{analyse, fresh};
 use fsarena_stats::{matrix::cells::Matrix, matrix::finding::confirm, scaling::series::Series};
@@ -115,30 +115,31 @@ pub fn run(args: Args) -> Outcome {
         return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
-    let scene = again::Scene { runs: &args.runs.runs, quiet: args.quiet };
+    let (runs, progress) = (&args.runs.runs, || Progress::new(args.quiet));
     if let Some(task) = &args.profile {
         handle_signals()?;
-        return output::page(&profile::profile(scene, &args.what, &record, task)?, &args.format);
+        let page = profile::profile(runs, &args.what, &record, task, &mut progress())?;
+        return output::page(&page, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
         let choice = match task.as_str() {
             "" => worst(&args, &record)?,
-            task => explain::Choice::named(&record, task, args.variant.as_deref())?,
+            task => Choice::named(&record, task, args.variant.as_deref())?,
         };
-        return output::page(&explain::explain(scene, &record, &choice)?, &args.format);
+        let profile = choice.locks(&record.plan, runs, &mut progress())?;
+        return output::page(&explain::page(&record, &choice, &profile), &args.format);
     }
     let matrix = rows::matrix_of_run(&record)?;
     let mut analysis = analyse(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
     let again = match &args.fresh {
-        Some(run) => Some(RunDir::find(&args.runs.runs, run)?),
+        Some(run) => Some(RunDir::find(runs, run)?),
         None if args.confirm && !analysis.findings.is_empty() => {
             // Measures the cells that decide about the findings again, on fresh rounds, as a separate run.
             handle_signals()?;
             let plan = fresh::plan(&record.plan, &matrix, &analysis.findings, args.rounds);
-            let request = Request::new(plan, Keep::New(args.runs.runs.clone()));
-            execute(request, &mut [&mut Progress::new(args.quiet)])?.run
+            execute(Request::new(plan, Keep::New(runs.clone())), &mut [&mut progress()])?.run
         }
         None => None,
     };
@@ -178,7 +179,7 @@ fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome
 }
 
 /// The worst cell of the largest finding, of a variant where one is named.
-fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
+fn worst(args: &Args, record: &RunRecord) -> Result<Choice, Failure> {
     let matrix = rows::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
@@ -188,7 +189,7 @@ fn worst(args: &Args, record: &RunRecord) -> Result<explain::Choice, Failure> {
     };
     let at = finding.first().worst().at;
     let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
-    explain::Choice::named(record, &task, Some(&matrix.variants[at.variant].name))
+    Ok(Choice::named(record, &task, Some(&matrix.variants[at.variant].name))?)
 }
 
 /// `650MB/s`: bytes a second.

@@ -5,21 +5,21 @@ mod once;
 mod overrides;
 mod own;
 mod refuse;
-mod stages;
 
 pub use flags::Args;
 pub use overrides::{absolute_text, kernel_level};
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::running::{handle_signals, resolved};
+use crate::{output, running::handle_signals};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Plan, Written};
 use fsarena_core::{app, exit::ExitCode, names::unknown, study};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
-use fsarena_run::{Keep, Request};
+use fsarena_run::stages::{self, Next, Stages};
+use fsarena_run::{Keep, Request, vocabulary};
 use fsarena_store::RunDir;
-use fsarena_sys::input;
+use fsarena_sys::{cancel, input};
 pub use once::once;
 use std::{io::ErrorKind, path::Path};
 
@@ -39,10 +39,41 @@ pub fn run(args: Args) -> Outcome {
         }
         handle_signals()?;
         args.check_outputs()?;
-        return stages::run(&args, &written);
+        return run_stages(&args, &written);
     }
     args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
-    run_plan(args, |args| resolved(&written, &mut args.overrides()?))
+    run_plan(args, |args| Ok(vocabulary::resolve(&written, &args.overrides()?)?))
+}
+
+/// Runs the stages of a plan one after another, all or those after a run of one of them.
+fn run_stages(args: &Args, written: &Written) -> Outcome {
+    let runs = &args.runs.runs;
+    let (after, only) = (args.after.as_deref(), args.stage.as_deref());
+    let mut stages = Stages::of(written, args.overrides()?, runs, after, only)?;
+    stages.check(!args.dry_run)?;
+    let mut ended = ExitCode::Done;
+    while let Some(next) = stages.begin(args.dry_run)? {
+        let plan = match next {
+            Next::Plan(plan, found) => {
+                found.iter().for_each(|found| args.say(found));
+                *plan
+            }
+            Next::Later(what) => {
+                output::text(format!("# {what}\n\n"))?;
+                continue;
+            }
+        };
+        let (code, run) = once(args, Request::new(plan, Keep::New(runs.clone())))?;
+        if ended == ExitCode::Done {
+            ended = code;
+        }
+        let Some(run) = run else { continue };
+        if cancel::requested().is_some() {
+            break;
+        }
+        stages.ran(&run);
+    }
+    Ok(ended)
 }
 
 /// Runs the plan that `load` makes of the arguments, where they name no run to resume.
@@ -56,10 +87,10 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
         }
         None => Request::new(load(&args)?, Keep::New(args.runs.runs.clone())),
     };
-    let stage = request.plan.stage.is_some().then(|| request.plan.clone());
+    let (name, stages_follow) = (request.plan.name.clone(), stages::follow(&request.plan));
     let (code, run) = once(&args, request)?;
-    if let Some((plan, run)) = stage.zip(run) {
-        stages::hint(&args, &plan, &run);
+    if let Some(run) = run.filter(|_| stages_follow) {
+        args.say(&format!("go on with the stages after it: fsarena run {name} --after {}", run.id()));
     }
     Ok(code)
 }

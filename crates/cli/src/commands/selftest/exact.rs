@@ -1,20 +1,11 @@
 //! `fsarena selftest --exact`: the same cells again and again in guests that count instructions.
 
-use crate::failure::{Failure, Outcome};
-use crate::flags::ListFormat;
-use crate::output;
-use crate::running::{handle_signals, resolved, unstored};
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
+use crate::{failure::Outcome, flags::ListFormat, output, progress::Progress, running::handle_signals};
 use fsarena_core::row::Row;
-use fsarena_core::{
-    cell::Variant, exit::ExitCode, matrix, metric::reading, number, plan::file::PlanFile,
-    plan::resolve::Overrides,
-};
+use fsarena_core::{exit::ExitCode, metric::reading, number};
 use fsarena_report::repeats::Spread;
-use fsarena_run::{Keep, Request};
+use fsarena_run::{Keep, Request, again::unstored, selftest};
 use serde_json::json;
-
-const PLAN: &str = include_str!("exact.toml");
 
 /// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
 const PROMISED: f64 = 0.05;
@@ -22,7 +13,9 @@ const PROMISED: f64 = 0.05;
 /// Repeats cells, and says by how much they vary.
 pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
-    let spreads = measure(plan(seed)?, repeats, quiet)?;
+    let request = Request::new(selftest::exact(seed, repeats)?, Keep::Nothing(std::env::temp_dir()));
+    let record = unstored(request, &mut [&mut Progress::new(quiet)])?;
+    let spreads = Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS);
     let all = Spread::median(&spreads);
     match format {
         ListFormat::Json => {
@@ -37,30 +30,6 @@ pub fn run(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcom
         }
     };
     Ok(if all.is_some_and(|all| all <= PROMISED) { ExitCode::Done } else { ExitCode::Refuted })
-}
-
-fn plan(seed: u64) -> Result<Plan, Failure> {
-    let mut over = Overrides {
-        seed: Some(seed),
-        backing: Some(Backing::Guest(GuestPlan::of(Emulator::Exact))),
-        ..Overrides::default()
-    };
-    resolved(&PlanFile::parse("the self-test's plan", PLAN.as_bytes())?, &mut over)
-}
-
-/// Runs one round that has every variant `repeats` times. The cells of a round share a seed, so all do the same work.
-fn measure(mut plan: Plan, repeats: usize, quiet: bool) -> Result<Vec<Spread>, Failure> {
-    let variants = matrix::expand(&plan);
-    let again = |variant: &Variant, time| Variant {
-        name: format!("{}, {time}", variant.name),
-        levels: variant.levels.clone(),
-    };
-    plan.title = format!("{}, {repeats} times", plan.title);
-    plan.variants =
-        variants.iter().flat_map(|variant| (1..=repeats).map(|time| again(variant, time))).collect();
-    plan.stop.rounds = 1;
-    let record = unstored(Request::new(plan, Keep::Nothing(std::env::temp_dir())), quiet, |_| ())?;
-    Ok(Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS))
 }
 
 #[derive(serde::Serialize)]

@@ -3,19 +3,12 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, time};
-use crate::output;
-use crate::running::{handle_signals, resolved, unstored};
-use fsarena_core::claim::{Claim, Quantity};
-use fsarena_core::number::signed;
-use fsarena_core::plan::{Backing, Plan, Written};
-use fsarena_core::row::Row;
-use fsarena_core::{
-    cell::Variant, exit::ExitCode, factor, matrix, plan::file::PlanFile, plan::resolve::Overrides,
-    record::RunRecord,
-};
-use fsarena_load::source::{TREE_FILES, TWINS};
-use fsarena_report::resolution::{MORE, Resolution};
-use fsarena_run::{Keep, Request, preflight::RAM};
+use crate::{output, progress::Progress, running::handle_signals};
+use fsarena_core::{exit::ExitCode, factor, record::RunRecord};
+use fsarena_core::{number::signed, row::Row};
+use fsarena_report::resolution::Resolution;
+use fsarena_run::selftest::{self, MORE, Size, WITHIN};
+use fsarena_run::{Keep, Request, again::unstored, preflight::RAM};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
@@ -24,8 +17,6 @@ use std::time::Duration;
 
 /// The file in the state directory that keeps the result.
 const FILE: &str = "selftest.json";
-/// By how much the time over all tasks may differ after further idling, in per cent.
-const WITHIN: f64 = 5.0;
 
 /// The flags of the measurement.
 #[derive(Debug, clap::Args)]
@@ -58,15 +49,20 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
+    // Idling takes most of the time of its test.
+    let minutes = if args.idle.is_some() { 120 } else { 5 };
+    let budget = args.budget.unwrap_or(Duration::from_secs(60 * minutes));
+    let size = Size { seed, budget, files: args.files };
     let plan = match args.idle {
-        Some(further) => idle_plan(args, seed, further)?,
-        None => plan(args, seed)?,
+        Some(further) => selftest::idle(size, args.fs.clone(), further)?,
+        None => selftest::resolution(size)?,
     };
-    let record = unstored(Request::new(plan, Keep::Nothing(RAM.into())), quiet, |_| ())?;
+    let request = Request::new(plan, Keep::Nothing(RAM.into()));
+    let record = unstored(request, &mut [&mut Progress::new(quiet)])?;
     if let Some(further) = args.idle {
         return judge_idle(&record, further, format);
     }
-    let resolution = Resolution::of(&record, seed);
+    let resolution = Resolution::of(&record, &MORE, seed);
     keep(&resolution)?;
     match format {
         ListFormat::Json => output::json(&json!(resolution))?,
@@ -80,31 +76,6 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     Ok(resolution.exit_code())
 }
 
-/// What flags say over the plans of this test: idling takes most of its time.
-fn overrides(args: &Here, seed: u64) -> Overrides {
-    let minutes = if args.idle.is_some() { 120 } else { 5 };
-    Overrides {
-        seed: Some(seed),
-        budget_s: Some(args.budget.unwrap_or(Duration::from_secs(60 * minutes)).as_secs_f64()),
-        backing: Some(Backing::Ram),
-        settings: vec![(TREE_FILES.id.into(), args.files.to_string())],
-        ..Overrides::default()
-    }
-}
-
-fn written(plan: &str) -> Result<Written, Failure> {
-    Ok(PlanFile::parse("the self-test's plan", plan.as_bytes())?)
-}
-
-/// The plan, each of its variants with its own amount of work: more files, in 10000ths.
-fn plan(args: &Here, seed: u64) -> Result<Plan, Failure> {
-    let mut plan = resolved(&written(include_str!("plan.toml"))?, &mut overrides(args, seed))?;
-    for (variant, percent) in plan.variants.iter_mut().zip(MORE) {
-        variant.levels.insert(format!("{}{}", factor::SETTING, TWINS.id), (100 * percent).to_string());
-    }
-    Ok(plan)
-}
-
 /// Keeps the result for reports. Renamed into place: a reader finds all of it or none.
 fn keep(resolution: &Resolution) -> Result<(), Failure> {
     let (file, new) = (state_dir().join(FILE), state_dir().join(format!("{FILE}.new")));
@@ -116,26 +87,6 @@ fn keep(resolution: &Resolution) -> Result<(), Failure> {
 pub fn quoted(record: &RunRecord) -> Option<String> {
     let stored = std::fs::read(state_dir().join(FILE)).ok()?;
     serde_json::from_slice::<Resolution>(&stored).ok()?.quoted(record)
-}
-
-/// Each filesystem twice, and the claim that it makes no difference.
-fn idle_plan(args: &Here, seed: u64, further: Duration) -> Result<Plan, Failure> {
-    let further = humantime::format_duration(further).to_string();
-    let factors = vec![
-        (factor::FS.into(), args.fs.clone()),
-        (factor::FURTHER_IDLE.into(), vec![String::new(), further]),
-    ];
-    let mut over = Overrides { factors, ..overrides(args, seed) };
-    let written = written(include_str!("idle.toml"))?;
-    let variants = matrix::expand(&resolved(&written, &mut over)?);
-    over.claims = variants.chunks(2).map(claim).collect();
-    resolved(&written, &mut over)
-}
-
-/// Right after the idle wait and later are equivalent.
-fn claim(pair: &[Variant]) -> String {
-    let names: Vec<&str> = pair.iter().map(|variant| variant.name.as_str()).collect();
-    Claim::same(Quantity::of_all("elapsed"), names[0], names[names.len() - 1], Some(WITHIN)).text
 }
 
 fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
@@ -180,19 +131,4 @@ impl Line {
 
 impl Row for Line {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_variant_of_the_plan_has_a_tree() {
-        let plan: toml::Table = toml::from_str(include_str!("plan.toml")).unwrap();
-        let variants = plan["variant"].as_array().unwrap().iter();
-        let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();
-        let more = MORE[2..].iter().map(|percent| format!("{percent}% more files"));
-        assert_eq!(MORE[..2], [0, 0]);
-        assert_eq!(names, ["base".into(), "same".into()].into_iter().chain(more).collect::<Vec<String>>());
-    }
 }
