@@ -126,13 +126,6 @@ pub fn e_bh(e: &[f64], alpha: f64) -> Vec<usize> {
     order
 }
 
-/// The level of the intervals of `selected` of `m` claims so that the expected share of selected
-/// intervals that miss is at most α: 1 − α·j/m (Benjamini and Yekutieli 2005; with e-values for any
-/// dependence, Xu, Wang and Ramdas 2024). 1 where nothing was selected.
-pub fn fcr_level(selected: usize, m: usize, alpha: f64) -> f64 {
-    if m == 0 { 1.0 } else { 1.0 - alpha * selected as f64 / m as f64 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,12 +181,5 @@ mod tests {
         assert_eq!(e_bh(&[20.0; 4], 0.05), [0, 1, 2, 3]);
         assert_eq!(e_bh(&[f64::INFINITY, f64::NAN, 0.0], 0.05), [0]);
         assert!(e_bh(&[], 0.05).is_empty());
-    }
-
-    #[test]
-    fn levels_by_hand() {
-        assert_eq!(fcr_level(2, 10, 0.05), 0.99);
-        assert_eq!(fcr_level(10, 10, 0.05), 0.95);
-        assert_eq!(fcr_level(0, 0, 0.05), 1.0);
     }
 }
