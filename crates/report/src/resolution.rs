@@ -1,9 +1,10 @@
 //! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
 
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
-use fsarena_stats::identical::{chance, found_at, verdicts};
+use fsarena_stats::identical::{chance, verdicts};
 use fsarena_stats::power::{resolvable, rounds_for, spread};
-use fsarena_stats::{grid::Grid, pairs::log_ratios, sequential::Centre, table::FIRST_LOOK};
+use fsarena_stats::sequential::{Centre, found_at};
+use fsarena_stats::{grid::Grid, pairs::log_ratios, table::FIRST_LOOK};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

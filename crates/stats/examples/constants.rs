@@ -2,7 +2,7 @@
 //! `cargo run --release -p fsarena-stats --example constants -- [--paths N] [--seed S]`.
 //!
 //! "error" is the probability to have rejected by that look with the stored constant. It should be below
-//! "spent" by no more than one task of c is worth, and above it by no more than the noise of the simulation.
+//! "spent" by no more than one step of c is worth, and above it by no more than the noise of the simulation.
 
 use fsarena_stats::simulate::boundary::{critical, crossed, paths, signed_rank, spent};
 use fsarena_stats::table::LOOKS;
@@ -18,14 +18,14 @@ fn main() {
         let stored: Vec<usize> =
             LOOKS.iter().map(|look| if alpha == 0.05 { look.c05 } else { look.c10 }).collect();
         let (again, error) = (critical(&paths, alpha), crossed(&paths, &stored));
-        println!("\nalpha {alpha}\n    n  stored   again   spent %  error %   ± %   one task %   verdict");
+        println!("\nalpha {alpha}\n    n  stored   again   spent %  error %   ± %   one step %   verdict");
         for (at, look) in LOOKS.iter().enumerate() {
             let target = spent(alpha, look.n);
             let noise = 4.0 * (target * (1.0 - target) / count as f64).sqrt();
-            // What one task of c adds at this look alone, an upper bound of what it adds to the whole.
+            // What one step of c adds at this look alone, an upper bound of what it adds to the whole.
             let p = signed_rank(look.n);
-            let task = 2.0 * (p[stored[at] + 1] - p[stored[at]]);
-            let agrees = error[at] <= target + noise && error[at] + task >= target - noise;
+            let step = 2.0 * (p[stored[at] + 1] - p[stored[at]]);
+            let agrees = error[at] <= target + noise && error[at] + step >= target - noise;
             println!(
                 "{:5} {:7} {:>7} {:9.4} {:8.4} {:5.3} {:10.4}     {}",
                 look.n,
@@ -34,7 +34,7 @@ fn main() {
                 100.0 * target,
                 100.0 * error[at],
                 100.0 * noise,
-                100.0 * task,
+                100.0 * step,
                 if agrees { "agrees" } else { "DISAGREES" },
             );
         }

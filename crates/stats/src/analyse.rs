@@ -1,12 +1,12 @@
 //! The analysis of one metric of a run.
 //!
 //! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
-//! Verdicts on claims will stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
+//! Verdicts on claims stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
 
-use crate::comparison::{Comparison, compare_with, median};
+use crate::comparison::{Comparison, compare_with};
 use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
-use crate::{simulate::parallel, trust::Doubt};
+use crate::{average::median, simulate::parallel, trust::Doubt};
 use fsarena_core::names::{self, Unknown};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{cell::TaskInfo, metric};
@@ -59,9 +59,8 @@ pub type Error = Unknown;
 /// # Errors
 /// Where nothing is called `metric`.
 pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
-    let (info, rows) = record.metric(metric).ok_or_else(|| unknown(record, metric))?;
+    let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let dropped = grid::dropped(record);
-    let grid = grid::grid(record, &rows, &grid::left_out(record)).trusted(record, metric);
     let all = record.tasks.iter().zip(&grid.values).enumerate();
     let with_data: Vec<_> = all.filter(|(_, (_, values))| has_data(values)).collect();
     let tasks = parallel(with_data.len(), |at| {
@@ -76,7 +75,7 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
     });
     let mut overall = overall(record, &grid, &info);
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
-        overall.without_drops = without_drops(record, &rows, &info);
+        overall.without_drops = without_drops(record, metric);
     }
     Ok(Analysis { metric: info, grid, dropped: dropped.into_iter().collect(), tasks, overall })
 }
@@ -138,9 +137,9 @@ pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<V
     Ok((info, values))
 }
 
-fn without_drops(record: &RunRecord, rows: &[f64], info: &MetricInfo) -> Option<Comparison> {
-    let all =
-        overall(record, &grid::grid(record, rows, &grid::warmup(record)).trusted(record, &info.id), info)?;
+fn without_drops(record: &RunRecord, metric: &str) -> Option<Comparison> {
+    let (info, grid) = Grid::without(record, metric, &grid::warmup(record))?;
+    let all = overall(record, &grid, &info)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 

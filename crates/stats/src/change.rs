@@ -10,7 +10,7 @@
 //! had no part in finding it: the first [`FRESH`] after the shortest beginning of the series in which it is found. The
 //! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
 
-use crate::{comparison::median, shift::mann_whitney};
+use crate::{average::median, shift::mann_whitney};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 

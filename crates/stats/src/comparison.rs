@@ -2,8 +2,7 @@
 
 pub use crate::average::median;
 use crate::pairs::{self, Pairs};
-use crate::table::{self, FIRST_LOOK};
-use crate::{letters, ratio::Ratio, walsh::Walsh};
+use crate::{letters, ratio::Ratio, sequential::separated, table::FIRST_LOOK, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
 /// How the variants compare on one task or composite.
@@ -91,20 +90,20 @@ impl Comparison {
 
     /// Whether no pair of variants has enough rounds for an exact interval.
     pub fn provisional(&self) -> bool {
-        self.judged().next().is_none()
+        self.rivals(true).next().is_none()
     }
 
-    /// The variants other than the best with an exact interval, in order.
-    fn judged(&self) -> impl Iterator<Item = usize> + '_ {
-        let exact = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| !ratio.provisional);
-        self.order.iter().skip(1).copied().filter(exact)
+    /// The variants other than the best, in order: those with an exact interval, or those without.
+    fn rivals(&self, exact: bool) -> impl Iterator<Item = usize> + '_ {
+        let is_exact = |variant: usize| self.variants[variant].ratio.is_some_and(|ratio| !ratio.provisional);
+        self.order.iter().skip(1).copied().filter(move |variant| is_exact(*variant) == exact)
     }
 
     /// The variants without a significant difference from the best, in order. Variants with too few rounds are not among
     /// them: see [`Comparison::thin`].
     pub fn tied(&self) -> Vec<usize> {
         let apart = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated());
-        self.judged().filter(|variant| !apart(variant)).collect()
+        self.rivals(true).filter(|variant| !apart(variant)).collect()
     }
 
     /// The variant that differs significantly from every other with enough rounds; at least one other must have them.
@@ -115,8 +114,7 @@ impl Comparison {
 
     /// The variants with data but too few rounds shared with the best to be judged.
     pub fn thin(&self) -> Vec<usize> {
-        let judged: Vec<usize> = self.judged().collect();
-        self.order.iter().skip(1).copied().filter(|variant| !judged.contains(variant)).collect()
+        self.rivals(false).collect()
     }
 }
 
@@ -164,13 +162,7 @@ impl AllPairs {
 
     /// Whether the interval of their ratio leaves out 1: as [`Ratio::separated`], without working out the interval.
     fn separated(&self, i: usize, j: usize) -> bool {
-        if i == j {
-            return false;
-        }
-        let excludes = |averages: &Walsh| {
-            table::at(averages.values()).is_some_and(|look| averages.excludes(look.c05, 0.0))
-        };
-        self.get(i, j).averages.as_ref().is_some_and(excludes)
+        i != j && self.get(i, j).averages.as_ref().is_some_and(separated)
     }
 }
 

@@ -22,13 +22,13 @@ pub struct Composite {
 /// The sum over tasks, for each variant and round. The author's composite. `split` runs share
 /// the error of the regrets.
 pub fn total(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
-    composite(tasks, references, (direction, split), sums(tasks))
+    composite(tasks, sums(tasks), references, direction, split)
 }
 
 /// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the
 /// same, however long it takes. A task of zero or less has no logarithm, so its round is left out.
 pub fn geometric(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
-    composite(tasks, references, (direction, split), means(tasks))
+    composite(tasks, means(tasks), references, direction, split)
 }
 
 /// The geometric mean over tasks, `means[variant][round]`; NaN where the round lacks a task or has one of zero or less.
@@ -54,9 +54,10 @@ fn fold(tasks: &Tasks, of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec
 
 fn composite(
     tasks: &Tasks,
-    references: &[usize],
-    (direction, split): (Direction, usize),
     values: Vec<Vec<f64>>,
+    references: &[usize],
+    direction: Direction,
+    split: usize,
 ) -> Composite {
     let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
     let left_out = |(variant, rounds): (usize, &Vec<f64>)| {

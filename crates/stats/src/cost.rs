@@ -32,7 +32,7 @@ fn t_quantile(freedom: f64) -> Option<f64> {
 }
 
 /// Degrees of freedom of a sum of two variances (Welch 1947, Satterthwaite 1946).
-fn welch(first: (f64, f64), second: (f64, f64)) -> f64 {
+pub(crate) fn welch(first: (f64, f64), second: (f64, f64)) -> f64 {
     let ((v1, f1), (v2, f2)) = (first, second);
     let sum = v1 + v2;
     if sum <= 0.0 {

@@ -1,7 +1,6 @@
 //! Self-test of a machine with identical variants: how often they are called different, and how often chance does that.
 
-use crate::sequential::{Centre, first_look};
-use crate::table::FIRST_LOOK;
+use crate::{sequential::separated, table::FIRST_LOOK, walsh::Walsh};
 use fsarena_core::schedule::mix;
 
 /// Random swaps behind [`chance`].
@@ -9,12 +8,7 @@ const FLIPS: u64 = 2_000;
 
 /// Whether the 95% interval of d excludes 0, from as many rounds as a verdict takes.
 pub fn differs(d: &[f64]) -> bool {
-    Centre::of(d).is_some_and(|centre| !centre.provisional && (centre.wide.0 > 0.0 || centre.wide.1 < 0.0))
-}
-
-/// The first look at d that finds a difference, in rounds.
-pub fn found_at(d: &[f64]) -> Option<usize> {
-    first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0))
+    Walsh::new(d.to_vec()).as_ref().is_some_and(separated)
 }
 
 /// Verdicts on identical variants, and how many said "different": one for each series of d and batch of 8 rounds.

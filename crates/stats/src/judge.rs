@@ -205,7 +205,7 @@ impl<'a> Judge<'a> {
             verdict::judge_extreme(extreme, &races, direction, Some(self.record.plan.stop.margin()))
                 .ok_or("no round has another variant beside it")?;
         if verdict.outcome == Outcome::Inconclusive {
-            let ahead_is_below = (direction == Direction::Lower) == (extreme.end == End::Best);
+            let ahead_is_below = extreme.is_least(direction);
             let racing = rivals.iter().filter(|(_, pairs)| !ahead(&pairs.d, ahead_is_below));
             judged.needs = racing.map(|(rival, _)| *rival).chain([variant]).collect();
         }

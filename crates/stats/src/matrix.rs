@@ -5,7 +5,7 @@
 //! value a cell, so there the value itself is held against the tolerance, and a break that no neighbour
 //! shares is not claimed unless it is large ([`limits::ALONE`]).
 //!
-//! Flags become findings in three tasks: cells of one rule that touch are one region ([`rule::regions`]);
+//! Flags become findings in three steps: cells of one rule that touch are one region ([`rule::regions`]);
 //! regions that describe the same cells are one finding ([`finding`]); findings are ranked by size ×
 //! extent. What a run's own rounds suggest stays unconfirmed until fresh rounds say the same
 //! ([`finding::confirm`]).

@@ -7,7 +7,7 @@
 
 mod why;
 
-use crate::average::{logs, mean, median, squares};
+use crate::average::{logs, mean, median, sorted, squares};
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
 use crate::{analyse::Analysis, grid::has_data, table::FIRST_LOOK};
@@ -160,9 +160,8 @@ fn simulated<T>(noise: usize, rounds: usize, chunk: usize, of: impl FnOnce(&[f64
     static KNOWN: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
     let one = |run: u64| {
         let mut rng = stream(noise as u64, (chunk * CHUNK) as u64 + run);
-        let mut values = noise::differences(Noise::ALL[noise], Order::Random, rounds, &mut rng);
-        values.sort_by(f64::total_cmp);
-        explained(&values).map_or(0.0, |(explained, _)| explained)
+        let values = noise::differences(Noise::ALL[noise], Order::Random, rounds, &mut rng);
+        explained(&sorted(values)).map_or(0.0, |(explained, _)| explained)
     };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     of(known.entry((noise, rounds, chunk)).or_insert_with(|| parallel(CHUNK, one)))

@@ -3,6 +3,7 @@
 use crate::average::{median, sorted};
 use crate::table::{self, LOOKS, Look};
 use crate::walsh::Walsh;
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// The centre θ of paired log ratios, as known after some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,6 +54,16 @@ pub(crate) fn first_look(d: &[f64], is: impl Fn(&Walsh, &Look) -> bool) -> Optio
     LOOKS.iter().take_while(|look| look.n <= d.len()).find(at).map(|look| look.n)
 }
 
+/// The rounds of the first look that finds a difference: at which the 95% interval leaves out 0.
+pub fn found_at(d: &[f64]) -> Option<usize> {
+    first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0))
+}
+
+/// Whether the 95% interval of these averages leaves out 0, from as many rounds as a verdict takes.
+pub(crate) fn separated(averages: &Walsh) -> bool {
+    table::at(averages.values()).is_some_and(|look| averages.excludes(look.c05, 0.0))
+}
+
 fn holds((low, high): (f64, f64), value: f64) -> bool {
     low <= value && value <= high
 }
@@ -68,19 +79,9 @@ fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
 
 /// The largest k with P(B ≤ k) ≤ 0.025, 0 where there is none.
 fn critical(n: usize) -> usize {
-    let mut log = -(n as f64) * std::f64::consts::LN_2;
-    let mut sum = log.exp();
-    let mut k = 0;
-    // P(B = k + 1) = P(B = k)·(n − k)/(k + 1); on logarithms, for 2⁻ⁿ is nothing beyond n = 1,074.
-    while k + 1 < n {
-        log += ((n - k) as f64 / (k + 1) as f64).ln();
-        sum += log.exp();
-        if sum > 0.025 {
-            break;
-        }
-        k += 1;
-    }
-    k
+    let heads = Binomial::new(0.5, n as u64).expect("a half is a probability");
+    // The quantile is the smallest number that exceeds it: no sum of multiples of 2⁻ⁿ is 0.025.
+    heads.inverse_cdf(0.025).saturating_sub(1) as usize
 }
 
 #[cfg(test)]

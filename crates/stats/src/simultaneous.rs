@@ -1,7 +1,8 @@
 //! All pairs of variants at once: intervals that all hold together with 95%.
 
+use crate::average::{mean, sorted, squares};
+use crate::rank::pairs;
 use crate::simulate::{MANY, stream};
-use crate::{average::sorted, rank::pairs};
 use rand::seq::SliceRandom;
 
 /// Simultaneous intervals of every pair.
@@ -28,8 +29,8 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     if rounds < 2 || variants < 2 {
         return None;
     }
-    let mean = |variant: usize| logs.iter().map(|round| round[variant]).sum::<f64>() / rounds as f64;
-    let means: Vec<f64> = (0..variants).map(mean).collect();
+    let mean_of = |variant: usize| mean(logs.iter().map(|round| round[variant]));
+    let means: Vec<f64> = (0..variants).map(mean_of).collect();
     // Round after round without a gap: nearly all the time goes into walking over them.
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
@@ -62,10 +63,8 @@ fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// The mean of log j − log i over rounds, and its standard error.
 fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
-    let n = logs.len() as f64;
-    let mean = logs.iter().map(|round| round[j] - round[i]).sum::<f64>() / n;
-    let squares = logs.iter().map(|round| (round[j] - round[i] - mean).powi(2)).sum::<f64>();
-    (mean, (squares / (n - 1.0) / n).sqrt())
+    let (n, d) = (logs.len() as f64, logs.iter().map(|round| round[j] - round[i]));
+    (mean(d.clone()), (squares(d) / (n - 1.0) / n).sqrt())
 }
 
 /// The largest |T| of all pairs of variants, of residuals round after round. Their means are near 0, so that sums of squares

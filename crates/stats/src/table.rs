@@ -107,7 +107,7 @@ mod tests {
     fn each_look_spends_between_its_own_share_and_all_so_far() {
         // The exact two-sided probability to reject at one look alone is at least what that look adds
         // and at most what all looks to there may spend (with 3% for the simulation of the table, and
-        // one task of the discrete distribution below).
+        // one step of the discrete distribution below).
         for alpha in [0.05, 0.10] {
             let mut before = 0.0;
             for look in LOOKS {

@@ -3,7 +3,7 @@
 //! A percentile is computed in each round and compared like any metric: rounds are independent, requests are not. Beyond the
 //! quantile q of n requests lie n·(1 − q); with fewer than ten of them one request moves the percentile.
 
-use crate::comparison::median;
+use crate::average::median;
 use crate::grid::{grid, left_out};
 use fsarena_core::{metric::reading, record::RunRecord};
 

@@ -1,6 +1,6 @@
 //! Figures that did not measure what their task claims.
 
-use crate::comparison::median;
+use crate::average::median;
 pub use crate::grid::Doubt;
 use crate::grid::{Grid, grid, left_out};
 use crate::tail::{self, Tail};
@@ -12,8 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Grid {
     /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
+        Grid::without(record, metric, &left_out(record))
+    }
+
+    /// The same without these rounds.
+    pub fn without(
+        record: &RunRecord,
+        metric: &str,
+        leave_out: &BTreeSet<u32>,
+    ) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, &left_out(record)).trusted(record, metric)))
+        Some((info, grid(record, &rows, leave_out).trusted(record, metric)))
     }
 
     /// The same with the tasks set aside of which a figure of this metric did not measure what it claims: for all variants, so that every

@@ -9,7 +9,7 @@ mod outcome;
 pub use outcome::{Outcome, Region, Verdict, exit_code};
 
 use crate::{evalue::e_value, sequential::Centre};
-use fsarena_core::claim::{End, Extreme, Op, Pair};
+use fsarena_core::claim::{Extreme, Op, Pair};
 use fsarena_core::sample::Direction;
 
 /// Level of the intervals that tell variants apart.
@@ -77,11 +77,10 @@ pub fn judge_extreme(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<Verdict> {
-    let ahead_is_below = match (direction, claim.end) {
-        (Direction::Neutral, _) => return None,
-        (Direction::Lower, End::Best) | (Direction::Higher, End::Worst) => true,
-        (Direction::Higher, End::Best) | (Direction::Lower, End::Worst) => false,
-    };
+    if direction == Direction::Neutral {
+        return None;
+    }
+    let ahead_is_below = claim.is_least(direction);
     let races: Vec<Race> = rivals
         .iter()
         .enumerate()

@@ -1,6 +1,7 @@
 //! What a claim says, and the error of a text that is none.
 
 use crate::exit::{ExitCode, Exits};
+use crate::sample::Direction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -151,6 +152,13 @@ impl Pair {
     /// The percentage as a fraction: 0.05 for 5%.
     pub fn fraction(&self) -> Option<f64> {
         self.percent.map(|percent| percent / 100.0)
+    }
+}
+
+impl Extreme {
+    /// Whether it is about the least values, where a metric is better in this direction.
+    pub fn is_least(&self, direction: Direction) -> bool {
+        (direction == Direction::Lower) == (self.end == End::Best)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Claims on published figures: single values, each with what it can be trusted to, or samples.
 
-use crate::pairs::log_ratios;
 use crate::verdict::{self, Outcome, Region};
-use fsarena_core::claim::{Claim, End, Extreme, Pair, Quantity, Relation, Right};
+use crate::{average::mean, pairs::log_ratios};
+use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::plan::{TOTAL, WHOLES};
-use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published, sample::Direction};
+use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published};
 
 /// One claim of a conclusion on some figures.
 pub(super) struct Part {
@@ -95,8 +95,7 @@ impl Figures<'_> {
 
     fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
         let own = self.value(subject, &extreme.variant)?;
-        let below =
-            (metric::find(&subject.metric)?.direction == Direction::Lower) == (extreme.end == End::Best);
+        let below = extreme.is_least(metric::find(&subject.metric)?.direction);
         let rivals =
             rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
         let rivals: Vec<(f64, f64)> =
@@ -115,10 +114,8 @@ impl Figures<'_> {
         let set = self.sets.iter().find(|known| known.set == set)?;
         if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
             let values = set.of_work(variant, &quantity.metric)?;
-            let mean = |values: Vec<f64>| {
-                (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
-            };
-            return Some(if whole == TOTAL { values.iter().sum() } else { mean(values) });
+            let geometric = || mean(values.iter().map(|value| value.ln())).exp();
+            return Some(if whole == TOTAL { values.iter().sum() } else { geometric() });
         }
         let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
         let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);

@@ -1,6 +1,6 @@
 //! The quantity of a claim, as values by variant and round.
 
-use crate::grid::{Grid, grid, has_data};
+use crate::grid::{Grid, has_data};
 use crate::{composite, trust::reason};
 use fsarena_core::metric::{self, reading};
 use fsarena_core::plan::{TOTAL, WHOLES};
@@ -80,9 +80,8 @@ impl<'a> Quantities<'a> {
     fn grid(&mut self, metric: &str) -> Result<&(MetricInfo, Grid), String> {
         if !self.grids.contains_key(metric) {
             let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
-            let (info, rows) = self.record.metric(metric).ok_or_else(unknown)?;
-            let grid = grid(self.record, &rows, self.leave_out).trusted(self.record, metric);
-            self.grids.insert(metric.to_string(), (info, grid));
+            let found = Grid::without(self.record, metric, self.leave_out).ok_or_else(unknown)?;
+            self.grids.insert(metric.to_string(), found);
         }
         Ok(&self.grids[metric])
     }

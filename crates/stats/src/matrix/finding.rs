@@ -5,6 +5,7 @@ use super::limits::ALPHA;
 use super::rule::{Flag, Rule, regions};
 use crate::{evalue::e_bh, table::FIRST_LOOK};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one rule flagged in one region.
@@ -48,17 +49,19 @@ pub struct Finding {
     pub selected: bool,
 }
 
+fn by_size(a: &&Flag, b: &&Flag) -> Ordering {
+    a.size().total_cmp(&b.size())
+}
+
 impl Part {
     /// The cell that is furthest off.
     pub fn worst(&self) -> &Flag {
-        let by_size = |a: &&Flag, b: &&Flag| a.size().total_cmp(&b.size());
         // Of equals the last is taken by max_by; the first reads better.
         self.flags.iter().rev().max_by(by_size).expect("a part has a cell")
     }
 
     /// The cell that is least off.
     pub fn least(&self) -> &Flag {
-        let by_size = |a: &&Flag, b: &&Flag| a.size().total_cmp(&b.size());
         self.flags.iter().min_by(by_size).expect("a part has a cell")
     }
 

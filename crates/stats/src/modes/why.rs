@@ -1,6 +1,7 @@
 //! Why a variant has two modes: its place in the round, the variant before, or another reading that goes with them.
 
-use crate::{comparison::median, grid::Grid, orders};
+use crate::average::{mean, median};
+use crate::{grid::Grid, orders};
 use fsarena_core::{record::RunRecord, sample::Unit};
 use rand::seq::SliceRandom;
 use serde::Serialize;
@@ -67,7 +68,6 @@ fn lag(orders: &[Vec<usize>], variant: usize, high: &High) -> f64 {
             places[usize::from(*high)].push(place as f64);
         }
     }
-    let mean = |places: &[f64]| places.iter().sum::<f64>() / places.len().max(1) as f64;
     mean(&places[1]) - mean(&places[0])
 }
 
@@ -100,8 +100,8 @@ fn associated(record: &RunRecord, grid: &Grid, of: (usize, usize), high: &High) 
     }
     let mut readings: Vec<(String, Unit, Vec<f64>)> = vec![];
     for (info, column) in record.readings.iter().zip(&samples.values) {
-        let mean = |rows: &Vec<usize>| rows.iter().map(|row| column[*row]).sum::<f64>() / rows.len() as f64;
-        let of_round = |round: u32| rows.get(&round).map_or(f64::NAN, mean);
+        let of_round =
+            |round: u32| rows.get(&round).map_or(f64::NAN, |rows| mean(rows.iter().map(|row| column[*row])));
         let values: Vec<f64> = high.keys().map(|column| of_round(grid.rounds[*column])).collect();
         let known = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);

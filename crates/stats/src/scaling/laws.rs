@@ -20,11 +20,16 @@ pub fn all(points: &[(f64, f64)]) -> Vec<Fitted> {
     fits
 }
 
-/// How many numbers of clients there are. Points are sorted by them.
-pub fn distinct(points: &[(f64, f64)]) -> usize {
+/// The numbers of clients. Points are sorted by them.
+fn numbers(points: &[(f64, f64)]) -> Vec<f64> {
     let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
     numbers.dedup();
-    numbers.len()
+    numbers
+}
+
+/// How many numbers of clients there are.
+pub fn distinct(points: &[(f64, f64)]) -> usize {
+    numbers(points).len()
 }
 
 /// (ln N, ln X) of points, N up to a limit.
@@ -45,8 +50,7 @@ fn power(points: &[(f64, f64)]) -> Fitted {
 /// best over all intervals and numbers is the least-squares hinge. The level part has two numbers of clients at
 /// least: one alone lies on a power law as well.
 fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
-    let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
-    numbers.dedup();
+    let numbers = numbers(points);
     let between = (2..numbers.len() - 1).filter_map(|at| meeting(points, numbers[at - 1], numbers[at]));
     let at = numbers[1..numbers.len() - 1].iter().map(|knee| bent_at(points, *knee));
     let fitted = between.chain(at).map(|law| Fitted::of(law, points));
@@ -55,10 +59,9 @@ fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
 
 /// The hinge whose knee is between two neighbouring numbers of clients, where there is one.
 fn meeting(points: &[(f64, f64)], low: f64, high: f64) -> Option<Law> {
-    let logs: Vec<(f64, f64)> = points.iter().filter(|p| p.0 <= low).map(|(n, y)| (n.ln(), *y)).collect();
-    debug_assert!(distinct(&logs) > 1);
-    let (intercept, b) = line(&logs);
-    let level = mean(points.iter().filter(|p| p.0 >= high).map(|p| p.1));
+    let (before, behind) = points.split_at(points.partition_point(|point| point.0 <= low));
+    let (intercept, b) = line(&logs(before, low));
+    let level = mean(behind.iter().map(|point| point.1));
     let knee = ((level - intercept) / b).exp();
     (low..=high).contains(&knee).then(|| Law::Hinge { a: intercept.exp(), b, knee })
 }

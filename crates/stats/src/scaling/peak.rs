@@ -29,7 +29,7 @@ impl Peak {
         let means = series.means();
         let top = top(&means);
         let last = series.n.len() - 1;
-        let draws = draws(series, seed, RESAMPLES, |drawn| Some(drawn.n[self::top(&drawn.means())]));
+        let draws = draws(series, seed, RESAMPLES, |drawn| drawn.n[self::top(&drawn.means())]);
         Peak {
             at: series.n[top],
             interval: middle(draws).filter(|_| series.rounds() > 1),
@@ -47,7 +47,7 @@ pub fn modelled(series: &Series, seed: u64) -> Option<Estimate> {
     if series.rounds() < 2 {
         return Some(Estimate { value, low: f64::NAN, high: f64::NAN });
     }
-    let draws = draws(series, seed, REFITS, |drawn| Some(peak(drawn).unwrap_or(f64::INFINITY)));
+    let draws = draws(series, seed, REFITS, |drawn| peak(drawn).unwrap_or(f64::INFINITY));
     let (low, high) = middle(draws)?;
     Some(Estimate { value, low, high })
 }
@@ -57,12 +57,12 @@ fn top(means: &[f64]) -> usize {
 }
 
 /// A statistic of series whose rounds are drawn again.
-fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> Option<f64>) -> Vec<f64> {
+fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> f64) -> Vec<f64> {
     let rounds = series.rounds();
     let mut rng = stream(seed, 0);
     let mut one = || {
         let drawn: Vec<usize> = (0..rounds).map(|_| rng.random_range(0..rounds)).collect();
-        of(&series.drawn(&drawn)?)
+        series.drawn(&drawn).map(|drawn| of(&drawn))
     };
     (0..times).filter_map(|_| one()).collect()
 }

@@ -89,7 +89,7 @@ impl Machine {
                 SD * (t.sample(rng) - t.sample(rng))
             }
             Noise::Drift => {
-                self.drift = MEMORY * self.drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
+                self.drift = drifted(self.drift, rng);
                 self.drift + spiky(rng) - spiky(rng)
             }
             Noise::Bursts => {
@@ -109,10 +109,15 @@ impl Machine {
 pub fn series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut drift = SD * normal(rng);
     let run = |_| {
-        drift = MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng);
+        drift = drifted(drift, rng);
         SD * normal(rng) + if drifts { drift } else { 0.0 }
     };
     (0..runs).map(run).collect()
+}
+
+/// The next value of an AR(.95) whose standard deviation is 1%.
+fn drifted(drift: f64, rng: &mut impl Rng) -> f64 {
+    MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng)
 }
 
 fn spiky(rng: &mut impl Rng) -> f64 {

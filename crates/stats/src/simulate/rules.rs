@@ -7,7 +7,7 @@ mod tools;
 pub use tools::Tool;
 
 use super::{count, noise::series, parallel, stream};
-use crate::{average::sorted, sequential::first_look, table::LOOKS};
+use crate::{average::sorted, sequential::found_at, table::LOOKS};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 
@@ -84,7 +84,7 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
     let mut stopped = parallel(runs, |run| {
         let mut rng = stream(seed, run);
         let d = randomised(drifts, effect.ln_1p(), &mut rng);
-        first_look(&d, |walsh, look| walsh.excludes(look.c05, 0.0)).unwrap_or(usize::MAX)
+        found_at(&d).unwrap_or(usize::MAX)
     });
     stopped.sort_unstable();
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)

@@ -3,8 +3,9 @@
 use super::best::{Effects, Search, advice, search};
 use super::noise::{Noise, Order, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
+use crate::sequential::{first_look, found_at};
 use crate::table::{LOOKS, Look, bound};
-use crate::{comparison::median, evalue::Evidence, sequential::first_look, walsh::Walsh};
+use crate::{average::median, evalue::Evidence, walsh::Walsh};
 use fsarena_core::schedule::mix;
 use rand::Rng;
 
@@ -103,7 +104,7 @@ impl Rule {
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
             Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
-            Rule::Sequential => first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0)).is_some(),
+            Rule::Sequential => found_at(d).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
                 d.iter().any(|d| {

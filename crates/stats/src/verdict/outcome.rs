@@ -86,12 +86,11 @@ impl Verdict {
     }
 
     pub(super) fn of(centre: &Centre, outcome: Outcome) -> Verdict {
-        let ratio = |theta: f64| theta.exp_m1();
-        let ends = |(low, high): (f64, f64)| (ratio(low), ratio(high));
+        let ends = |(low, high): (f64, f64)| (low.exp_m1(), high.exp_m1());
         Verdict {
             outcome: if centre.provisional { Outcome::Inconclusive } else { outcome },
             provisional: centre.provisional,
-            effect: ratio(centre.estimate),
+            effect: centre.estimate.exp_m1(),
             interval: ends(centre.wide),
             narrow: ends(centre.narrow),
             edges: [0.0; 2],

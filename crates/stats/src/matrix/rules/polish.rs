@@ -8,7 +8,7 @@
 
 use crate::matrix::contrast::{Contrast, Side};
 use crate::matrix::limits::{PIT, RESIDUAL};
-use crate::{comparison::median, matrix::cells::At, matrix::rule::Rule, matrix::screen::Screen};
+use crate::{average::median, matrix::cells::At, matrix::rule::Rule, matrix::screen::Screen};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cells a table needs at least for a residual to mean something.

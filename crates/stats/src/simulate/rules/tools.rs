@@ -1,6 +1,7 @@
 //! The decision rules of other benchmark tools, as their sources have them.
 
 use crate::average::{mean, variance};
+use crate::cost;
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -61,9 +62,8 @@ impl Tool {
 
 /// Welch's t and its degrees of freedom (Welch 1947).
 fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let (va, vb) = (variance(a) / a.len() as f64, variance(b) / b.len() as f64);
-    let df = (va + vb).powi(2) / (va * va / (a.len() - 1) as f64 + vb * vb / (b.len() - 1) as f64);
-    ((mean(b) - mean(a)) / (va + vb).sqrt(), df)
+    let [(va, fa), (vb, fb)] = [a, b].map(|x| (variance(x) / x.len() as f64, (x.len() - 1) as f64));
+    ((mean(b) - mean(a)) / (va + vb).sqrt(), cost::welch((va, fa), (vb, fb)))
 }
 
 /// |U − mn/2| less ½ for continuity, in standard deviations. For values without ties.
