@@ -123,6 +123,23 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// The largest CPU number that makes sense.
+const MOST_CPUS: usize = 8191;
+
+/// The CPU numbers of a list such as `0-3,8`, ascending; none where it is not one.
+pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last > MOST_CPUS {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus.into_iter().collect())
+}
+
 fn entry(line: &str) -> Result<MountEntry, String> {
     let info = MountInfo::from_line(line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(MountEntry {

@@ -38,23 +38,36 @@ pub struct Record<'a> {
     pub pid: u32,
     /// The thread it concerns.
     pub tid: u32,
-    /// Its content.
-    pub what: What<'a>,
+    /// Its content, with chains as the kernel writes them: addresses of 8 bytes, innermost first.
+    pub what: What<&'a [u8]>,
 }
 
-/// The content of a record. Chains are as the kernel writes them: addresses of 8 bytes, innermost first.
+/// What happened, with its call chain as `C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What<'a> {
+pub enum What<C> {
     /// A task begins to wait for a lock.
-    Begin { lock: u64, flags: u32, chain: &'a [u8] },
+    Begin { lock: u64, flags: u32, chain: C },
     /// It has the lock, or gave up.
     End { lock: u64, gave_up: bool },
     /// A task was running when the clock ticked.
-    Cpu { chain: &'a [u8] },
+    Cpu { chain: C },
     /// A process or thread was made; `pid` of the record is its process.
     Fork { parent: u32 },
     /// The buffer was full: this many records are missing before this one.
     Lost { records: u64 },
+}
+
+impl<C> What<C> {
+    /// The same with another form of its chain.
+    pub fn map<D>(self, form: impl FnOnce(C) -> D) -> What<D> {
+        match self {
+            What::Begin { lock, flags, chain } => What::Begin { lock, flags, chain: form(chain) },
+            What::Cpu { chain } => What::Cpu { chain: form(chain) },
+            What::End { lock, gave_up } => What::End { lock, gave_up },
+            What::Fork { parent } => What::Fork { parent },
+            What::Lost { records } => What::Lost { records },
+        }
+    }
 }
 
 /// A record that is cut short or contradicts itself.
@@ -177,7 +190,7 @@ pub mod tests {
         let record = decoders()[0].decode(SAMPLE, &body).unwrap().unwrap();
         let chain = addresses(&chain);
         assert_eq!((record.pid, record.tid, record.time), (10, 11, 5_000));
-        assert_eq!(record.what, What::Begin { lock: 0xdead_0008, flags: 2, chain: &chain });
+        assert_eq!(record.what, What::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The kernel's locking layer: the frames between a contended lock and the code that requested it.
 
-/// How names of the locking layer begin: kernel/locking, its callers' inline wrappers where these are
-/// compiled out of line, and the tracing of contention itself. No name of any filesystem.
+/// How names of the locking layer begin: kernel/locking, and its callers' inline wrappers where these are
+/// compiled out of line. No name of any filesystem.
 const PREFIXES: &[&str] = &[
     // Spinlocks and spinning reader-writer locks.
     "_raw_spin_",
@@ -59,21 +59,20 @@ const PREFIXES: &[&str] = &[
     "rt_write_",
     "rtlock_",
     "rwbase_",
-    // The tracepoint's own machinery.
-    "__traceiter_contention_",
-    "trace_contention_",
-    "perf_trace_",
-    "__perf_trace_",
 ];
 
 /// Short names that would be too much as prefixes.
 const NAMES: &[&str] = &["down", "up", "__up"];
 
-/// What the tracepoint itself adds to a chain.
+/// How names begin that the tracing of contention itself adds to a chain.
 const MACHINERY: &[&str] = &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
 
 fn in_layer(function: &str) -> bool {
-    NAMES.contains(&function) || PREFIXES.iter().any(|prefix| function.starts_with(prefix))
+    NAMES.contains(&function) || begins(function, PREFIXES) || begins(function, MACHINERY)
+}
+
+fn begins(function: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| function.starts_with(prefix))
 }
 
 /// The name without what the compiler appends to a copy of a function: `__mutex_lock.constprop.0`.
@@ -90,9 +89,7 @@ pub fn bare(function: &str) -> &str {
 /// The innermost frame holds the tracepoint, so it belongs to the locking layer whatever its name is; the
 /// lock function is the outermost of the frames that do.
 pub fn split<'a>(chain: &'a [&'a str]) -> (Option<&'a str>, &'a [&'a str]) {
-    let start =
-        chain.iter().take_while(|name| MACHINERY.iter().any(|prefix| name.starts_with(prefix))).count();
-    let chain = &chain[start..];
+    let chain = &chain[chain.iter().take_while(|name| begins(name, MACHINERY)).count()..];
     let Some((first, rest)) = chain.split_first() else { return (None, &[]) };
     let deep = rest.iter().take_while(|name| in_layer(name)).count();
     let function = if deep == 0 { first } else { &rest[deep - 1] };

@@ -1,6 +1,6 @@
 //! Puts the events of several buffers into the order in which they happened.
 
-use crate::chains::ChainId;
+use crate::{chains::ChainId, decode::What};
 
 /// Something that happened, as it is kept until its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,22 +14,7 @@ pub struct Event {
     /// The thread.
     pub tid: u32,
     /// What happened.
-    pub what: What,
-}
-
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// The thread begins to wait for a lock.
-    Begin { lock: u64, flags: u32, chain: ChainId },
-    /// It has the lock, or gave up.
-    End { lock: u64, gave_up: bool },
-    /// The thread was running when the clock ticked.
-    Cpu { chain: ChainId },
-    /// The process was made by another.
-    Fork { parent: u32 },
-    /// Records are missing.
-    Lost { records: u64 },
+    pub what: What<ChainId>,
 }
 
 /// Events whose turn has not come.

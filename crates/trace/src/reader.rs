@@ -1,7 +1,7 @@
 //! The thread that empties the ring buffers while the work runs.
 
 use crate::decode::{self, Decoder};
-use crate::order::{Event, Order, What};
+use crate::order::{Event, Order};
 use crate::rings::{Ring, Rings};
 use crate::tally::Tally;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -85,14 +85,6 @@ fn event(
     tally: &mut Tally,
 ) -> Result<Option<Event>, decode::Malformed> {
     let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
-    let what = match record.what {
-        decode::What::Begin { lock, flags, chain } => {
-            What::Begin { lock, flags, chain: tally.chains.intern(chain) }
-        }
-        decode::What::End { lock, gave_up } => What::End { lock, gave_up },
-        decode::What::Cpu { chain } => What::Cpu { chain: tally.chains.intern(chain) },
-        decode::What::Fork { parent } => What::Fork { parent },
-        decode::What::Lost { records } => What::Lost { records },
-    };
+    let what = record.what.map(|chain| tally.chains.intern(chain));
     Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, what }))
 }

@@ -2,7 +2,7 @@
 
 use crate::tracefs::{Tracefs, Tracepoint, not_permitted};
 use crate::{Unavailable, decode::Decoder, options::Options};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::{Kernel, cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use std::io;
@@ -181,15 +181,6 @@ fn online(kernel: &Kernel) -> Result<Vec<usize>, Unavailable> {
         |why: String| Unavailable::Unreadable { what: kernel.path(rel).display().to_string(), why };
     let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
     cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
-}
-
-fn cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = vec![];
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse().ok()?..=last.parse::<usize>().ok()?);
-    }
-    (!cpus.is_empty()).then_some(cpus)
 }
 
 #[cfg(test)]

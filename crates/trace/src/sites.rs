@@ -117,7 +117,7 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::tally::tests::{event, tally, wait};
-    use crate::{decode::tests::addresses, options::Target, order::What};
+    use crate::{decode::What, decode::tests::addresses, options::Target};
 
     const SYMBOLS: &str = "1000 t rwsem_down_read_slowpath\n2000 T down_read\n3000 t some_fs_write_iter\n\
         4000 T vfs_write\n5000 t ksys_pwrite64\n6000 t other_fs_read_iter\n7000 T down_write\n";

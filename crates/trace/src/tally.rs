@@ -1,8 +1,8 @@
 //! Sums up the events of the traced processes.
 
 use crate::chains::{ChainId, Chains};
-use crate::order::{Event, What};
 use crate::pairing::{Begun, Pairing, Task};
+use crate::{decode::What, order::Event};
 use crate::{kind::LockKind, options::Target, user::UserMaps, waits::Waits};
 use std::collections::{HashMap, HashSet};
 
@@ -116,7 +116,7 @@ pub mod tests {
         Tally::new(&target, UserMaps::new(&Kernel::at("/nowhere")))
     }
 
-    pub fn event(time: u64, pid: u32, tid: u32, what: What) -> Event {
+    pub fn event(time: u64, pid: u32, tid: u32, what: What<ChainId>) -> Event {
         Event { time, cpu: 0, pid, tid, what }
     }
 

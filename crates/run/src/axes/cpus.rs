@@ -3,7 +3,7 @@
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use crate::executor::{Result, require};
 use fsarena_core::factor;
-use fsarena_sys::Error;
+use fsarena_sys::{Error, kernel::cpu_list};
 
 /// The axis.
 pub const AXIS: Axis = Axis::of_devices(
@@ -30,9 +30,6 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
     Ok(())
 }
 
-/// The largest CPU number that makes sense.
-const MOST: usize = 8191;
-
 /// The meaning of a level: CPU numbers, ascending. None is all.
 ///
 /// # Errors
@@ -41,19 +38,9 @@ pub fn parse(level: &str) -> Result<Option<Vec<usize>>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong = || format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`");
-    let mut cpus = std::collections::BTreeSet::new();
     // Both what plans read well and what taskset(1) takes.
-    for part in level.split(['+', ',']) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) =
-            (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
-        if first > last || last > MOST {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(Some(cpus.into_iter().collect()))
+    let cpus = cpu_list(&level.replace('+', ","));
+    cpus.map(Some).ok_or_else(|| format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`"))
 }
 
 #[cfg(test)]
