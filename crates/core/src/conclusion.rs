@@ -60,7 +60,7 @@ pub enum Least {
 pub struct Trust {
     /// Two figures tell nothing apart whose ratio is nearer to 1 than this, as a fraction.
     pub tolerance: f64,
-    /// The task of the last printed digit.
+    /// The step of the last printed digit.
     pub resolution: f64,
 }
 

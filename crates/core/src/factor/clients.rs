@@ -9,7 +9,7 @@ pub(crate) const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 /// The meaning of a level. None leaves the workload's own.
 ///
 /// # Errors
-/// What would be right.
+/// How a level is written.
 pub fn parse(level: &str) -> Result<Option<u32>, String> {
     let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
     parsed(level, "number of clients", "a number from 1 to 1024", clients)

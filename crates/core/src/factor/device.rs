@@ -27,7 +27,7 @@ impl BackingDevice {
 /// The meaning of a level. None is what the run as a whole has.
 ///
 /// # Errors
-/// What would be right.
+/// How a level is written.
 pub fn parse(level: &str) -> Result<Option<BackingDevice>, String> {
     let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {

@@ -34,7 +34,7 @@ const SECTOR: u64 = 512;
 /// The meaning of a level. None is a good device.
 ///
 /// # Errors
-/// What would be right.
+/// How a level is written.
 pub fn parse(level: &str) -> Result<Option<Faults>, String> {
     let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
     let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);

@@ -1,6 +1,7 @@
 //! The place of the journal or log: inside the filesystem, or on a separate device.
 
-use super::{bytes, device::BackingDevice};
+use super::device::{self, BackingDevice};
+use super::{bytes, parsed};
 
 /// A journal on a separate device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,23 +15,16 @@ pub struct External {
 /// The meaning of a level. None is inside.
 ///
 /// # Errors
-/// What would be right.
+/// How a level is written.
 pub fn parse(level: &str) -> Result<Option<External>, String> {
-    if level.is_empty() {
-        return Ok(None);
-    }
-    let wrong =
-        || format!("invalid journal `{level}`; write `external`, `external:256MiB` or `external@ram`");
-    let (place, on) = match level.split_once('@') {
-        Some((place, on)) => (place, super::device::parse(on)?),
-        None => (level, None),
+    let (place, on) = level.split_once('@').unwrap_or((level, ""));
+    let on = device::parse(on)?;
+    let external = |_: &str| match place.split_once(':') {
+        Some(("external", size)) => Some(External { bytes: Some(bytes(size)?), on }),
+        None if place == "external" => Some(External { bytes: None, on }),
+        _ => None,
     };
-    let size = match place.split_once(':') {
-        Some(("external", size)) => Some(bytes(size).ok_or_else(wrong)?),
-        None if place == "external" => None,
-        _ => return Err(wrong()),
-    };
-    Ok(Some(External { bytes: size, on }))
+    parsed(level, "journal", "`external`, `external:256MiB` or `external@ram`", external)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Raid {
 /// The meaning of a level. None is one device.
 ///
 /// # Errors
-/// What would be right.
+/// How a level is written.
 pub fn parse(level: &str) -> Result<Option<Raid>, String> {
     let how = format!("`raid0` or `raid1`, or with 2 to {MOST} devices: `raid0:3`");
     parsed(level, "RAID level", &how, |level| {

@@ -4,8 +4,7 @@ use super::given::{Overrides, Vocabulary};
 use super::{Plan, Written, error::PlanError};
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
-use crate::metric::{METRICS, adds_up};
-use crate::{matrix, names::unknown};
+use crate::{matrix, metric, names::unknown};
 use std::ops::Range;
 
 /// The name of the sum over all tasks in claims.
@@ -136,8 +135,8 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 impl Quantity {
     /// A metric of all tasks together, as the answer has it: their sum, or the geometric mean of what cannot be summed.
     pub fn of_all(metric: &str) -> Quantity {
-        let known = METRICS.iter().find(|known| known.id == metric);
-        let whole = if known.is_some_and(|known| adds_up(known.id, known.unit)) { TOTAL } else { GEOMEAN };
+        let sums = metric::find(metric).is_some_and(|known| metric::adds_up(known.id, known.unit));
+        let whole = if sums { TOTAL } else { GEOMEAN };
         Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
     }
 

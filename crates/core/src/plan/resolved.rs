@@ -203,7 +203,7 @@ pub struct DevicePlan {
     /// Whether loop images bypass the page cache of the filesystem below them, as a device would.
     pub direct_io: bool,
     /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all variants
-    /// find the same rounds allocated below them.
+    /// find the same blocks allocated below them.
     pub discard: bool,
     /// Whether an erased device is brought into its steady state before the first round; then nothing discards it.
     #[serde(default)]

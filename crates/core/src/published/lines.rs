@@ -143,8 +143,8 @@ impl<'a> Line<'a> {
     }
 
     fn matrix(&self) -> Result<Figure, String> {
-        let (round, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
-        let params = [("bs", round.to_string()), ("threads", threads.to_string())];
+        let (size, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
+        let params = [("bs", size.to_string()), ("threads", threads.to_string())];
         let params = params.map(|(name, value)| (name.to_string(), value)).into();
         let mode = self.text("mode")?;
         Ok(Figure { params, title: mode.into(), ..self.figure(mode, "iops", "iops", Unit::PerSecond)? })

@@ -18,7 +18,7 @@
 //! moment is short by its current slice, of a few milliseconds at most.
 
 use crate::gauge::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -61,11 +61,10 @@ const SOURCES: &[Source] = &[
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: &[ProbeReading {
-    def: ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
-        .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
-    takes: Takes::DeltaToDurable,
-}],
+    readings: &[Takes::DeltaToDurable.of(
+        ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
+            .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
+    )],
     open,
 };
 

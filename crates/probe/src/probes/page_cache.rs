@@ -2,10 +2,10 @@
 
 use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
-use fsarena_core::sample::{Direction, ReadingDef, Unit};
+use fsarena_core::sample::{ReadingDef, Unit};
 
-const fn of(id: &'static str, direction: Direction, help: &'static str) -> ProbeReading {
-    ProbeReading { def: ReadingDef { id, unit: Unit::Bytes, direction, help }, takes: Takes::AtReturn }
+const fn of(def: ReadingDef, help: &'static str) -> ProbeReading {
+    Takes::AtReturn.of(def.help(help))
 }
 
 /// `/proc/meminfo`.
@@ -14,18 +14,15 @@ pub const PROBE: Probe = Probe {
     help: "dirty, written-back and cached bytes when the command returned",
     readings: &[
         of(
-            "dirty_at_return_bytes",
-            Direction::Lower,
+            ReadingDef::lower("dirty_at_return_bytes", Unit::Bytes),
             "bytes of the machine's page cache that were not yet sent to a device when the command returned (Dirty)",
         ),
         of(
-            "writeback_at_return_bytes",
-            Direction::Lower,
+            ReadingDef::lower("writeback_at_return_bytes", Unit::Bytes),
             "bytes on their way to a device when the command returned (Writeback)",
         ),
         of(
-            "cached_at_return_bytes",
-            Direction::Neutral,
+            ReadingDef::neutral("cached_at_return_bytes", Unit::Bytes),
             "bytes in the machine's page cache when the command returned (Cached)",
         ),
     ],
