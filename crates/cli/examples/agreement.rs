@@ -6,11 +6,11 @@
 
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{cell::Variant, factor, metric, sample::Readings, scale::Scale};
-use fsarena_engine::Cpu;
 use fsarena_fs::{lifecycle, safety::ScratchDevice};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
 use fsarena_stats::ratio::Ratio;
+use fsarena_sys::cpu::Cpu;
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! on a busy machine it is the steadier figure.
 
 use fsarena_dbench::{Program, compact, like, loadfile};
-use fsarena_engine::Cpu;
+use fsarena_sys::cpu::Cpu;
 use std::{error::Error, time::Instant};
 
 /// The best of these counts: only disturbances make it slower.
@@ -38,7 +38,7 @@ fn best(make: impl Fn() -> Result<Program, Box<dyn Error>>) -> Result<(String, P
         last = Some(make()?);
         let used = Cpu::of_this_thread().since(before);
         elapsed = begun.elapsed().as_secs_f64().min(elapsed);
-        cpu = ((used.user_ns + used.system_ns) as f64 / 1e9).min(cpu);
+        cpu = (used.total_ns() as f64 / 1e9).min(cpu);
     }
     Ok((format!("{elapsed:.3} s, {cpu:.3} s of CPU"), last.ok_or("no round")?))
 }

@@ -42,8 +42,8 @@ pub use program::Program;
 
 use board::Board;
 use client::Shared;
-use fsarena_engine::Cpu;
 use fsarena_engine::clock::{self, Clock, Monotonic};
+use fsarena_sys::cpu::Cpu;
 use payload::Payloads;
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 

@@ -6,7 +6,8 @@ use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
-use fsarena_engine::{Cpu, jain, latency_readings};
+use fsarena_engine::{jain, latency_readings};
+use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 

@@ -1,9 +1,11 @@
 //! From the tallies of all workers to the series of intervals.
 
+use super::histogram::Latencies;
 use super::histogram::{Sparse, histogram, quantiles, sparse};
 use super::series::Stretch;
 use super::steady::{self, Assessment};
-use super::tally::{Counted, Cpu, Kind, Tally, lanes};
+use super::tally::{Counted, Kind, lanes};
+use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::mpsc::Sender};
@@ -66,9 +68,13 @@ struct Growing {
     cpu: Cpu,
 }
 
-/// An empty histogram, of hardly any memory where nothing will be counted in it.
-fn histogram_if(used: bool) -> Histogram<u64> {
-    if used { histogram() } else { Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound") }
+impl Growing {
+    /// Nothing yet; a lane takes hardly any memory where nothing will be counted in it.
+    fn new(used: impl Iterator<Item = bool>) -> Growing {
+        let unused = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
+        let lanes = used.map(|used| if used { histogram() } else { unused() }).collect();
+        Growing { lanes, cpu: Cpu::default() }
+    }
 }
 
 /// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
@@ -80,7 +86,7 @@ pub struct Collector {
     interval_s: f64,
     growing: BTreeMap<u32, Growing>,
     next: Vec<u32>,
-    back: Vec<Sender<Box<Tally>>>,
+    back: Vec<Sender<Vec<Latencies>>>,
     /// Intervals that are over, in order.
     pub finished: Vec<Finished>,
     /// Operations of each worker.
@@ -89,7 +95,12 @@ pub struct Collector {
 
 impl Collector {
     /// A collector; `back` takes emptied tallies to their workers.
-    pub fn new(kinds: &[Kind], interval_s: f64, open_loop: bool, back: Vec<Sender<Box<Tally>>>) -> Collector {
+    pub fn new(
+        kinds: &[Kind],
+        interval_s: f64,
+        open_loop: bool,
+        back: Vec<Sender<Vec<Latencies>>>,
+    ) -> Collector {
         Collector {
             lanes: lanes(kinds, open_loop),
             kinds: kinds.len(),
@@ -105,14 +116,11 @@ impl Collector {
     /// Takes in what a worker counted; gives the number of intervals that this finished.
     pub fn take(&mut self, counted: Counted) -> usize {
         let Counted { thread, interval, next, mut tally, cpu } = counted;
-        let lanes = || self.lanes.iter().map(|kind| histogram_if(kind.used)).collect();
-        let new = || Growing { lanes: lanes(), cpu: Cpu::default() };
+        let new = || Growing::new(self.lanes.iter().map(|kind| kind.used));
         let growing = self.growing.entry(interval).or_insert_with(new);
-        growing.cpu.user_ns += cpu.user_ns;
-        growing.cpu.system_ns += cpu.system_ns;
-        self.by_thread[thread as usize] +=
-            tally.lanes[..self.kinds].iter().map(|lane| lane.count()).sum::<u64>();
-        for (lane, sum) in tally.lanes.iter_mut().zip(&mut growing.lanes) {
+        growing.cpu += cpu;
+        self.by_thread[thread as usize] += tally[..self.kinds].iter().map(Latencies::count).sum::<u64>();
+        for (lane, sum) in tally.iter_mut().zip(&mut growing.lanes) {
             lane.add_to(sum);
             lane.clear();
         }
@@ -128,9 +136,8 @@ impl Collector {
         let before = self.finished.len();
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
         for index in before as u32..limit.min(last) {
-            let lanes = || self.lanes.iter().map(|_| histogram_if(false)).collect();
-            let growing = self.growing.remove(&index);
-            let growing = growing.unwrap_or_else(|| Growing { lanes: lanes(), cpu: Cpu::default() });
+            let empty = || Growing::new(self.lanes.iter().map(|_| false));
+            let growing = self.growing.remove(&index).unwrap_or_else(empty);
             self.finished.push(self.finish(index, growing));
         }
         self.finished.len() - before
@@ -195,14 +202,15 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::tally;
 
     const KINDS: [Kind; 2] =
         [Kind { name: "read", bytes: 4096, used: true }, Kind { name: "sync", bytes: 0, used: true }];
 
     fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Counted {
-        let mut tally = Tally::new(&KINDS);
-        latencies.iter().for_each(|&ns| tally.lanes[0].record(ns));
-        syncs.iter().for_each(|&ns| tally.lanes[1].record(ns));
+        let mut tally = tally(&KINDS);
+        latencies.iter().for_each(|&ns| tally[0].record(ns));
+        syncs.iter().for_each(|&ns| tally[1].record(ns));
         Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
     }
 

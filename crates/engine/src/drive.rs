@@ -4,9 +4,9 @@ use super::clock::{self, Clock, Monotonic};
 use super::collect::{Collector, Finished, Tell};
 use super::error::{Error, Result};
 use super::job::{Bound, Rate, Warmup};
-use super::steady::Assessment;
-use super::tally::{Budget, Counted, Cpu, Kind, Link, Recorder, Times, lanes};
-use fsarena_sys::cancel;
+use super::tally::{Budget, Counted, Kind, Link, Recorder, Times, lanes};
+use super::{schedule::exact_timers, steady::Assessment};
+use fsarena_sys::{cancel, cpu::Cpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -215,6 +215,9 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
             return Ok(None);
         }
     };
+    if drive.rate.is_some() {
+        exact_timers();
+    }
     let lanes = lanes(drive.kinds, drive.rate.is_some());
     let _ = ready.send(Ok(()));
     drop(ready);

@@ -54,7 +54,6 @@ pub use job::{
 pub use offsets::Offsets;
 pub use open::dio_align;
 pub use outcome::{Fairness, OfKind, Outcome, Used, jain};
-pub use tally::Cpu;
 
 use bytesize::ByteSize;
 use drive::Drive;

@@ -4,9 +4,9 @@ use super::collect::{self, Interval, Tell};
 use super::drive::{self, Collected, Drive, Work};
 use super::histogram::{histogram, latencies};
 use super::job::{Bound, UringUse, Warmup};
-use super::tally::{Cpu, lanes};
-use super::{attest::Attestation, calibrate::Calibration, error::Result, series};
+use super::{attest::Attestation, calibrate::Calibration, error::Result, series, tally::lanes};
 use fsarena_core::{metric::CLIENT_BOUND, sample::Found, series::Point};
+use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
 /// What the operations of one kind came to.
@@ -119,10 +119,7 @@ impl Outcome {
             let (name, count) = (kind.name, raw.len());
             kinds.push(OfKind { name, count, bytes: count * kind.bytes, latency: raw, corrected: later });
         }
-        for one in kept {
-            cpu.user_ns += one.cpu.user_ns;
-            cpu.system_ns += one.cpu.system_ns;
-        }
+        kept.iter().for_each(|one| cpu += one.cpu);
         let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
         Ok(Outcome {

@@ -1,7 +1,8 @@
 //! An outcome as readings.
 
-use super::{histogram::quantiles, outcome::Outcome, tally::Cpu};
+use super::{histogram::quantiles, outcome::Outcome};
 use fsarena_core::sample::{ReadingDef, Readings, Unit};
+use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
 /// Readings of latencies behind others of the same operations: `$of` says which, `$mean` more about the mean.
@@ -160,7 +161,7 @@ pub fn set_cpu(readings: &mut Readings, cpu: Cpu, operations: u64) {
     readings.set("worker_user_ns", cpu.user_ns as f64);
     readings.set("worker_system_ns", cpu.system_ns as f64);
     if operations > 0 {
-        readings.set("cpu_per_operation_ns", (cpu.user_ns + cpu.system_ns) as f64 / operations as f64);
+        readings.set("cpu_per_operation_ns", cpu.total_ns() as f64 / operations as f64);
     }
 }
 

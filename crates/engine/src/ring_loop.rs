@@ -276,7 +276,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 continue;
             }
             if (next.op, start) != (run.op, run.start) {
-                run.record(&mut self.recorder.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+                run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
                 run = Run { op: next.op, start, count: 0 };
             }
             run.count += 1;
@@ -284,7 +284,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 self.recorder.correct(next.op as usize, intended, end);
             }
         }
-        run.record(&mut self.recorder.tally.lanes, scale.ns(end.saturating_sub(run.start)));
+        run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
     }
 
     #[inline(always)]

@@ -79,7 +79,7 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
             return Some(now);
         }
         let left_ns = recorder.times.scale.ns(due.min(recorder.boundary) - now);
-        let spin_ns = if recorder.crowded() { 0 } else { SPIN_NS };
+        let spin_ns = if recorder.crowded { 0 } else { SPIN_NS };
         if left_ns > spin_ns {
             std::thread::sleep(Duration::from_nanos(left_ns - spin_ns));
         } else {

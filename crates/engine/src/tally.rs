@@ -5,8 +5,7 @@
 //! over it sees from the stamp it has anyway.
 
 use super::{clock::Scale, histogram::Latencies};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use fsarena_sys::cpu::Cpu;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -26,72 +25,9 @@ pub fn lanes(kinds: &[Kind], open_loop: bool) -> Vec<Kind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
 
-/// What a worker counted in one interval.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// The latencies of each [`Kind`] from start to end; in an open loop behind them those from the intended start.
-    pub lanes: Vec<Latencies>,
-}
-
-impl Tally {
-    /// An empty tally with a lane for each kind.
-    pub fn new(kinds: &[Kind]) -> Box<Tally> {
-        Box::new(Tally { lanes: kinds.iter().map(|kind| Latencies::new(kind.used)).collect() })
-    }
-}
-
-/// CPU time in nanoseconds. The kernel knows the sum exactly; it splits user from system time by what its
-/// ticks met.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cpu {
-    /// In user mode.
-    pub user_ns: u64,
-    /// In the kernel.
-    pub system_ns: u64,
-}
-
-impl Cpu {
-    /// Of this thread up to now.
-    pub fn of_this_thread() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_THREAD)
-    }
-
-    /// Of this process up to now.
-    pub fn of_this_process() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_SELF)
-    }
-
-    /// Of the children of this process that have ended and were waited for, up to now.
-    pub fn of_ended_children() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_CHILDREN)
-    }
-
-    fn of(whose: UsageWho) -> Cpu {
-        let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
-        // getrusage(2) fails only for an unknown `whose`.
-        getrusage(whose).map_or(Cpu::default(), |usage| Cpu {
-            user_ns: ns(usage.user_time()),
-            system_ns: ns(usage.system_time()),
-        })
-    }
-
-    /// The same time, split as another one is.
-    pub fn split_as(self, other: Cpu) -> Cpu {
-        let (all, others) = (self.user_ns + self.system_ns, other.user_ns + other.system_ns);
-        if others == 0 {
-            return self;
-        }
-        let user_ns = (u128::from(all) * u128::from(other.user_ns) / u128::from(others)) as u64;
-        Cpu { user_ns, system_ns: all - user_ns }
-    }
-
-    /// The CPU time since an earlier reading.
-    pub fn since(self, earlier: Cpu) -> Cpu {
-        Cpu {
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-        }
-    }
+/// An empty tally: the latencies of each of these kinds.
+pub fn tally(kinds: &[Kind]) -> Vec<Latencies> {
+    kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
 }
 
 /// What a worker counted in one interval, on its way to the collector.
@@ -102,8 +38,9 @@ pub struct Counted {
     pub interval: u32,
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
     pub next: u32,
-    /// The counts.
-    pub tally: Box<Tally>,
+    /// The counts: the latencies of each [`Kind`] from start to end; in an open loop behind them those from the intended
+    /// start.
+    pub tally: Vec<Latencies>,
     /// CPU time since the last tally.
     pub cpu: Cpu,
 }
@@ -128,7 +65,7 @@ pub struct Link<'a> {
     /// To the collector.
     pub out: Sender<Counted>,
     /// Emptied tallies from it.
-    pub back: Receiver<Box<Tally>>,
+    pub back: Receiver<Vec<Latencies>>,
     /// Set when the run is to end.
     pub stop: &'a AtomicBool,
 }
@@ -136,7 +73,7 @@ pub struct Link<'a> {
 /// Where a worker counts and learns when to stop.
 pub struct Recorder<'a> {
     /// The counts of the current interval.
-    pub tally: Box<Tally>,
+    pub tally: Vec<Latencies>,
     /// The next moment at which [`Recorder::turn`] must be called, in ticks.
     pub boundary: u64,
     /// The times of the run.
@@ -146,7 +83,8 @@ pub struct Recorder<'a> {
     link: Option<Link<'a>>,
     budget: &'a Budget,
     threads: u32,
-    processors: u32,
+    /// Whether there are more workers than processors to spare, so that spinning would disturb others.
+    pub crowded: bool,
     cpu: Cpu,
 }
 
@@ -160,15 +98,10 @@ impl<'a> Recorder<'a> {
         threads: u32,
     ) -> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let crowded = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
         let cpu = Cpu::of_this_thread();
-        let tally = Tally::new(kinds);
-        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, processors, cpu }
-    }
-
-    /// Whether there are more workers than processors to spare, so that spinning would disturb others.
-    pub fn crowded(&self) -> bool {
-        self.threads >= self.processors
+        let tally = tally(kinds);
+        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, crowded, cpu }
     }
 
     /// Operations that the worker may do before it asks again; 0 where there are none left.
@@ -180,7 +113,7 @@ impl<'a> Recorder<'a> {
     #[inline(always)]
     pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
         let goes_on = end < self.boundary || self.turn(end);
-        self.tally.lanes[lane].record(self.times.scale.ns(end.saturating_sub(start)));
+        self.tally[lane].record(self.times.scale.ns(end.saturating_sub(start)));
         if let Some(intended) = intended {
             self.correct(lane, intended, end);
         }
@@ -190,9 +123,8 @@ impl<'a> Recorder<'a> {
     /// Counts an operation of an open loop from its intended start.
     #[inline(always)]
     pub fn correct(&mut self, lane: usize, intended: u64, end: u64) {
-        let lanes = &mut self.tally.lanes;
-        let behind = lanes.len() / 2 + lane;
-        lanes[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
+        let behind = self.tally.len() / 2 + lane;
+        self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
     /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
@@ -220,7 +152,7 @@ impl<'a> Recorder<'a> {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
         // The collector is rarely a whole interval behind; then a new tally is better than waiting.
-        let empty = link.back.try_recv().unwrap_or_else(|_| Tally::new(self.kinds));
+        let empty = link.back.try_recv().unwrap_or_else(|_| tally(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu: before, .. } = *self;
         let _ = link.out.send(Counted { thread: link.thread, interval, next, tally, cpu: cpu.since(before) });
@@ -277,13 +209,6 @@ mod tests {
     }
 
     #[test]
-    fn time_is_split_anew_and_its_sum_kept() {
-        let exact = Cpu { user_ns: 100, system_ns: 0 };
-        assert_eq!(exact.split_as(Cpu { user_ns: 1, system_ns: 3 }), Cpu { user_ns: 25, system_ns: 75 });
-        assert_eq!(exact.split_as(Cpu::default()), exact);
-    }
-
-    #[test]
     fn a_turn_hands_over_and_the_deadline_ends() {
         let (out, messages) = std::sync::mpsc::channel();
         let (_give, back) = std::sync::mpsc::channel();
@@ -296,7 +221,7 @@ mod tests {
         let link = Link { thread: 3, out, back, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
-        recorder.tally.lanes[0].record(5);
+        recorder.tally[0].record(5);
         assert!(recorder.turn(1130));
         assert_eq!(recorder.boundary, 1200);
         // An operation that took several intervals.
@@ -306,7 +231,7 @@ mod tests {
         recorder.close();
         let told: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|Counted { interval, next, tally, .. }| (interval, next, tally.lanes[0].count()))
+            .map(|Counted { interval, next, tally, .. }| (interval, next, tally[0].count()))
             .collect();
         assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }

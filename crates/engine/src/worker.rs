@@ -4,9 +4,7 @@ use super::device::{Calls, Device, whole};
 use super::job::{Engine, SyncCall};
 use super::load::{Load, Worker};
 use super::stream::{Op, own_share};
-use super::{
-    clock::Clock, drive::Work, error::Result, one, ring::Ring, ring_loop, schedule, tally::Recorder, verify,
-};
+use super::{clock::Clock, drive::Work, error::Result, one, ring::Ring, ring_loop, tally::Recorder, verify};
 use std::sync::atomic::Ordering;
 
 impl Load<'_> {
@@ -50,9 +48,6 @@ impl<'a> Work<'a> for Load<'_> {
             let ring = Ring::new(self.job, self.files, &mut worker.slots)?;
             *self.ring_use.lock().expect("nothing panics with it") = Some(ring.in_use);
             worker.ring = Some(ring);
-        }
-        if worker.schedule.is_some() {
-            schedule::exact_timers();
         }
         Ok(worker)
     }

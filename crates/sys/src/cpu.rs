@@ -7,9 +7,10 @@
 use crate::kernel::Kernel;
 use crate::process::{all, stat};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use nix::{time::ClockId, unistd::Pid};
 use procfs_core::process::StatFlags;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::AddAssign};
 
 /// CPU time in nanoseconds of processes, each by its id and the tick at which it started: ids are used again.
 pub type Times = BTreeMap<(i32, u64), u64>;
@@ -20,15 +21,70 @@ pub fn process_ns(pid: i32) -> Option<u64> {
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// CPU time in nanoseconds of the children of this process that ended and were waited for.
-pub fn ended_children_ns() -> u64 {
-    // It cannot fail for children.
-    getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| {
-        let ns = |time: nix::sys::time::TimeVal| {
-            time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000
-        };
-        ns(usage.user_time()) + ns(usage.system_time())
-    })
+/// CPU time in nanoseconds. The kernel knows the sum exactly; it splits user from system time by what its
+/// ticks met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+}
+
+impl Cpu {
+    /// Of this thread up to now.
+    pub fn of_this_thread() -> Cpu {
+        Cpu::of(UsageWho::RUSAGE_THREAD)
+    }
+
+    /// Of this process up to now.
+    pub fn of_this_process() -> Cpu {
+        Cpu::of(UsageWho::RUSAGE_SELF)
+    }
+
+    /// Of the children of this process that have ended and were waited for, up to now.
+    pub fn of_ended_children() -> Cpu {
+        Cpu::of(UsageWho::RUSAGE_CHILDREN)
+    }
+
+    fn of(whose: UsageWho) -> Cpu {
+        let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
+        // getrusage(2) fails only for an unknown `whose`.
+        getrusage(whose).map_or(Cpu::default(), |usage| Cpu {
+            user_ns: ns(usage.user_time()),
+            system_ns: ns(usage.system_time()),
+        })
+    }
+
+    /// The same time, split as another one is.
+    pub fn split_as(self, other: Cpu) -> Cpu {
+        let (all, others) = (self.total_ns(), other.total_ns());
+        if others == 0 {
+            return self;
+        }
+        let user_ns = (u128::from(all) * u128::from(other.user_ns) / u128::from(others)) as u64;
+        Cpu { user_ns, system_ns: all - user_ns }
+    }
+
+    /// User and system time together.
+    pub fn total_ns(self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+
+    /// The CPU time since an earlier reading.
+    pub fn since(self, earlier: Cpu) -> Cpu {
+        Cpu {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+        }
+    }
+}
+
+impl AddAssign for Cpu {
+    fn add_assign(&mut self, more: Cpu) {
+        self.user_ns += more.user_ns;
+        self.system_ns += more.system_ns;
+    }
 }
 
 /// CPU time of each of the kernel's own threads.
@@ -74,10 +130,17 @@ mod tests {
 
     #[test]
     fn children_count_when_they_have_ended() {
-        let before = ended_children_ns();
+        let before = Cpu::of_ended_children().total_ns();
         let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done";
         assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
-        assert!(ended_children_ns() > before);
+        assert!(Cpu::of_ended_children().total_ns() > before);
+    }
+
+    #[test]
+    fn time_is_split_anew_and_its_sum_kept() {
+        let exact = Cpu { user_ns: 100, system_ns: 0 };
+        assert_eq!(exact.split_as(Cpu { user_ns: 1, system_ns: 3 }), Cpu { user_ns: 25, system_ns: 75 });
+        assert_eq!(exact.split_as(Cpu::default()), exact);
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn main() {
 
 /// Seconds of CPU that one turn takes, in this process and in the children it waited for.
 fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> (f64, f64) {
-    let now = || (cpu::process_ns(own).unwrap_or(0), cpu::ended_children_ns());
+    let now = || (cpu::process_ns(own).unwrap_or(0), cpu::Cpu::of_ended_children().total_ns());
     let before = now();
     (0..turns).for_each(|_| turn());
     let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9 / f64::from(turns);

@@ -185,7 +185,7 @@ impl Watcher {
 
 /// CPU time of this process, and of the commands that it ran for its counter.
 fn own_ns() -> u64 {
-    cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::ended_children_ns()
+    cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::Cpu::of_ended_children().total_ns()
 }
 
 /// Sleeps for the given number of seconds, or until a signal comes.
