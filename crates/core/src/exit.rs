@@ -1,5 +1,7 @@
 //! The exit codes that scripts rely on.
 
+use std::io::{self, ErrorKind};
+
 /// How `fsarena` ends. The numbers are a contract: they change only with a major version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -21,6 +23,15 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
+    /// How a load ends whose system call failed. A full disk is something to free and a missing file one to name rightly,
+    /// not a bug.
+    pub fn of_failed_call(error: &io::Error) -> ExitCode {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::NotFound => ExitCode::Missing,
+            _ => ExitCode::Internal,
+        }
+    }
+
     /// The code as the operating system sees it.
     pub const fn code(self) -> u8 {
         self as u8

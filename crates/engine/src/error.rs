@@ -106,12 +106,7 @@ impl Exits for Error {
                 ExitCode::Usage
             }
             Error::Memory(_) | Error::Resource { .. } => ExitCode::Missing,
-            Error::Io { source, .. } | Error::Operation { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::NotFound => {
-                    ExitCode::Missing
-                }
-                _ => ExitCode::Internal,
-            },
+            Error::Io { source, .. } | Error::Operation { source, .. } => ExitCode::of_failed_call(source),
             Error::Corrupt { .. } => ExitCode::Internal,
         }
     }

@@ -1,7 +1,6 @@
 //! Why a task failed.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use std::io::ErrorKind::{NotFound, QuotaExceeded, StorageFull};
 use std::{io, path::Path};
 
 /// The result of work for a task; its error is [`Error`] by default.
@@ -55,11 +54,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
-            // Something to free or to name rightly; not a bug.
-            Error::Io { source, .. } if [StorageFull, QuotaExceeded, NotFound].contains(&source.kind()) => {
-                ExitCode::Missing
-            }
-            Error::Io { .. } => ExitCode::Internal,
+            Error::Io { source, .. } => ExitCode::of_failed_call(source),
             Error::Engine(error) => error.exit_code(),
             Error::Dbench(error) => error.exit_code(),
             Error::Violation(_) => ExitCode::Refuted,
