@@ -1,7 +1,8 @@
 //! The room that the tasks need, at their fullest moment.
 
 use super::tasks::{Sizes, TaskDef, Thing, maker_of};
-use crate::{source::Contents, workload::Room};
+use crate::workload::{Place, Room};
+use crate::{program::Op, source::Contents};
 use std::{collections::BTreeSet, ops::Add};
 
 /// Bytes of blocks and number of inodes.
@@ -20,7 +21,7 @@ impl Add for Usage {
 
 /// Goes through the tasks and keeps the fullest moment.
 pub fn needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) -> Room {
-    let of = |made| usage(made, sizes, contents);
+    let of = |task: &TaskDef| left(task, sizes, contents);
     let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
     // The root directory.
     let mut now = directory(30);
@@ -28,15 +29,17 @@ pub fn needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) ->
     for task in tasks {
         let mut wanted = task.needs;
         while there.insert(wanted) {
-            now = now + of(Made::Thing(wanted));
-            wanted = maker_of(wanted).map_or(Thing::Nothing, |maker| maker.needs);
+            let maker = maker_of(wanted);
+            // No task makes the file that is split.
+            now = now + maker.map_or(file(sizes.small_bytes), of);
+            wanted = maker.map_or(Thing::Nothing, |maker| maker.needs);
         }
         there.insert(task.makes);
-        now = now + of(Made::Thing(task.makes)) + of(Made::By(task.number));
+        now = now + of(task);
         peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
         if task.uses_up {
             there.remove(&task.needs);
-            let gone = of(Made::Thing(task.needs));
+            let gone = maker_of(task.needs).map_or(Usage::default(), of);
             now = Usage { bytes: now.bytes - gone.bytes, inodes: now.inodes - gone.inodes };
         }
     }
@@ -44,30 +47,26 @@ pub fn needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) ->
     Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * blocks(contents.archive_bytes) + 4096 }
 }
 
-/// What takes room: a thing that tasks hand on, or what a task leaves behind besides.
-enum Made {
-    Thing(Thing),
-    By(i64),
-}
-
-fn usage(made: Made, sizes: &Sizes, contents: &Contents) -> Usage {
+/// What a task leaves on the filesystem under test.
+fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
     let archive = file(contents.archive_bytes);
     let inodes = contents.files + contents.directories + contents.links;
-    let tree = Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes };
-    let big = file(sizes.big_mebibytes << 20);
-    match made {
-        Made::Thing(Thing::Nothing | Thing::Input) => Usage::default(),
-        Made::Thing(Thing::Files) => directory(sizes.files) + times(file(0), sizes.files),
-        Made::Thing(Thing::Dirs) => directory(sizes.directories) + times(file(4096), sizes.directories),
-        Made::Thing(Thing::Tarball) | Made::By(10) => archive,
-        Made::Thing(Thing::Tree) | Made::By(20) => tree,
-        Made::Thing(Thing::Big) | Made::By(14) => big,
-        Made::Thing(Thing::Small) => file(sizes.small_bytes),
-        Made::By(12) => directory(sizes.copies) + times(archive, sizes.copies),
-        Made::By(number @ 15..=19) => {
-            pieces(sizes.small_bytes, [1000, 1024, 2048, 4096, 8192][number as usize - 15])
+    // Only the names matter here.
+    let at = Place { root: "/root".into(), other: "/other".into() };
+    match (task.op)(&at, sizes) {
+        Op::Touch(_, count) => directory(count) + times(file(0), count),
+        Op::MakeDirs(_, count) => directory(count) + times(file(4096), count),
+        Op::Copy(_, to) if to.starts_with(&at.other) => Usage::default(),
+        Op::Copy(..) if task.needs == Thing::Big => file(sizes.big_mebibytes << 20),
+        Op::Copy(..) | Op::Tar(..) => archive,
+        Op::CopyInto(_, _, count) => directory(count) + times(archive, count),
+        Op::Untar(..) | Op::CopyTree(..) => Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes },
+        Op::Create(_, mebibytes) => file(mebibytes << 20),
+        Op::Split(_, piece, _) => {
+            let count = sizes.small_bytes.div_ceil(piece);
+            directory(count) + times(file(piece), count)
         }
-        Made::By(_) => Usage::default(),
+        Op::Find(_) | Op::Remove(_) | Op::Cat(_) => Usage::default(),
     }
 }
 
@@ -86,11 +85,6 @@ fn directory(entries: u64) -> Usage {
 
 fn times(usage: Usage, count: u64) -> Usage {
     Usage { bytes: usage.bytes * count, inodes: usage.inodes * count }
-}
-
-fn pieces(bytes: u64, piece: u64) -> Usage {
-    let count = bytes.div_ceil(piece);
-    directory(count) + times(file(piece), count)
 }
 
 #[cfg(test)]
