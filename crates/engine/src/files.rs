@@ -120,12 +120,12 @@ impl Files {
         self.bytes
     }
 
-    /// Removes them.
+    /// Removes those that are there, but never a device.
     ///
     /// # Errors
     /// What the system said of which file.
     pub fn remove(&self) -> Result {
-        let mut made = self.paths.iter().filter(|_| !self.device);
+        let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
         made.try_for_each(|path| std::fs::remove_file(path).map_err(Error::io("removing", path)))
     }
 

@@ -3,10 +3,19 @@
 
 use crate::error::{Error, Result, at};
 use fsarena_core::schedule::mix;
-use fsarena_engine::Error as EngineError;
+use fsarena_core::setting::{SettingDef, Settings};
+use fsarena_engine::{Content, Error as EngineError};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::path::Path;
+
+/// The setting for what is written.
+pub const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random");
+
+/// What is written by [`PAYLOAD`].
+pub fn content(settings: &Settings) -> Content {
+    if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
+}
 
 /// Every piece of this size has the stated ratio in it, so that compression finds it whatever the size
 /// of its blocks.

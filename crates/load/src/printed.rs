@@ -129,6 +129,11 @@ fn number(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
+/// A figure that a benchmark prints: finite, and not below 0.
+pub fn figure(text: &str) -> Option<f64> {
+    number(text.trim()).ok().filter(|value| *value >= 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::tree::{self, TOP};
 use crate::workload::{Job, remark};
 use crate::{demands::Demands, payload::Payload};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType};
@@ -163,6 +163,17 @@ impl Source {
         // With what ends an archive.
         contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
         Ok((contents, demands))
+    }
+
+    /// Writes the archive of the tree into a file, which is not synced.
+    ///
+    /// # Errors
+    /// Where a file of the tree cannot be read, or the archive not be written.
+    pub fn archive_to(&self, path: &Path) -> Result<File> {
+        let file = File::create(path).map_err(at("create", path))?;
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        self.archive(&mut out)?;
+        out.into_inner().map_err(|error| at("write", path)(error.into_error()))
     }
 
     /// Writes the archive of the tree.

@@ -36,6 +36,14 @@ impl Job {
         }
     }
 
+    /// A whole number above 0 from the settings; 0 stands for one by the scale.
+    pub fn number(&self, id: &str, by_scale: [u64; 3]) -> u64 {
+        match self.settings.int(id) {
+            0 => self.by_scale(by_scale),
+            number => number as u64,
+        }
+    }
+
     /// A number above 0 from the settings; 0 stands for one by the scale.
     pub fn seconds(&self, id: &str, by_scale: [f64; 3]) -> f64 {
         let own = Some(self.settings.float(id)).filter(|seconds| *seconds > 0.0);

@@ -9,7 +9,7 @@ mod fileio;
 mod fio;
 mod maildir;
 mod meta;
-pub mod postgres;
+mod postgres;
 mod proxy_cache;
 mod recovery;
 mod shared;
@@ -20,7 +20,8 @@ mod tree;
 mod wal;
 mod webproxy;
 
-use crate::workload::Workload;
+use crate::{web, workload::Workload};
+use fsarena_core::sample::ReadingDef;
 
 /// Every workload fsarena knows.
 pub const WORKLOADS: &[&dyn Workload] = &[
@@ -44,6 +45,12 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &wal::Wal,
     &webproxy::Webproxy,
 ];
+
+/// Every reading that the load engine, dbench's player and the workloads can have.
+pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
+    let of_engines = fsarena_engine::readings::defs().chain(fsarena_dbench::defs());
+    of_engines.chain(web::readings::DEFS).chain(postgres::READINGS)
+}
 
 /// Finds a workload by its name.
 pub fn find(id: &str) -> Option<&'static dyn Workload> {

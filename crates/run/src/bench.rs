@@ -8,7 +8,7 @@ use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, re
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{Found, ReadingDef, Sample};
 use fsarena_guest::counter::Mark;
-use fsarena_load::{web, workloads::postgres};
+use fsarena_load::workloads;
 use fsarena_probe::{Scene, Session, probes};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::kernel::Kernel;
@@ -20,11 +20,8 @@ const PEAK_MEMORY: &str = "peak_memory_bytes";
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let of_loads = fsarena_engine::readings::defs()
-        .chain(fsarena_dbench::defs())
-        .chain(web::readings::DEFS)
-        .chain(postgres::READINGS);
-    let fixed = LIFECYCLE.iter().chain(INSTRUCTIONS).chain(of_loads).chain(SERVICE).chain(TOGETHER);
+    let fixed =
+        LIFECYCLE.iter().chain(INSTRUCTIONS).chain(workloads::readings()).chain(SERVICE).chain(TOGETHER);
     TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
 }
 

@@ -61,7 +61,7 @@ impl Account {
     /// Where it cannot be written.
     pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
-        synced.map_err(at("syncing", root))?;
+        synced.map_err(at("sync", root))?;
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
             readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);

@@ -11,7 +11,7 @@ use crate::workload::{Job, Place, Survey, Workload};
 use crate::{demands::Demands, error::at, payload::Payload, source::compressible};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 use settings::Chosen;
-use std::{collections::BTreeSet, fs::File, io::BufWriter};
+use std::collections::BTreeSet;
 use tasks::{SMALL, Sizes, TARBALL, TaskDef, Thing};
 
 /// The workload.
@@ -57,11 +57,8 @@ impl Workload for Coreutils {
             return Ok(());
         }
         let unfinished = input.with_extension("unfinished");
-        let file = File::create(&unfinished).map_err(at("create", &unfinished))?;
-        let mut out = BufWriter::with_capacity(1 << 20, file);
-        chosen.source.archive(&mut out)?;
-        let written = out.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all());
-        written.map_err(at("write", &unfinished))?;
+        let written = chosen.source.archive_to(&unfinished)?;
+        written.sync_all().map_err(at("write", &unfinished))?;
         std::fs::rename(&unfinished, input).map_err(at("rename", &unfinished))?;
         std::fs::write(&beside, made_of).map_err(at("write", &beside))
     }
@@ -87,7 +84,7 @@ fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
-/// Makes tasks of tasks.
+/// Makes the tasks of a cell of their definitions.
 struct Maker<'a> {
     at: &'a Place,
     sizes: Sizes,

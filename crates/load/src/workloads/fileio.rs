@@ -180,7 +180,7 @@ impl Maker {
         let (has, is_device) = (self.whole, self.ground.is_device);
         if cell.mode.recreates() && !is_device {
             self.whole = None;
-            return Some(self.call("remove", |ground, chosen| remove(&ground.files(chosen)?)));
+            return Some(self.call("remove", |ground, chosen| Ok(ground.files(chosen)?.remove()?)));
         }
         let verify = if self.chosen.verify && !is_device { cell.block } else { 0 };
         if cell.mode.writes {
@@ -219,12 +219,6 @@ impl Maker {
         let words = [what.to_string(), format!("{} files of {} bytes", chosen.files, chosen.file_bytes), on];
         Action::with(&(ground.clone(), chosen.clone()), words, |(ground, chosen)| run(ground, chosen))
     }
-}
-
-/// Removes the files that are there.
-fn remove(files: &Files) -> Result<()> {
-    let mut there = files.paths().iter().filter(|path| path.exists());
-    there.try_for_each(|path| std::fs::remove_file(path).map_err(at("remove", path)))
 }
 
 /// Writes every byte that a task will read, because reads of unwritten extents never reach the device.

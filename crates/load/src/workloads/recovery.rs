@@ -121,13 +121,15 @@ fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> b
     let note = |count: u64| notes.write_all_at(&count.to_le_bytes(), 0).and_then(|()| notes.sync_data());
     note(0).map_err(at("write", progress))?;
     for number in 0..DIRECTORIES {
-        std::fs::create_dir(root.join(format!("d{number}"))).map_err(at("write", root))?;
+        let dir = root.join(format!("d{number}"));
+        std::fs::create_dir(&dir).map_err(at("make", &dir))?;
     }
-    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(at("write", root))?;
+    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(at("sync", root))?;
     for number in (0..).take_while(|number| go_on(*number)) {
         let path = root.join(name(number));
         if let Some(oldest) = number.checked_sub(LIVE) {
-            std::fs::remove_file(root.join(name(oldest))).map_err(at("write", root))?;
+            let oldest = root.join(name(oldest));
+            std::fs::remove_file(&oldest).map_err(at("remove", &oldest))?;
         }
         let mut file = File::create(&path).map_err(at("write", &path))?;
         file.write_all(&contents(seed, number)).map_err(at("write", &path))?;

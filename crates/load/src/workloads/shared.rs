@@ -45,10 +45,7 @@ fn info((name, title, ..): Row) -> TaskInfo {
 }
 
 fn bytes(job: &Job) -> u64 {
-    match job.settings.int("bytes") {
-        0 => job.by_scale([1 << 30, 32 << 20, 2 << 20]),
-        bytes => bytes as u64,
-    }
+    job.number("bytes", [1 << 30, 32 << 20, 2 << 20])
 }
 
 /// The blocks that a client writes, or reads of another one.

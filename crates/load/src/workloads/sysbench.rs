@@ -1,7 +1,7 @@
 //! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
 
 use super::fileio::settings::{Cell, Chosen, FileIo, settings};
-use crate::task::Action;
+use crate::{printed::figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Option<Printed> {
     let (mut rates, mut events, mut time) = (false, false, false);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
-        let first = || number(value.split_whitespace().next()?);
+        let first = || figure(value.split_whitespace().next()?);
         match name.trim() {
             // 1.0 has a line for each rate.
             "reads/s" => (found.reads, rates) = (first()?, true),
@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Option<Printed> {
             "write" if value.contains("IOPS=") => found.writes = iops(value)?,
             "fsync" if value.contains("IOPS=") => found.syncs = iops(value)?,
             "total time" | "time elapsed" => {
-                (found.total_time, time) = (number(value.trim().strip_suffix('s')?)?, true)
+                (found.total_time, time) = (figure(value.trim().strip_suffix('s')?)?, true)
             }
             "total number of events" => (found.events, events) = (first()?, true),
             "avg" => found.latency_mean = Some(first()? / 1e3),
@@ -85,7 +85,7 @@ pub fn parse(text: &str) -> Option<Printed> {
             "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
-                found.fairness = Some((number(mean)?, number(deviation)?));
+                found.fairness = Some((figure(mean)?, figure(deviation)?));
             }
             _ => {}
         }
@@ -94,11 +94,7 @@ pub fn parse(text: &str) -> Option<Printed> {
 }
 
 fn iops(value: &str) -> Option<f64> {
-    number(value.split_once("IOPS=")?.1.split(' ').next()?)
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+    figure(value.split_once("IOPS=")?.1.split(' ').next()?)
 }
 
 impl Printed {

@@ -6,7 +6,6 @@ use crate::task::{Before, Error, Result, Task, info};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{demands::Demands, error::at, tree::TOP};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
-use std::{fs::File, io::BufWriter};
 
 /// The workload.
 pub struct Tree;
@@ -50,9 +49,7 @@ impl Workload for Tree {
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
-        let mut out = BufWriter::new(File::create(&archive).map_err(at("write", &archive))?);
-        Source::of(job).archive(&mut out)?;
-        out.into_inner().map_err(|error| at("write", &archive)(error.into_error()))?;
+        Source::of(job).archive_to(&archive)?;
         let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(at("remove", &archive))

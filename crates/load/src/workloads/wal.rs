@@ -56,10 +56,7 @@ fn shape(job: &Job) -> Shape {
             "recycle" => Allocation::Recycle,
             _ => Allocation::Preallocate,
         },
-        segment: match settings.int("segment") {
-            0 => job.by_scale([64 << 20, 8 << 20, 256 << 10]),
-            bytes => bytes as u64,
-        },
+        segment: job.number("segment", [64 << 20, 8 << 20, 256 << 10]),
         keep: settings.int("keep") as u64,
         seed: job.seed,
     }

@@ -1,9 +1,9 @@
 //! The settings, and what they mean at a scale.
 
+use crate::payload::{self, content};
 use crate::{pace::distinct, workload::Job};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_dbench::{ClientMode, Options};
-use fsarena_engine::Content;
 use std::time::Duration;
 
 /// Where the load comes from.
@@ -35,7 +35,7 @@ const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
     .help("seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench");
 const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
     .help("megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes");
-const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random")
+const PAYLOAD: SettingDef = payload::PAYLOAD
     .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
 
 /// Of loads with a loadfile, by fsarena or by the real dbench.
@@ -77,7 +77,7 @@ impl Chosen {
             measured: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(warm_up),
             rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
-            content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
+            content: content(settings),
             seed: job.seed,
         };
         let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";

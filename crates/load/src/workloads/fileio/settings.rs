@@ -1,5 +1,6 @@
 //! The settings, and what they mean at a scale.
 
+use crate::payload::{PAYLOAD, content};
 use crate::{pace::distinct, workload::Job};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{self as engine, Allow, Bound, Content, Open, Pattern, SyncEvery, Warmup};
@@ -37,10 +38,10 @@ pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
         SettingDef::int("fsync_every", 0..=1 << 40, 100)
             .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
         SettingDef::flag("fsync_end", true).help("each thread syncs every file at the end of writes"),
-        SettingDef::choice("payload", &["random", "zeros"], "random")
+        PAYLOAD
             .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
         SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
-            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 1 s at quick, 0.2 s at tiny"),
+            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
         SettingDef::int("events", 0..=1 << 50, 0)
             .help("end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady"),
         SettingDef::flag("verify", false)
@@ -129,7 +130,7 @@ impl Chosen {
             direct: settings.flag("direct"),
             fsync_every: settings.int("fsync_every") as u64,
             fsync_end: settings.flag("fsync_end"),
-            content: if settings.text("payload") == "zeros" { Content::Zeros } else { Content::Random },
+            content: content(settings),
             seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
             interval_ms: job.by_scale([100, 4, 2]),
             events: settings.int("events") as u64,

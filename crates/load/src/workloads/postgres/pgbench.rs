@@ -1,5 +1,6 @@
 //! What pgbench prints, and the latencies in its log.
 
+use crate::printed::figure;
 use fsarena_core::{metric::reading, sample::Readings, series::Point};
 use fsarena_engine::{readings::set_latency, series::Track};
 use std::time::Duration;
@@ -25,19 +26,15 @@ pub fn parse(text: &str) -> Option<Printed> {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("number of transactions actually processed: ") {
             // With a number of transactions instead of a time: `1000/1000`.
-            transactions = Some(number(rest.split('/').next()?)?);
+            transactions = Some(figure(rest.split('/').next()?)?);
         } else if let Some(rest) = line.strip_prefix("number of failed transactions: ") {
-            failed = number(rest.split(' ').next()?)?;
+            failed = figure(rest.split(' ').next()?)?;
         } else if let Some(rest) = line.strip_prefix("tps = ") {
             // Before version 14 the first such line includes connecting.
-            tps = Some(number(rest.split(' ').next()?)?);
+            tps = Some(figure(rest.split(' ').next()?)?);
         }
     }
     Some(Printed { tps: tps?, transactions: transactions?, failed })
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 /// The transactions of a run, from the logs of all threads of pgbench.

@@ -67,8 +67,8 @@ impl Chosen {
     /// A setting of postgresql.conf that is none, or that fsarena needs itself.
     pub fn of(job: &Job) -> Result<Chosen> {
         let settings = &job.settings;
-        let above_0 = |id| Some(settings.int(id)).filter(|number| *number > 0);
-        let seconds = above_0("seconds").unwrap_or_else(|| job.by_scale([60, 5, 1]));
+        let above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
+        let seconds = job.number("seconds", [60, 5, 1]);
         let clients = settings.int("clients") as u32;
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         Ok(Chosen {
@@ -76,7 +76,7 @@ impl Chosen {
             clients,
             jobs: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
             protocol: settings.text("protocol").into(),
-            seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)].map(|seconds| seconds as u64),
+            seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)],
             rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             sampling: settings.float("sampling"),
             conf: conf::parse(&settings.words("conf")).map_err(Error::Plan)?,
