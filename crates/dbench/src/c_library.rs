@@ -11,7 +11,8 @@ use std::{io, os::unix::ffi::OsStrExt, path::Path};
 /// The mode of the files that dbench creates.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
-fn path(text: &CStr) -> &Path {
+/// A path as the standard library takes it.
+pub fn path(text: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(text.to_bytes()))
 }
 
@@ -21,20 +22,4 @@ fn path(text: &CStr) -> &Path {
 /// The error of the system call.
 pub fn open(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE)?)
-}
-
-/// rmdir(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn rmdir(text: &CStr) -> io::Result<()> {
-    std::fs::remove_dir(path(text))
-}
-
-/// rename(2).
-///
-/// # Errors
-/// The error of the system call.
-pub fn rename(from: &CStr, to: &CStr) -> io::Result<()> {
-    std::fs::rename(path(from), path(to))
 }

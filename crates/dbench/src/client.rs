@@ -6,7 +6,7 @@ use super::cursor::{Cursor, Next};
 use super::handles::{Handles, MOST, Open};
 use super::kind::{Kind, Numbers};
 use super::program::{Expected, Instruction, Program};
-use super::{c_library, payload::Payloads};
+use super::{c_library::path, options::Options, payload::Payloads};
 use fsarena_engine::clock::{Clock, Scale};
 use nix::sys::stat::{Mode, fstat};
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
@@ -21,12 +21,10 @@ pub struct Shared<'r, C> {
     pub payloads: &'r Payloads,
     /// The directory they work in.
     pub root: CString,
-    /// How many there are.
-    pub clients: u32,
+    /// How they play.
+    pub options: &'r Options,
     /// Bytes a nanosecond that each of them is held to.
     pub rate: Option<f64>,
-    /// The seed of what is random in the program.
-    pub seed: u64,
     /// The clock.
     pub clock: C,
     /// Its rate.
@@ -65,7 +63,7 @@ impl<'r, C: Clock> Client<'r, C> {
     pub fn new(shared: &'r Shared<'r, C>, number: u32) -> Client<'r, C> {
         Client {
             shared,
-            cursor: Cursor::new(shared.program, number, shared.clients, shared.seed),
+            cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
             recorder: shared.board.recorder(number),
             own: format!("client{number}").into_bytes(),
             handles: Handles::default(),
@@ -202,11 +200,13 @@ impl<'r, C: Clock> Client<'r, C> {
                 Some(closed) => drop(closed),
                 None => return self.no_handle(one, numbers[0]),
             },
-            Kind::Rename => return self.expect(one, "rename", c_library::rename(name.path(), other.path())),
+            Kind::Rename => {
+                return self.expect(one, "rename", std::fs::rename(path(name.path()), path(other.path())));
+            }
             Kind::Unlink => {
                 return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
             }
-            Kind::Rmdir => return self.expect(one, "rmdir", c_library::rmdir(name.path())),
+            Kind::Rmdir => return self.expect(one, "rmdir", std::fs::remove_dir(path(name.path()))),
             Kind::Mkdir => {
                 // It may be there already; another client makes it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);

@@ -35,17 +35,17 @@ pub struct Times {
 ///
 /// # Errors
 /// Clients that cannot be had, and the first that could not go on.
-pub fn run<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Error> {
-    match options.mode {
-        ClientMode::Threads => threads(shared, options),
-        ClientMode::Processes => processes(shared, options),
+pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+    match shared.options.mode {
+        ClientMode::Threads => threads(shared),
+        ClientMode::Processes => processes(shared),
     }
 }
 
-fn threads<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Error> {
+fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
     std::thread::scope(|scope| {
         let mut started = vec![];
-        for number in 0..shared.clients {
+        for number in 0..shared.options.clients {
             let builder = std::thread::Builder::new().name(format!("client{number}")).stack_size(STACK_BYTES);
             match builder.spawn_scoped(scope, move || Client::new(shared, number).run()) {
                 Ok(handle) => started.push(handle),
@@ -57,7 +57,7 @@ fn threads<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Err
                 }
             }
         }
-        let times = watch(shared.board, options, &mut |wait| {
+        let times = watch(shared.board, shared.options, &mut |wait| {
             std::thread::sleep(wait);
             started.iter().any(|handle| handle.is_finished())
         });
@@ -79,9 +79,9 @@ struct Child {
     ended: OwnedFd,
 }
 
-fn processes<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, Error> {
+fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
     let mut children = vec![];
-    for number in 0..shared.clients {
+    for number in 0..shared.options.clients {
         match start(shared, number) {
             Ok(child) => children.push(child),
             Err(source) => {
@@ -94,7 +94,7 @@ fn processes<C: Clock>(shared: &Shared<C>, options: &Options) -> Result<Times, E
             }
         }
     }
-    let times = watch(shared.board, options, &mut |wait| any_ended(&children, wait));
+    let times = watch(shared.board, shared.options, &mut |wait| any_ended(&children, wait));
     shared.board.enter(Phase::Over);
     let lost = children.into_iter().map(reap).fold(Ok(()), Result::and);
     said(shared.board)?;

@@ -44,6 +44,17 @@ pub enum Error {
     /// The limits of this machine are too low for this number of clients.
     #[error("{0}")]
     Limit(String),
+    /// The load needs more clients.
+    #[error(
+        "the load waits for client {client} (from 0), and there are {clients}; take more: --set clients={needed}",
+        needed = .client + 1
+    )]
+    TooFew {
+        /// The client that another one waits for.
+        client: u32,
+        /// How many there are.
+        clients: u32,
+    },
     /// A client could not go on.
     #[error("client {client} failed at line {line}: {why}")]
     Client {
@@ -83,7 +94,9 @@ impl Exits for Error {
             Error::NoLoadfile { .. } | Error::Limit(_) | Error::Resource { .. } => ExitCode::Missing,
             Error::Client { full: true, .. } => ExitCode::Missing,
             Error::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => ExitCode::Missing,
-            Error::Read { .. } | Error::Unfit { .. } | Error::Line { .. } => ExitCode::Usage,
+            Error::Read { .. } | Error::Unfit { .. } | Error::Line { .. } | Error::TooFew { .. } => {
+                ExitCode::Usage
+            }
             Error::Client { .. } | Error::Cancelled | Error::Lost { .. } => ExitCode::Internal,
         }
     }

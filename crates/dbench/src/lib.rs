@@ -52,10 +52,7 @@ use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 /// # Errors
 /// Clients that cannot be had, and the first that could not go on.
 pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome, Error> {
-    if let Some(client) = program.waits_for.filter(|client| *client >= options.clients) {
-        let why = format!("the load waits for client {client} (from 0), and there are {}", options.clients);
-        return Err(Error::Limit(why));
-    }
+    program.check_clients(options.clients)?;
     match clock::choose().tsc {
         Some(tsc) => play_by(program, options, root, tsc),
         None => play_by(program, options, root, Monotonic),
@@ -72,9 +69,8 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
         board: &board,
         payloads: &payloads,
         root,
-        clients: options.clients,
+        options,
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
-        seed: options.seed,
         clock,
         scale: clock::choose().scale,
     };
@@ -83,6 +79,6 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
         ClientMode::Processes => Cpu::of_ended_children(),
     };
     let before = used();
-    let times = client_mode::run(&shared, options)?;
+    let times = client_mode::run(&shared)?;
     Ok(Outcome::of(&board, times, used().since(before)))
 }

@@ -14,11 +14,9 @@ use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 /// Significant digits of the histograms that are merged; the buckets of clients are coarser.
 const DIGITS: u8 = 3;
 
-/// One kind of operations in the measured phase.
+/// Operations of the measured phase.
 #[derive(Debug, Clone)]
-pub struct OfKind {
-    /// Which.
-    pub kind: Kind,
+pub struct Measured {
     /// How many.
     pub count: u64,
     /// Nanoseconds of all of them.
@@ -29,13 +27,31 @@ pub struct OfKind {
     pub latency: Histogram<u64>,
 }
 
+impl Measured {
+    fn none() -> Measured {
+        // Its buckets grow as they are needed, so any value fits.
+        let latency = Histogram::new(DIGITS).expect("three digits are allowed");
+        Measured { count: 0, total_ns: 0, max_ns: 0, latency }
+    }
+
+    /// Sets how many there were and how long they took, under names that begin so.
+    fn set(&self, readings: &mut Readings, prefix: &str) {
+        readings.set(&format!("{prefix}operations_count"), self.count as f64);
+        if self.count > 0 {
+            readings.set(&format!("{prefix}latency_mean_ns"), self.total_ns as f64 / self.count as f64);
+            set_percentiles(readings, prefix, &self.latency, self.max_ns);
+            readings.set(&format!("{prefix}latency_max_ns"), self.max_ns as f64);
+        }
+    }
+}
+
 /// What a run came to.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// How long it took.
     pub times: Times,
     /// Kinds that there were.
-    pub kinds: Vec<OfKind>,
+    pub kinds: Vec<(Kind, Measured)>,
     /// Operations of all phases.
     pub operations: u64,
     /// Operations of each client in all phases.
@@ -58,7 +74,7 @@ impl Outcome {
         };
         Outcome {
             times,
-            kinds: KINDS.iter().filter_map(|def| of_kind(board, def.kind)).collect(),
+            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(board, def.kind)?))).collect(),
             operations: each(|recorder| &recorder.operations).sum(),
             by_client: each(|recorder| &recorder.operations).collect(),
             cpu,
@@ -68,83 +84,64 @@ impl Outcome {
         }
     }
 
-    /// Megabytes (10⁶) a second that were read and written: what dbench calls throughput.
-    pub fn throughput_mb_s(&self) -> f64 {
-        self.times.bytes.iter().sum::<u64>() as f64 / 1e6 / self.times.measured.as_secs_f64()
-    }
-
     /// What a sample takes over.
     pub fn found(&self) -> Found {
         Found {
             series: self.times.series.clone(),
-            latencies: fsarena_engine::latencies(&self.latency()),
+            latencies: fsarena_engine::latencies(&self.measured().latency),
             ..Found::from(self.readings())
         }
     }
 
-    /// Latencies of all kinds together.
-    fn latency(&self) -> Histogram<u64> {
-        let mut all = histogram();
-        self.kinds.iter().for_each(|one| all.add(&one.latency).unwrap_or_default());
+    /// Operations of all kinds.
+    pub fn measured(&self) -> Measured {
+        let mut all = Measured::none();
+        for (_, one) in &self.kinds {
+            all.count += one.count;
+            all.total_ns += one.total_ns;
+            all.max_ns = all.max_ns.max(one.max_ns);
+            all.latency.add(&one.latency).unwrap_or_default();
+        }
         all
-    }
-
-    /// Operations of the measured phase.
-    pub fn measured(&self) -> u64 {
-        self.kinds.iter().map(|one| one.count).sum()
     }
 
     /// All readings.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
-        let seconds = self.times.measured.as_secs_f64();
-        for one in &self.kinds {
-            let prefix = format!("{}_", one.kind.def().reading);
-            readings.set(&format!("{prefix}operations_count"), one.count as f64);
-            readings.set(&format!("{prefix}latency_mean_ns"), one.total_ns as f64 / one.count as f64);
-            set_percentiles(&mut readings, &prefix, &one.latency, one.max_ns);
-            readings.set(&format!("{prefix}latency_max_ns"), one.max_ns as f64);
-            if let Some(way) = [Kind::ReadX, Kind::WriteX].iter().position(|kind| *kind == one.kind) {
-                readings.set(&format!("{prefix}iops_per_s"), one.count as f64 / seconds);
-                let bytes = self.times.bytes[way] as f64;
-                readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes / seconds);
+        for (kind, one) in &self.kinds {
+            let prefix = format!("{}_", kind.def().reading);
+            one.set(&mut readings, &prefix);
+            if let Some(way) = [Kind::ReadX, Kind::WriteX].iter().position(|moves| moves == kind) {
+                self.set_rates(&mut readings, &prefix, one.count, self.times.bytes[way]);
             }
         }
-        self.set_all(&mut readings);
+        let (all, bytes) = (self.measured(), self.times.bytes.iter().sum());
+        all.set(&mut readings, "all_");
+        self.set_rates(&mut readings, "all_", all.count, bytes);
+        if all.count > 0 {
+            // Lateness counts as latency, as in the real one.
+            readings.set("all_latency_max_ns", all.max_ns.max(self.lateness_ns) as f64);
+        }
+        let seconds = self.times.measured.as_secs_f64();
+        readings.set(reading::THROUGHPUT, bytes as f64 / seconds);
+        readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
+        readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
+        set_cpu(&mut readings, self.cpu, self.operations);
+        readings.set("fairness_ratio", jain(&self.by_client));
+        readings.set("surprises_count", self.surprises as f64);
         readings
     }
 
-    fn set_all(&self, readings: &mut Readings) {
+    fn set_rates(&self, readings: &mut Readings, prefix: &str, count: u64, bytes: u64) {
         let seconds = self.times.measured.as_secs_f64();
-        let count = self.measured();
-        let bytes: u64 = self.times.bytes.iter().sum();
-        readings.set("all_operations_count", count as f64);
-        readings.set("all_iops_per_s", count as f64 / seconds);
-        readings.set("all_bandwidth_bytes_per_s", bytes as f64 / seconds);
-        readings.set(reading::THROUGHPUT, bytes as f64 / seconds);
-        if count > 0 {
-            let total: u64 = self.kinds.iter().map(|one| one.total_ns).sum();
-            readings.set("all_latency_mean_ns", total as f64 / count as f64);
-            let longest = self.kinds.iter().map(|one| one.max_ns).max().unwrap_or(0);
-            // Lateness counts as latency, as in the real one.
-            readings.set("all_latency_max_ns", longest.max(self.lateness_ns) as f64);
-            set_percentiles(readings, "all_", &self.latency(), longest);
-        }
-        readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
-        readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
-        set_cpu(readings, self.cpu, self.operations);
-        readings.set("fairness_ratio", jain(&self.by_client));
-        readings.set("surprises_count", self.surprises as f64);
+        readings.set(&format!("{prefix}iops_per_s"), count as f64 / seconds);
+        readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes as f64 / seconds);
     }
 }
 
-/// Buckets grow as they are needed, so any value fits.
-fn histogram() -> Histogram<u64> {
-    Histogram::new(DIGITS).expect("three digits are allowed")
-}
-
-fn of_kind(board: &Board, kind: Kind) -> Option<OfKind> {
-    let mut all = OfKind { kind, count: 0, total_ns: 0, max_ns: 0, latency: histogram() };
+/// Operations of one kind, where there were any.
+fn measured(board: &Board, kind: Kind) -> Option<Measured> {
+    let mut all = Measured::none();
     for recorder in board.recorders() {
         let one = &recorder.kinds[kind as usize];
         let count = one.count.load(Relaxed);

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 /// Places at which a write can begin in the noise, so that one differs from the next.
 const PLACES: usize = 256;
 /// Bytes between two such places.
-const TASK: usize = 509;
+const APART: usize = 509;
 
 /// Sources of what is written.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Payloads {
     /// Makes them.
     pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
         let varies = content != Content::Zeros;
-        let mut plain = vec![0; program.largest + if varies { PLACES * TASK } else { 0 }];
+        let mut plain = vec![0; program.largest + if varies { PLACES * APART } else { 0 }];
         if varies {
             ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut plain);
         }
@@ -39,7 +39,7 @@ impl Payloads {
         match pattern {
             Some(which) => &self.patterns[which][..bytes],
             None => {
-                let from = if self.varies { write % PLACES * TASK } else { 0 };
+                let from = if self.varies { write % PLACES * APART } else { 0 };
                 &self.plain[from..from + bytes]
             }
         }

@@ -1,5 +1,6 @@
 //! A load in the compact form in which it is kept and played: 32 bytes for each line.
 
+use super::error::Error;
 use super::kind::{Kind, NUMBERS};
 use super::name::{NameId, Names, NamesBuilder};
 use super::number::{Number, Qualifier};
@@ -86,10 +87,19 @@ pub struct Program {
     /// The most that an operation can read or write, in bytes.
     pub largest: usize,
     /// The highest client, from 0, that another one waits for.
-    pub waits_for: Option<u32>,
+    waits_for: Option<u32>,
 }
 
 impl Program {
+    /// Refuses too few clients.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`], where one would wait for a client that is not there.
+    pub fn check_clients(&self, clients: u32) -> Result<(), Error> {
+        let missing = self.waits_for.filter(|client| *client >= clients);
+        missing.map_or(Ok(()), |client| Err(Error::TooFew { client, clients }))
+    }
+
     /// Every line.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions

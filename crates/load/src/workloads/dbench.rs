@@ -70,6 +70,7 @@ impl Workload for Dbench {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let chosen = Chosen::of(job);
         let program = self.program(job)?;
+        chosen.clients.iter().try_for_each(|clients| program.check_clients(*clients))?;
         let census = Census::of(&program);
         if !chosen.real {
             limits::check(chosen.options.clients, chosen.options.mode, census.most_open)?;
