@@ -45,8 +45,12 @@ mod append {
     const LINE: &[u8] = &[b'x'; 100];
     const LINES: SettingDef =
         SettingDef::int("lines", 1..=10_000_000, 10_000).help("lines that are appended");
-    const DEF: WorkloadDef =
-        WorkloadDef { id: "append", help: "append lines of 100 bytes to one file", settings: &[LINES] };
+    const DEF: WorkloadDef = WorkloadDef {
+        id: "append",
+        help: "append lines of 100 bytes to one file",
+        metrics: &["elapsed", "durable"],
+        settings: &[LINES],
+    };
 
     impl Workload for Append {
         fn def(&self) -> &'static WorkloadDef {

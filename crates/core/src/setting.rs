@@ -438,13 +438,15 @@ impl Settings {
     }
 }
 
-/// What core needs to know of a workload to check a plan.
+/// The definition of a workload: what lists show of it, and what checks a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkloadDef {
     /// The name in plans and reports.
     pub id: &'static str,
     /// One line for people.
     pub help: &'static str,
+    /// The metrics to report by default, the primary one first.
+    pub metrics: &'static [&'static str],
     /// Its settings.
     pub settings: &'static [SettingDef],
 }

@@ -9,6 +9,7 @@ use fsarena_core::{factor::BUILT_IN, plan::file::PlanFile};
 static TASKS: WorkloadDef = WorkloadDef {
     id: "coreutils",
     help: "",
+    metrics: &["elapsed"],
     settings: &[
         SettingDef {
             id: "driver",
@@ -26,7 +27,8 @@ static TASKS: WorkloadDef = WorkloadDef {
 };
 
 /// Another with one of the same settings.
-static NATIVE: WorkloadDef = WorkloadDef { id: "native", help: "", settings: &[TASKS.settings[1]] };
+static NATIVE: WorkloadDef =
+    WorkloadDef { id: "native", metrics: &[], help: "", settings: &[TASKS.settings[1]] };
 
 fn words() -> Vocabulary {
     let sets = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();

@@ -206,12 +206,9 @@ fn end_survivors() -> Vec<String> {
 
 /// The living children of this process.
 fn children(kernel: &Kernel) -> Vec<Pid> {
-    let own = std::process::id().to_string();
-    let is_child = |pid: &i32| {
-        let stat = kernel.read(&format!("proc/{pid}/stat")).unwrap_or_default();
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        fields.next().is_some_and(|state| state != "Z") && fields.next() == Some(&own)
-    };
+    let own = std::process::id() as i32;
+    let is_child =
+        |pid: &i32| process::stat(kernel, *pid).is_some_and(|stat| stat.ppid == own && stat.state != 'Z');
     process::all(kernel).into_iter().filter(is_child).filter_map(Pid::from_raw).collect()
 }
 

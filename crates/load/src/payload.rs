@@ -110,6 +110,18 @@ pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))
 }
 
+/// How a file differs from what it was, where it does.
+pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
+        Err(error) => Some(error.to_string()),
+        Ok(found) if found.len() != expected.len() => {
+            Some(format!("{} bytes instead of {}", found.len(), expected.len()))
+        }
+        Ok(found) => (found != expected).then(|| "other contents".into()),
+    }
+}
+
 /// Writes a number to a file.
 ///
 /// # Errors

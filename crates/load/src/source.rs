@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, at};
 use crate::tarball::{self, Counted};
-use crate::tree::{self, TOP};
+use crate::tree::{self, Entry, TOP};
 use crate::workload::{Job, remark};
 use crate::{demands::Demands, payload::Payload};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
@@ -141,7 +141,7 @@ impl Source {
         let (mut contents, mut demands) = (Contents::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
-                for entry in tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins) {
+                for entry in generate(*seed, *files, *twins) {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
                     contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                 }
@@ -183,8 +183,8 @@ impl Source {
     pub fn archive(&self, out: impl Write) -> Result<()> {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
-                let tree = tree::with_twins(tree::generate(mix(*seed, 3), *files), *twins);
-                tarball::of_generated(out, &tree, &mut Payload::new(*seed, *compressible))
+                let mut payload = Payload::new(*seed, *compressible);
+                tarball::of_generated(out, &generate(*seed, *files, *twins), &mut payload)
             }
             Source::Directories(dirs) => {
                 let mut builder = Builder::new(Counted::new(out));
@@ -196,6 +196,11 @@ impl Source {
             }
         }
     }
+}
+
+/// The entries of a generated tree.
+fn generate(seed: u64, files: u64, twins: u64) -> Vec<Entry> {
+    tree::with_twins(tree::generate(mix(seed, 3), files), twins)
 }
 
 /// Something in a real directory.

@@ -202,11 +202,6 @@ pub trait Workload: Sync {
         None
     }
 
-    /// The default metrics to report, the primary one first.
-    fn metrics(&self) -> &'static [&'static str] {
-        &["elapsed", "durable"]
-    }
-
     /// The power cut that its first task works until, where there is one. Its other tasks follow once the filesystem has
     /// come back.
     fn cut(&self, _job: &Job) -> Option<Cut> {

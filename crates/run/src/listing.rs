@@ -138,7 +138,7 @@ impl Row for SettingRow {
 pub fn workloads() -> Vec<SettingRow> {
     let mut rows = Vec::new();
     for workload in WORKLOADS {
-        let (def, answers) = (workload.def(), workload.metrics().join(", "));
+        let def = workload.def();
         let row = |setting, accepts, default, help| SettingRow {
             workload: def.id,
             setting,
@@ -146,7 +146,7 @@ pub fn workloads() -> Vec<SettingRow> {
             default,
             help,
         };
-        let help = format!("{}; answered for by {answers}", def.help);
+        let help = format!("{}; answered for by {}", def.help, def.metrics.join(", "));
         rows.push(row("", String::new(), String::new(), help));
         rows.extend(def.settings.iter().map(|setting| {
             let default = Value::from(setting.default).to_string();

@@ -67,7 +67,7 @@ mod tests {
         let known: Vec<&str> =
             METRICS.iter().map(|metric| metric.id).chain(readings().map(|reading| reading.id)).collect();
         for workload in WORKLOADS {
-            for metric in workload.metrics() {
+            for metric in workload.def().metrics {
                 assert!(known.contains(metric), "{}: {metric}", workload.def().id);
             }
         }

@@ -108,7 +108,7 @@ fn find(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Option<(&'static dyn W
 /// The metrics that answer for the workloads of a plan by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
-    let mut own = asked.map(|(workload, _)| workload.metrics());
+    let mut own = asked.map(|(workload, _)| workload.def().metrics);
     // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
     // them whatever it does, so there it is a call that has a cost.
     if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {

@@ -14,7 +14,7 @@ pub const MARK: &str = "FSARENA_JOURNAL";
 const GOING: Duration = Duration::from_secs(30);
 
 /// What the kernel says of a process; None if it ended.
-pub(crate) fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
+pub fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
     Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
 }
 

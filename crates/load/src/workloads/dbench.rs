@@ -24,6 +24,7 @@ pub const DBENCH: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench",
         help: "clients of a file server, as dbench plays them from the loadfile that Debian's package dbench brings",
+        metrics: settings::METRICS,
         settings: &settings::of_loadfiles("native"),
     },
     source: Source::Loadfile,
@@ -56,10 +57,6 @@ impl Dbench {
 impl Workload for Dbench {
     fn def(&self) -> &'static WorkloadDef {
         self.def
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["throughput"]
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -8,6 +8,7 @@ pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",
         help: "clients of a file server with the statistics of dbench's loadfile; needs nothing installed",
+        metrics: settings::METRICS,
         settings: &settings::OWN,
     },
     source: Source::Like,

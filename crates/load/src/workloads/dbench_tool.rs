@@ -1,6 +1,6 @@
 //! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
 
-use super::dbench::settings::{Chosen, Dbench, Source, of_loadfiles};
+use super::dbench::settings::{Chosen, Dbench, METRICS, Source, of_loadfiles};
 use crate::task::{Action, Result};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
@@ -13,6 +13,7 @@ pub const DBENCH_TOOL: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-tool",
         help: "the same tasks as dbench, by the real dbench (4.0 or 5.0)",
+        metrics: METRICS,
         settings: &of_loadfiles("dbench"),
     },
     source: Source::Loadfile,

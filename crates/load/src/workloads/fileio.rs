@@ -25,6 +25,7 @@ pub const FILEIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fileio",
         help: "direct or buffered reads and writes by mode, block size and threads, as sysbench fileio does them",
+        metrics: settings::METRICS,
         settings: &settings::settings("native"),
     },
 };
@@ -52,11 +53,6 @@ impl Workload for FileIo {
             Tool::Sysbench => vec!["sysbench"],
             Tool::Fio => vec!["fio"],
         }
-    }
-
-    /// It runs for as long as it takes to be steady, or as it is told: its time says nothing.
-    fn metrics(&self) -> &'static [&'static str] {
-        &["iops"]
     }
 
     fn supports_raw(&self) -> bool {
@@ -183,17 +179,13 @@ impl Maker {
             return Some(self.call("remove", |ground, chosen| Ok(ground.files(chosen)?.remove()?)));
         }
         let verify = if self.chosen.verify && !is_device { cell.block } else { 0 };
-        if cell.mode.writes {
-            // Writes leave blocks behind that have no checksum.
-            self.whole = has.filter(|_| !self.chosen.verify);
-            if has.is_some() {
-                return None;
-            }
-        } else if has == Some(verify) {
-            return None;
-        }
-        self.whole = Some(verify).filter(|_| !(cell.mode.writes && self.chosen.verify));
-        Some(self.call("fill", move |ground, chosen| fill(ground, chosen, (verify > 0).then_some(verify))))
+        let fits = if cell.mode.writes { has.is_some() } else { has == Some(verify) };
+        // Writes leave blocks behind that have no checksum.
+        let spoils = cell.mode.writes && self.chosen.verify;
+        self.whole = if fits { has } else { Some(verify) }.filter(|_| !spoils);
+        let fill =
+            move |ground: &Ground, chosen: &Chosen| fill(ground, chosen, (verify > 0).then_some(verify));
+        (!fits).then(|| self.call("fill", fill))
     }
 
     fn native(&self, cell: Cell) -> Action {

@@ -1,6 +1,6 @@
 //! The real fio, with the cells of `fileio`: its arguments, and the JSON that it prints.
 
-use super::fileio::settings::{Cell, Chosen, FileIo, settings};
+use super::fileio::settings::{Cell, Chosen, FileIo, METRICS, settings};
 use crate::task::{Action, Error};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
@@ -13,6 +13,7 @@ pub const FIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fio",
         help: "the same tasks as fileio, by the real fio (psync)",
+        metrics: METRICS,
         settings: &settings("fio"),
     },
 };

@@ -20,6 +20,7 @@ const NAMES: (u64, u64) = (10_000, 20);
 const DEF: WorkloadDef = WorkloadDef {
     id: "meta",
     help: "create, stat, read, find and remove files and directories, by many clients, as mdtest does",
+    metrics: &["all_iops_per_s", "elapsed"],
     settings: &[
         SettingDef::int("names", 0..=100_000_000, 0).help(
             "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
@@ -106,10 +107,6 @@ impl Workload for Meta {
         let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
         let remarks = vec![remark(format!("each client makes {names} files and as many directories"))];
         Ok(Survey { room, remarks, ..Survey::default() })
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["all_iops_per_s", "elapsed"]
     }
 
     fn shares(&self) -> bool {

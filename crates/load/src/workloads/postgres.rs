@@ -23,6 +23,7 @@ pub struct Postgres;
 const DEF: WorkloadDef = WorkloadDef {
     id: "postgres",
     help: "the real PostgreSQL with its data on the filesystem under test, by pgbench: read-only and simple-update",
+    metrics: &["tps", "all_latency_p99_ns"],
     settings: settings::SETTINGS,
 };
 
@@ -54,10 +55,6 @@ const LOG_PER_S: f64 = 8e6;
 impl Workload for Postgres {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["tps", "all_latency_p99_ns"]
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -28,6 +28,7 @@ const FILLERS: u32 = 4;
 const DEF: WorkloadDef = WorkloadDef {
     id: "proxy-cache",
     help: "an on-disk web cache: lookups, stores, replacement, in an open loop at set rates; the model of squid without squid",
+    metrics: readings::ANSWERS,
     settings: &[
         SettingDef::ints("rates", 0..=10_000_000, &[200, 400, 800])
             .help("requests a second, one task each; 0 for as many as it can serve"),
@@ -53,10 +54,6 @@ fn loads(job: &Job) -> Vec<Load> {
 impl Workload for ProxyCache {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        readings::ANSWERS
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

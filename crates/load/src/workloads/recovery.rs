@@ -1,9 +1,9 @@
 //! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
 //! before the cut has to be intact.
 
-use crate::error::at;
 use crate::task::{self, Action, Error, Result, Task};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
+use crate::{error::at, payload::fault};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -34,6 +34,7 @@ const NAMED: usize = 5;
 const DEF: WorkloadDef = WorkloadDef {
     id: "recovery",
     help: "write files, cut the power, then time how long the filesystem takes to come back, and verify the synced files",
+    metrics: &["elapsed", reading::FILES_LOST],
     settings: &[
         SettingDef::float("seconds", 0.1..=300.0, 10.0)
             .help("the power is cut at an instant drawn between a quarter of this time and all of it"),
@@ -58,10 +59,6 @@ impl Workload for Recovery {
         // The programs that check filesystems lie on the source disk with their libraries.
         let room = Room { bytes: LIVE * LARGEST as u64, inodes: LIVE + DIRECTORIES, other_bytes: 64 << 20 };
         Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["elapsed", reading::FILES_LOST]
     }
 
     fn inputs(&self, _: &Job, place: &Place) -> Result<()> {
@@ -178,18 +175,6 @@ fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
     readings.set(reading::FILES_SYNCED, synced as f64);
     readings.set(reading::FILES_LOST, lost as f64);
     Ok(readings)
-}
-
-/// How a file differs from what it was, where it does.
-fn fault(path: &Path, expected: &[u8]) -> Option<String> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
-        Err(error) => Some(error.to_string()),
-        Ok(found) if found.len() != expected.len() => {
-            Some(format!("{} bytes instead of {}", found.len(), expected.len()))
-        }
-        Ok(found) => (found != expected).then(|| "other contents".into()),
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub struct Shared;
 const DEF: WorkloadDef = WorkloadDef {
     id: "shared",
     help: "clients write files of their own and one file in strides, and read what another wrote, as IOR does",
+    metrics: &["bandwidth", "elapsed"],
     settings: &[
         SettingDef::size("bytes", 0..=1 << 44, 0)
             .help("bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny"),
@@ -90,10 +91,6 @@ impl Workload for Shared {
         let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
         let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
         Ok(Survey { room, demands, remarks: vec![remark(text)] })
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["bandwidth", "elapsed"]
     }
 
     fn shares(&self) -> bool {

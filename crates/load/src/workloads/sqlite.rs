@@ -24,6 +24,7 @@ const ROWS: (u64, u64) = (1_000_000, 1000);
 const DEF: WorkloadDef = WorkloadDef {
     id: "sqlite",
     help: "transactions and reads of an SQLite database: update, point reads, insert, checkpoint, by journal mode",
+    metrics: &["commits_per_s", "latency_p50", "latency_p95", "latency_p99", "iops", "elapsed"],
     settings: &[
         SettingDef::modes("journal", &["wal", "delete", "truncate", "persist"], &["wal", "delete"])
             .help("journal modes, each a set of tasks: a write-ahead log, or a rollback journal and what becomes of it at a commit"),
@@ -124,10 +125,6 @@ fn shape(job: &Job) -> Shape {
 impl Workload for Sqlite {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["commits_per_s", "latency_p50", "latency_p95", "latency_p99", "iops", "elapsed"]
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -31,6 +31,7 @@ pub struct SquidWorkload;
 const DEF: WorkloadDef = WorkloadDef {
     id: "squid",
     help: "the real squid with its cache on the filesystem under test: fill, restart from cold, and serve at set rates",
+    metrics: readings::ANSWERS,
     settings: &[
         SettingDef::choice("store", &["aufs", "ufs", "rock"], "aufs")
             .help("how squid keeps objects: files by threads, files by itself, or one database"),
@@ -71,10 +72,6 @@ fn loads(job: &Job) -> Vec<Load> {
 impl Workload for SquidWorkload {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        readings::ANSWERS
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -1,6 +1,6 @@
 //! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
 
-use super::fileio::settings::{Cell, Chosen, FileIo, settings};
+use super::fileio::settings::{Cell, Chosen, FileIo, METRICS, settings};
 use crate::{printed::figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
@@ -11,6 +11,7 @@ pub const SYSBENCH: FileIo = FileIo {
     def: &WorkloadDef {
         id: "sysbench",
         help: "the same tasks as fileio, by the real sysbench (1.0 or 1.1)",
+        metrics: METRICS,
         settings: &settings("sysbench"),
     },
 };

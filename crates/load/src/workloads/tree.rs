@@ -13,6 +13,8 @@ pub struct Tree;
 const DEF: WorkloadDef = WorkloadDef {
     id: "tree",
     help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
+    // The author's question was about system time.
+    metrics: &["elapsed", "durable", "system"],
     settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };
 
@@ -35,11 +37,6 @@ impl Workload for Tree {
         let remarks = Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
         // cp(1) without -p keeps no owners.
         Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks })
-    }
-
-    /// The author's question was about system time.
-    fn metrics(&self) -> &'static [&'static str] {
-        &["elapsed", "durable", "system"]
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

@@ -25,6 +25,7 @@ const COMMITTED: &str = "committed";
 const DEF: WorkloadDef = WorkloadDef {
     id: "wal",
     help: "append records to a log, each on the device before the next (fdatasync), flat out or at set rates, with group commit",
+    metrics: &["commits_per_s", "latency_p50", "latency_p99", "latency_p999", "latency_max"],
     settings: &[
         SettingDef::ints("clients", 1..=1024, &[1])
             .help("clients that commit at once, each a task; those that wait together share one fdatasync"),
@@ -65,10 +66,6 @@ fn shape(job: &Job) -> Shape {
 impl Workload for Wal {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &["commits_per_s", "latency_p50", "latency_p99", "latency_p999", "latency_max"]
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

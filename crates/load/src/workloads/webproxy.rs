@@ -35,6 +35,7 @@ const FLOWOPS_A_TURN: f64 = 19.0;
 const DEF: WorkloadDef = WorkloadDef {
     id: "webproxy",
     help: "filebench's webproxy, exactly: delete, create, append, and read five files, by 100 threads in one directory",
+    metrics: &[readings::FLOWOPS],
     settings: &[
         SettingDef::int("threads", 1..=256, 100).help("threads"),
         SettingDef::int("files", 10..=10_000_000, 10_000)
@@ -52,10 +53,6 @@ fn tasks() -> [TaskInfo; 2] {
 impl Workload for Webproxy {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
-    }
-
-    fn metrics(&self) -> &'static [&'static str] {
-        &[readings::FLOWOPS]
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {

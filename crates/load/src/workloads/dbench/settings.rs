@@ -23,6 +23,9 @@ pub struct Dbench {
     pub source: Source,
 }
 
+/// It runs for a set time: its time says nothing.
+pub const METRICS: &[&str] = &["throughput"];
+
 /// Clients at work.
 const CLIENTS: SettingDef =
     SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");

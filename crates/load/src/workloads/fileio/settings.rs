@@ -22,6 +22,9 @@ pub enum Tool {
     Fio,
 }
 
+/// It runs for as long as it takes to be steady, or as it is told: its time says nothing.
+pub const METRICS: &[&str] = &["iops"];
+
 /// The settings, with one of the tools as the default.
 pub const fn settings(tool: &'static str) -> [SettingDef; 14] {
     [

@@ -1,6 +1,6 @@
 //! Maildirs, and what a mail server does with them.
 
-use crate::payload::{Noise, fresh_dir};
+use crate::payload::{Noise, fault, fresh_dir};
 use crate::task;
 use fsarena_engine::{Error, act::Actor};
 use std::fs::File;
@@ -174,12 +174,9 @@ pub fn verify(root: &Path, shape: &Shape, after: Stage) -> Result<(), task::Erro
     let expected = if after == Stage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
         let path = root.join(shape.name(after, number));
-        let fault = match std::fs::read(&path) {
-            Err(error) => error.to_string(),
-            Ok(found) if found != noise.of(number, shape.bytes) => "other contents".into(),
-            Ok(_) => continue,
-        };
-        return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+        if let Some(fault) = fault(&path, noise.of(number, shape.bytes)) {
+            return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+        }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
     let found = files.count() as u64;

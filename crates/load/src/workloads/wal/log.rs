@@ -78,7 +78,7 @@ pub struct Log {
     noise: Noise,
     state: Mutex<State>,
     /// Told when a group is on the device, and its leader steps down.
-    settled: Condvar,
+    committed: Condvar,
 }
 
 /// What clients share.
@@ -108,7 +108,7 @@ impl Log {
     pub fn open(dir: &Path, shape: Shape) -> Result<Log, Error> {
         let segments = Segments::begin(dir, shape)?;
         let state = State { segments: Some(segments), ..State::default() };
-        Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), settled: Condvar::new() })
+        Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), committed: Condvar::new() })
     }
 
     /// Records on the device, and how often the log was synced.
@@ -135,7 +135,7 @@ impl Log {
                 return self.lead(segments, state);
             }
             state.waiting += 1;
-            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.committed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Log {
         let waiting = state.waiting;
         drop(state);
         if waiting > 0 {
-            self.settled.notify_all();
+            self.committed.notify_all();
         }
         done
     }
