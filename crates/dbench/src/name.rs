@@ -43,6 +43,12 @@ pub struct Names {
 }
 
 impl Names {
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Bytes that they take in memory.
     pub fn bytes(&self) -> usize {
         self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.ends.as_slice())
@@ -190,6 +196,6 @@ mod tests {
         let first = names.intern(b"/a", false).unwrap();
         assert_ne!(names.intern(b"/b", false).unwrap(), first);
         assert_eq!(names.intern(b"/a", false).unwrap(), first);
-        assert_eq!(names.finish().ends.len(), 2);
+        assert_eq!(names.finish().len(), 2);
     }
 }

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_load_engine_and_never_above_the_longest() {
-        let mut latency = histogram();
+        let mut latency = Measured::none().latency;
         (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
         let mut readings = Readings::default();
         set_percentiles(&mut readings, "read_", &latency, 998_000);
