@@ -177,8 +177,8 @@ pub fn labelled(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -
 }
 
 /// A row whose figures, all cells but the label, are made of the same.
-pub fn made_of(source: Option<&Source>, cells: Vec<Cell>) -> Vec<Cell> {
-    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.made_of(source.cloned()) };
+pub fn made_of(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
+    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.made_of(source.clone()) };
     cells.into_iter().enumerate().map(figure).collect()
 }
 
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_label_of_a_row_is_made_of_nothing() {
-        let made = made_of(Source::of(Some(3), [1]).as_ref(), vec!["untar".into(), "1.00".into()]);
+        let made = made_of(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
         assert_eq!(made[0].source, None);
         assert_eq!(made[1].source, Source::of(Some(3), [1]));
     }

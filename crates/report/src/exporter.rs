@@ -17,6 +17,16 @@ pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error
     Ok(writeln!(out)?)
 }
 
+/// Makes a file, and writes to it.
+pub(crate) fn to_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
+    write(&mut out)?;
+    out.flush().map_err(Error::file(path))
+}
+
 /// A format that a run can be exported to.
 #[derive(Debug)]
 pub struct Exporter {
@@ -83,8 +93,6 @@ impl Exporter {
         if let Some(write) = self.write {
             return write(report, path);
         }
-        let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
-        self.export(report, &mut out)?;
-        out.flush().map_err(Error::file(path))
+        to_file(path, |out| self.export(report, out))
     }
 }

@@ -207,10 +207,8 @@ trait Escaped {
 
     /// The outcome that a cell of words begins with, and what follows it.
     fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
-        const OUTCOMES: [Outcome; 4] =
-            [Outcome::Held, Outcome::Refuted, Outcome::Inconclusive, Outcome::Equivalent];
         let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
-        let found = OUTCOMES.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
+        let found = Outcome::ALL.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
         let found = found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']));
         // The badge parts them already.
         found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))

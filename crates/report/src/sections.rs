@@ -9,6 +9,8 @@ mod decide;
 pub mod decision;
 pub mod head;
 mod hosts;
+mod left_out;
+mod legend;
 pub mod modes;
 pub mod normalised;
 pub mod notes;
@@ -38,6 +40,8 @@ const SECTIONS: &[Section] = &[
     standing::SECTION,
     pair::SECTION,
     answer::SECTION,
+    left_out::SECTION,
+    legend::SECTION,
     hosts::SECTION,
     anomalies::SECTION,
     scaling::SECTION,

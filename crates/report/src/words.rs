@@ -1,8 +1,9 @@
 //! Words that sections, charts and comparisons share: names of tasks, facts of runs, lists, and ratios with their intervals.
 
 use crate::number::{self, plural};
-use fsarena_core::{cell::TaskInfo, host::Host, record::RunRecord};
-use fsarena_stats::{analyse::Analysis, ratio::Ratio};
+use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::{cell::TaskInfo, host::Host, metric::reading, sample::Direction};
+use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
 
 /// A task as tables name it: `009 Untar the kernel tree`.
 pub fn label(task: &TaskInfo) -> String {
@@ -86,6 +87,17 @@ pub fn clipped(text: &str) -> String {
 /// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
 pub fn interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
     if rounds < 2 { number::beside(value, &[1.0]) } else { number::ratio(value, low, high) }
+}
+
+/// How many rounds find a difference: `24`, `over 400`.
+pub fn rounds_needed(rounds: Option<usize>) -> String {
+    rounds.map_or_else(|| format!("over {}", LOOKS[LOOKS.len() - 1].n), |rounds| rounds.to_string())
+}
+
+/// Whether a metric is the time of tasks: of less of it people say that it is faster.
+pub fn is_time(metric: &MetricInfo) -> bool {
+    let times = ["elapsed", "durable", reading::ELAPSED, reading::DURABLE];
+    metric.direction == Direction::Lower && times.contains(&metric.id.as_str())
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.

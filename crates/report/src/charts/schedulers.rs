@@ -16,16 +16,18 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     let Some(crossed) = Crossed::of(&seen.record().variants) else { return vec![] };
     let (Crossed { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
     let columns = (0..schedulers.len()).map(|column| at.iter().map(|row| row[column]).collect());
+    let columns: Vec<Vec<_>> = columns.collect();
+    let (best_fs, best_scheduler) =
+        ("the best filesystem under each scheduler", "each filesystem's best scheduler");
     // A panel a scheduler with a bar a filesystem, and the other way round.
     let sides = [
-        ("filesystems", "the best filesystem under each scheduler", schedulers, names, &columns.collect()),
-        ("schedulers", "each filesystem's best scheduler", names, schedulers, at),
+        Side { id: "filesystems", best: best_fs, panels: schedulers, bars: names, groups: &columns },
+        Side { id: "schedulers", best: best_scheduler, panels: names, bars: schedulers, groups: at },
     ];
     let charts = analysis.tasks().filter_map(|task| {
         let values = &analysis.grid.values[seen.record().task(&task.task.id)?];
-        Some(sides.map(|(id, best, panels, bars, groups): (_, _, _, _, &Vec<Vec<_>>)| {
-            let side = Side { panels, bars, groups };
-            let of = groups.iter().map(|variants| compared(values, variants, metric.direction));
+        Some(sides.each_ref().map(|side| {
+            let of = side.groups.iter().map(|variants| compared(values, variants, metric.direction));
             let (panels, rest) = drawn(seen, &crossed, side, &of.collect::<Vec<_>>());
             let about = format!(
                 "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
@@ -34,8 +36,8 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
                  different.{rest}",
                 metric.id
             );
-            let title = format!("{}: {best} = 100%", label(&task.task));
-            let chart = Chart::new(format!("{id}-{}-{}", metric.id, task.task.id), title, about);
+            let title = format!("{}: {} = 100%", label(&task.task), side.best);
+            let chart = Chart::new(format!("{}-{}-{}", side.id, metric.id, task.task.id), title, about);
             Chart { panels, columns: 2, ..chart }
         }))
     });
@@ -44,13 +46,17 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 
 /// A way to arrange the variants: panels by one of the two, and in each a bar by the other.
 struct Side<'a> {
+    /// What the names of its charts begin with.
+    id: &'static str,
+    /// What is 100%.
+    best: &'static str,
     panels: &'a [String],
     bars: &'a [String],
     groups: &'a [Vec<Option<usize>>],
 }
 
 /// The panels, and the bars that are not there and why.
-fn drawn(seen: &Seen, crossed: &Crossed, side: Side, compared: &[Comparison]) -> (Vec<Panel>, String) {
+fn drawn(seen: &Seen, crossed: &Crossed, side: &Side, compared: &[Comparison]) -> (Vec<Panel>, String) {
     let limit = limit(compared.iter());
     let (mut panels, mut lacking, mut apart) = (vec![], vec![], vec![]);
     for ((title, variants), comparison) in side.panels.iter().zip(side.groups).zip(compared) {

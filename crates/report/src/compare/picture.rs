@@ -77,8 +77,8 @@ impl Answer<'_> {
         for figure in figures {
             let Some(at) = rows.iter().position(|row| *row == figure.what.as_str()) else { continue };
             let (offset, sign) = if series > 1 {
-                let task = 0.72 / series as f64;
-                let offset = 0.36 - task * (figure.side as f64 + 0.5);
+                let apart = 0.72 / series as f64;
+                let offset = 0.36 - apart * (figure.side as f64 + 0.5);
                 (offset, (colours[figure.side], Shape::of_series(figure.side)))
             } else {
                 (0.0, sign(figure.class()))

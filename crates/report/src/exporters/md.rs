@@ -1,11 +1,9 @@
 //! Markdown: the answer, the figures, and everything needed to repeat the run.
 
 use super::svg::SVG;
-use crate::{
-    document::markdown, error::Error, exporter::Exporter, report::Report, section::Detail, sections::document,
-};
-use std::io::{BufWriter, Write};
-use std::{fs::File, path::Path};
+use crate::exporter::{Exporter, to_file};
+use crate::{document::markdown, error::Error, report::Report, section::Detail, sections::document};
+use std::{io::Write, path::Path};
 
 /// Markdown with all circumstances.
 pub const MARKDOWN: Exporter = Exporter {
@@ -20,12 +18,12 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 
 /// Its charts go into a folder beside the file.
 fn write(report: &Report, path: &Path) -> Result<(), Error> {
-    // The file comes first, so that no folder is made where the file cannot be.
-    let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
     let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
-    SVG.write(report, &path.with_file_name(&folder))?;
-    with_charts(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), &mut out)?;
-    out.flush().map_err(Error::file(path))
+    to_file(path, |out| {
+        // No folder is made where the file cannot be.
+        SVG.write(report, &path.with_file_name(&folder))?;
+        with_charts(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), out)
+    })
 }
 
 /// The whole document, with links to charts in this folder.

@@ -30,7 +30,7 @@ pub(super) fn write_charts(
 }
 
 /// A path as a link in Markdown.
-pub(super) fn link(path: &Path) -> String {
+fn link(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
     path.to_string_lossy()
         .bytes()

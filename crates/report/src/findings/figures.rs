@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 /// `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn size(bytes: u64) -> String {
-    const TASKS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match TASKS.into_iter().find(|(task, _)| bytes >= *task) {
-        Some((task, unit)) => format!("{} {unit}", bytes as f64 / task as f64),
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, symbol)) => format!("{} {symbol}", bytes as f64 / unit as f64),
         None => format!("{bytes} B"),
     }
 }

@@ -1,54 +1,45 @@
-//! The answer in plain words, and what it leaves open.
+//! The answer in plain words.
 
 use super::decision::Decision;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, either, few, interval, sentence};
+use crate::words::{clipped, either, few, interval, is_time, sentence};
 use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{event, factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::best::{self, Best};
-use fsarena_stats::trust::{Doubt, doubts, reason};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
 /// The answer in plain words.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
-/// The answer by each metric; in full with how to read it.
+/// The answer by each metric; in brief what the headline and the table below it leave to say.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
-    let names = report.record.names();
-    let brief = detail < Detail::Full;
-    // The headline and the table below it say the rest.
-    let decided = brief && Decision::of(report).is_some();
-    for analysis in report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty()) {
-        let alone = if !report.ranks() {
-            worked(&report.record)
-        } else if decided {
-            in_brief(&names, &report.record, analysis)
-        } else if brief && with_data(analysis) < 2 {
-            // The figures stand above.
-            sentences(&names, analysis)
-        } else {
-            document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
-            if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
-                document.loud(provisional(analysis));
-            }
-            let best = best_of_each(&report.record, analysis);
-            document.list(best.into_iter().chain(sentences(&names, analysis)).collect());
-            continue;
-        };
-        // Once, whatever the metrics.
-        document.list(alone);
-        break;
+    let (record, names) = (&report.record, report.record.names());
+    let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
+    let decided = is_told(report, detail);
+    if decided || !report.ranks() {
+        let Some(first) = analyses.next() else { return };
+        return document.list(if decided { in_brief(&names, record, first) } else { worked(record) });
     }
-    if report.ranks() {
-        let left_out = left_out(report).into_iter();
-        document.list(left_out.map(|one| if decided { clipped(&one) } else { one }).collect());
+    for analysis in analyses {
+        if detail < Detail::Full && with_data(analysis) < 2 {
+            // The figures stand above, once whatever the metrics.
+            return document.list(sentences(&names, analysis));
+        }
+        document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
+        if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
+            document.loud(provisional(analysis));
+        }
+        let best = best_of_each(record, analysis);
+        document.list(best.into_iter().chain(sentences(&names, analysis)).collect());
     }
-    if !brief {
-        document.text(legend(report));
-    }
+}
+
+/// Whether a headline, and a table below it, has told the answer on a screen.
+pub fn is_told(report: &Report, detail: Detail) -> bool {
+    detail < Detail::Full && Decision::of(report).is_some()
 }
 
 /// The tasks that have a clear winner, a line for each variant.
@@ -60,62 +51,8 @@ fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<Stri
     all.chain(dropped(names, analysis)).map(|sentence| clipped(&sentence)).collect()
 }
 
-/// The tasks that rank no variant, and why.
-fn left_out(report: &Report) -> Vec<String> {
-    let Some(first) = report.analyses.first() else { return vec![] };
-    let record = &report.record;
-    let mut figures = doubts(record, &first.metric.id);
-    figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
-    let sentence = |doubt: Doubt| {
-        let named = figures.iter().filter(|(_, why)| **why == doubt);
-        let named = named
-            .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-        let subject = few(named.collect()).join(", ");
-        (!subject.is_empty())
-            .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
-    };
-    let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
-    let of_tails = report.analyses.iter().filter_map(|one| tails(record, one));
-    of_any_metric.filter_map(sentence).chain(of_tails).collect()
-}
-
-/// The tasks that a percentile does not rank, for they have too few requests.
-fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
-    let short = analysis.tasks().filter(|task| task.set_aside == Some(Doubt::FewRequests));
-    let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
-    let why = reason(record, &analysis.metric.id, *tasks.first()?)?;
-    let more = match tasks.len() - 1 {
-        0 => String::new(),
-        more => format!("; likewise {}", plural(more, "more task")),
-    };
-    Some(format!("Not ranked by {}: {why}{more}.", label_of(&analysis.metric.id)))
-}
-
-/// How to read the answers of a report.
-fn legend(report: &Report) -> String {
-    let names = report.record.names();
-    let compares = report.ranks() && names.len() > 1;
-    let Some(first) = report.analyses.first().filter(|_| compares) else { return String::new() };
-    let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
-    let metrics = metrics.map(|metric| format!("{} ({})", label_of(&metric.id), metric.help));
-    let metrics = metrics.collect::<Vec<_>>().join("; and by ");
-    let brackets = if first.provisional() {
-        "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
-    } else {
-        "is its 95% confidence interval; an interval that contains 1 means no significant difference"
-    };
-    // As far as people read.
-    let more = names.len().saturating_sub(6);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let names = names[..names.len() - more].join(", ");
-    format!(
-        "How to read this: the variants are {names}{rest}, compared by {metrics}. Every round runs each variant once, and a \
-         figure is the ratio to the best variant within rounds: 1.20 is 1.20 times as much. In brackets {brackets}."
-    )
-}
-
 /// How many variants have data of the task that most have data of.
-pub fn with_data(analysis: &Analysis) -> usize {
+fn with_data(analysis: &Analysis) -> usize {
     let of_task = |task: &TaskAnalysis| {
         let variants = task.comparison.variants.iter().enumerate();
         let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
@@ -188,11 +125,13 @@ fn provisional(analysis: &Analysis) -> String {
 
 /// `was fastest`, `had the lowest user`.
 fn was_best(metric: &MetricInfo) -> String {
-    match (metric.id.as_str(), metric.direction) {
-        ("elapsed" | "elapsed_ns", _) => "was fastest".into(),
-        ("durable" | "durable_ns", _) => "was fastest to have its data synced".into(),
-        (id, Direction::Higher) => format!("had the highest {}", label_of(id)),
-        (id, _) => format!("had the lowest {}", label_of(id)),
+    match metric.direction {
+        _ if is_time(metric) && metric.id.starts_with("durable") => {
+            "was fastest to have its data synced".into()
+        }
+        _ if is_time(metric) => "was fastest".into(),
+        Direction::Higher => format!("had the highest {}", label_of(&metric.id)),
+        _ => format!("had the lowest {}", label_of(&metric.id)),
     }
 }
 
@@ -322,8 +261,7 @@ impl Report {
             let count = self.claims.iter().filter(|judged| judged.outcome() == outcome).count();
             (count > 0).then(|| format!("{count} {}", outcome.name()))
         };
-        let claims = [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
-        let claims: Vec<String> = claims.into_iter().filter_map(counted).collect();
+        let claims: Vec<String> = Outcome::ALL.into_iter().filter_map(counted).collect();
         let headline = Decision::of(self).map(|decision| decision.headline());
         let first = || sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
         let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));

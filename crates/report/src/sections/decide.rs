@@ -2,7 +2,8 @@
 
 use crate::document::{Table, made_of, row};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{number::percent, paired, seen::Seen, words::interval};
+use crate::words::{interval, rounds_needed};
+use crate::{number::percent, paired, seen::Seen};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 
@@ -27,10 +28,10 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     };
     let rows = open.into_iter().map(|(ratio, series)| {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
-        let needed = |sigma| rounds_for(sigma, report.margin).map_or("over 400".into(), |n| n.to_string());
+        let needed = |sigma| rounds_needed(rounds_for(sigma, report.margin));
         let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
         let cells = row![series.label, interval(ratio), sigma.map_or("–".into(), percent), rounds];
-        made_of(series.source.as_ref(), cells)
+        made_of(series.source, cells)
     });
     document.heading(3, "Rounds needed for the rest");
     let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];

@@ -3,10 +3,9 @@
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{either, few, sentence};
-use fsarena_core::metric::label;
+use crate::words::{either, few, is_time, rounds_needed, sentence};
 use fsarena_core::record::{MetricInfo, TOTAL};
-use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::{metric::label, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, composites};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
@@ -221,7 +220,7 @@ impl Decision<'_> {
         let so_far = self.analysis.grid.rounds.len();
         let names = self.names(&open);
         let needed = match rounds_for(sigma, self.report.margin) {
-            None => "over 400 rounds".to_string(),
+            None => format!("{} rounds", rounds_needed(None)),
             // With that many rounds done, the difference is probably below the margin.
             Some(rounds) if rounds <= so_far => return None,
             Some(rounds) => {
@@ -299,17 +298,14 @@ fn cost(metric: &MetricInfo, a: &[f64], b: &[f64]) -> Option<Ratio> {
 
 /// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.
 fn gain(metric: &MetricInfo, log: f64) -> f64 {
-    match comparative(metric) {
-        "faster" | "higher" => log.exp_m1(),
-        _ => -(-log).exp_m1(),
-    }
+    let inverse = metric.direction == Direction::Higher || is_time(metric);
+    if inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
 fn comparative(metric: &MetricInfo) -> &'static str {
-    let time = matches!(metric.id.as_str(), "elapsed" | "elapsed_ns" | "durable" | "durable_ns");
     match metric.direction {
         Direction::Higher => "higher",
-        _ if time && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds) => "faster",
+        _ if is_time(metric) => "faster",
         _ if metric.id.contains("per_request") => "cheaper",
         _ => "lower",
     }
@@ -318,9 +314,9 @@ fn comparative(metric: &MetricInfo) -> &'static str {
 /// `faster`, `higher in iops`.
 fn better(metric: &MetricInfo) -> String {
     match comparative(metric) {
-        "faster" if metric.id.starts_with("durable") => "faster (synced)".into(),
-        "faster" => "faster".into(),
-        word => format!("{word} in {}", label(&metric.id)),
+        word if !is_time(metric) => format!("{word} in {}", label(&metric.id)),
+        word if metric.id.starts_with("durable") => format!("{word} (synced)"),
+        word => word.into(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::claims::lines;
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{difference::Finding, pair::Row, scaling::curves::Curves};
+use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
 use fsarena_core::{metric::label, sample::Direction};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     let cells = |(at, row): (usize, &Row)| {
         // Both variants, B first, in the task of the row or in all of them.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        made_of(Source::of(task, [1, 0]).as_ref(), cells(row, report.margin, cheapest == Some(at)))
+        made_of(Source::of(task, [1, 0]), cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
@@ -70,8 +70,8 @@ fn in_words(row: &Row, margin: f64) -> String {
         Finding::Negligible => format!("{costs}, but by less than the margin of {margin}: {told}"),
         Finding::Equivalent => format!("equivalent within {margin}: {told}"),
         Finding::Inconclusive => {
-            let rounds = row.rounds.map_or("over 400 rounds".into(), |rounds| plural(rounds, "round"));
-            format!("inconclusive: {told}; with this spread, {margin} requires {rounds}")
+            let rounds = rounds_needed(row.rounds);
+            format!("inconclusive: {told}; with this spread, {margin} requires {rounds} rounds")
         }
         Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
     };
@@ -90,11 +90,7 @@ fn cheapest(rows: &[Row]) -> Option<usize> {
 }
 
 fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
-    let rounds = match (row.sigma, row.rounds) {
-        (None, _) => "–".to_string(),
-        (_, None) => "over 400".to_string(),
-        (_, Some(rounds)) => rounds.to_string(),
-    };
+    let rounds = row.sigma.map_or("–".to_string(), |_| rounds_needed(row.rounds));
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
     let (difference, interval) = difference(row, margin);
     row![
@@ -143,8 +139,8 @@ mod tests {
 
     #[test]
     fn what_b_costs_is_said_in_words() {
-        let around = |middle: f64, task: f64| -> Vec<f64> {
-            (-4..5).map(|at| (middle + task * f64::from(at)).ln()).collect()
+        let around = |middle: f64, step: f64| -> Vec<f64> {
+            (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
         };
         let more = told("elapsed", around(1.1, 0.001), 0);
         assert!(more.starts_with("By elapsed: B costs more: +10% [+9."), "{more}");

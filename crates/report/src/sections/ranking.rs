@@ -44,7 +44,7 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     ];
     // Each row compares a variant with the best, so its figures come from both.
     let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
-    made_of(Source::of(None, both).as_ref(), cells)
+    made_of(Source::of(None, both), cells)
 }
 
 fn legend(ranking: &Ranking) -> String {

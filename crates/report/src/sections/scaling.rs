@@ -15,7 +15,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     document.heading(3, format!("How {} scales with clients", run.metric.id));
     let mut table = overview(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
-        *row = made_of(Source::of(None, [*variant]).as_ref(), std::mem::take(row));
+        *row = made_of(Source::of(None, [*variant]), std::mem::take(row));
     }
     if detail < Detail::Full {
         // The laws take many words.

@@ -33,7 +33,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
         let quantiles = SHARES.iter().map(|(share, ..)| quantile(of, *share));
         let figures = std::iter::once(of.count().to_string()).chain(quantiles).chain([longest]);
         let row = labelled(name, figures.map(Cell::from));
-        made_of(Source::of(Some(*task), [*variant]).as_ref(), row)
+        made_of(Source::of(Some(*task), [*variant]), row)
     });
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(ROWS) {

@@ -18,6 +18,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome, in the order of reports.
+    pub const ALL: [Outcome; 4] =
+        [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
+
     /// The word for it in every output.
     pub fn name(self) -> &'static str {
         match self {

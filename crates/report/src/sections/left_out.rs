@@ -1,0 +1,51 @@
+//! The tasks that rank no variant, because a figure of them did not measure what it claims.
+
+use super::answer::is_told;
+use crate::number::plural;
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::{clipped, few};
+use fsarena_core::{metric::label, record::RunRecord};
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::trust::{Doubt, doubts, reason};
+
+/// What the ranking leaves out.
+pub const SECTION: Section = Section::new(Chapter::Answer, add);
+
+fn add(document: &mut Document, report: &Report, detail: Detail) {
+    if report.ranks() {
+        let sentences = sentences(report).into_iter();
+        let told = is_told(report, detail);
+        document.list(sentences.map(|one| if told { clipped(&one) } else { one }).collect());
+    }
+}
+
+/// The tasks that rank no variant, each with the reason.
+fn sentences(report: &Report) -> Vec<String> {
+    let Some(first) = report.analyses.first() else { return vec![] };
+    let record = &report.record;
+    let mut figures = doubts(record, &first.metric.id);
+    figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
+    let sentence = |doubt: Doubt| {
+        let named = figures.iter().filter(|(_, why)| **why == doubt);
+        let named = named
+            .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+        let subject = few(named.collect()).join(", ");
+        (!subject.is_empty())
+            .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
+    };
+    let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
+    let of_tails = report.analyses.iter().filter_map(|one| tails(record, one));
+    of_any_metric.filter_map(sentence).chain(of_tails).collect()
+}
+
+/// The tasks that a percentile does not rank, for they have too few requests.
+fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
+    let short = analysis.tasks().filter(|task| task.set_aside == Some(Doubt::FewRequests));
+    let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
+    let why = reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let more = match tasks.len() - 1 {
+        0 => String::new(),
+        more => format!("; likewise {}", plural(more, "more task")),
+    };
+    Some(format!("Not ranked by {}: {why}{more}.", label(&analysis.metric.id)))
+}
