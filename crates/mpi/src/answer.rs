@@ -2,12 +2,11 @@
 
 use fsarena_core::event::{Event, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::{record::RunRecord, state::RunState};
+use fsarena_core::state::RunState;
 use fsarena_report::exporters;
-use fsarena_report::report::{Asked, Report};
-use fsarena_run::{Beginning, Consumer, executor::Fatal, vocabulary, work};
+use fsarena_report::report::{self, Asked};
+use fsarena_run::{Beginning, Consumer, executor::Fatal, work};
 use fsarena_store::RunDir;
-use std::{fs::File, io::Write};
 
 /// A line for each round and each failure.
 #[derive(Debug, Default)]
@@ -39,36 +38,24 @@ impl Consumer for Progress {
 
 /// Writes the reports into the directory of a run, and prints the answer.
 pub fn print(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
-    let record =
-        fsarena_store::read(run).map_err(|error| -> Box<dyn Exits> { Box::new(Fatal::from(error)) })?;
+    let record = fsarena_store::read(run).map_err(Fatal::from).map_err(boxed)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
     }
-    let report = report(record).map_err(|error| -> Box<dyn Exits> { Box::new(error) })?;
+    let asked = Asked { metrics: work::answering(&record), ..Asked::default() };
+    let report = report::of(record, asked).map_err(boxed)?;
+    let told = |error| eprintln!("fsarena-mpi: {error}");
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
-            let path = run.path().join(name);
-            let written = File::create(&path).map(|mut file| exporter.export(&report, &mut file));
-            if let Err(error) = written {
-                eprintln!("fsarena-mpi: {}: {error}", path.display());
-            }
+            exporter.write(&report, &run.path().join(name)).unwrap_or_else(told);
         }
     }
-    let mut out = std::io::stdout().lock();
-    let printed = exporters::find(exporters::DEFAULT).map(|exporter| exporter.export(&report, &mut out));
-    if let Ok(Err(error)) = printed {
-        eprintln!("fsarena-mpi: {error}");
-    }
-    drop(out.flush());
+    let exporter = exporters::find(exporters::DEFAULT).map_err(boxed)?;
+    exporter.export(&report, &mut std::io::stdout().lock()).unwrap_or_else(told);
     Ok(report.exit_code())
 }
 
-fn report(record: RunRecord) -> Result<Report, fsarena_report::error::Error> {
-    let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    let own: Vec<&str> = vocabulary::readings().map(|reading| reading.id).collect();
-    let printed = record.readings.iter().map(|reading| reading.id.as_str());
-    let printed = printed.filter(|id| record.plan.prints() && !own.contains(id));
-    let metrics =
-        work::metrics(&record.plan).into_iter().filter(has).chain(printed).map(String::from).collect();
-    fsarena_report::report::of(record, Asked { metrics, ..Asked::default() })
+/// An error of another crate, as the program ends with it.
+pub fn boxed(error: impl Exits + 'static) -> Box<dyn Exits> {
+    Box::new(error)
 }

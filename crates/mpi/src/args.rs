@@ -5,7 +5,7 @@ use fsarena_core::names::{self, unknown};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
-use fsarena_mpi::lead::Ranks;
+use fsarena_mpi::ranks::Ranks;
 use fsarena_run::{Keep, Request, clients::Clients, executor::Fatal, vocabulary};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
@@ -65,7 +65,7 @@ pub struct Run {
     seed: Option<u64>,
     /// Time after which a task of one client counts as hung
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
-    timeout: Duration,
+    pub timeout: Duration,
     /// Directory of runs, on the machine of rank 0
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
@@ -88,11 +88,6 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl Run {
-    /// How long one task of one client may take.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// The run that these arguments ask for.
     pub fn request(&self, ranks: &Ranks) -> Result<Request, Fatal> {
         let mut request = match &self.resume {

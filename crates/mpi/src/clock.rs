@@ -5,14 +5,13 @@
 
 use crate::message::ToRank;
 use crate::wire::{self, Wire};
-use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
 /// Round trips that measure an offset.
 const TRIPS: u32 = 20;
 
 /// How far a clock is ahead of the one of rank 0.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Offset {
     /// Seconds that it is ahead.
     pub ahead_s: f64,

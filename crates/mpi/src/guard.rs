@@ -4,6 +4,7 @@
 //! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
 //! what the journals of dead processes name.
 
+use fsarena_run::executor::Fatal;
 use fsarena_sys::{kernel::Kernel, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
@@ -17,11 +18,14 @@ const GRACE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn start() -> std::io::Result<ChildStdin> {
+pub fn start() -> Result<ChildStdin, Fatal> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let pipe = child.and_then(|mut child| child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe")));
+    pipe.map_err(|error| {
+        Fatal::Missing(format!("the process that cleans up after a kill cannot be started: {error}"))
+    })
 }
 
 /// Takes the process over where it was started as a guard.

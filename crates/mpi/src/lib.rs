@@ -6,16 +6,19 @@
 //!
 //! Only the module `rsmpi`, which the feature `mpi` brings, needs an MPI library.
 
+mod agent;
+mod cell;
 pub mod clock;
 pub mod follow;
 pub mod guard;
-pub mod lead;
+mod lead;
 pub mod mapping;
 pub mod measure;
 mod merge;
 pub mod message;
 mod mountstats;
 mod part;
+pub mod ranks;
 mod remarks;
 #[cfg(feature = "mpi")]
 pub mod rsmpi;

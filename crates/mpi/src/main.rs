@@ -3,11 +3,12 @@
 mod answer;
 mod args;
 
+use answer::boxed;
 use args::{Command, Run};
 use clap::Parser;
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_mpi::{follow::follow, guard, lead::Ranks, measure, rsmpi::Mpi, wire::Wire};
-use fsarena_run::{execute_by, executor::Fatal};
+use fsarena_mpi::{follow::follow, guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire};
+use fsarena_run::execute_by;
 use fsarena_sys::cancel;
 use std::rc::Rc;
 
@@ -60,7 +61,7 @@ fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
 
 fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
     let wire: Rc<dyn Wire> = mpi;
-    let ranks = Ranks::meet(wire, run.timeout()).map_err(boxed)?;
+    let ranks = Ranks::meet(wire, run.timeout).map_err(boxed)?;
     let request = run.request(&ranks).map_err(boxed)?;
     let mut progress = answer::Progress::default();
     let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
@@ -72,12 +73,8 @@ fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
-    ended.map_err(|error| -> Box<dyn Exits> { Box::new(error) })?;
+    ended.map_err(boxed)?;
     answered.unwrap_or(Ok(ExitCode::Done))
-}
-
-fn boxed(fatal: Fatal) -> Box<dyn Exits> {
-    Box::new(fatal)
 }
 
 /// Any other rank.

@@ -9,8 +9,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::vocabulary;
-use fsarena_sys::kernel::Kernel;
-use rustix::time::{ClockId, clock_gettime};
+use fsarena_sys::{cpu, kernel::Kernel};
 use std::time::{Duration, Instant};
 
 /// Readings, points and different latencies of a sample of the load engine.
@@ -156,8 +155,7 @@ fn typical() -> Sample {
 
 /// CPU time of this process, in seconds.
 fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    cpu::process_ns(std::process::id() as i32).unwrap_or(0) as f64 / 1e9
 }
 
 /// Memory of this process, in bytes; of what it shares with others, its share.

@@ -5,8 +5,9 @@
 //! first end.
 
 use crate::{clock::Offset, message::Machine};
+use fsarena_core::latency::Latencies;
+use fsarena_core::metric::{Reach, reading};
 use fsarena_core::sample::{Readings, Sample, Unit};
-use fsarena_core::{latency::Latencies, metric::reading};
 use fsarena_run::vocabulary;
 use std::collections::{BTreeMap, HashMap};
 
@@ -225,17 +226,16 @@ fn together(parts: &[Part], common: Window, readings: &mut Readings) {
     let errors = parts.iter().map(|part| part.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
     let rates: Vec<f64> = parts.iter().map(Part::rate).collect();
-    let (sum, squares) =
-        rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
-    let (least, most) =
-        rates.iter().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), rate| (a.min(*rate), b.max(*rate)));
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = rates.iter().copied().fold(0.0, f64::max);
     if squares > 0.0 {
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, least / most);
     }
-    let cached = parts.iter().filter_map(Part::fetched).map(fsarena_core::metric::Reach::of);
-    if parts.iter().any(|part| part.fetched().is_some()) {
-        let cached = cached.filter(|reach| *reach == fsarena_core::metric::Reach::Cache).count();
+    let reached: Vec<Reach> = parts.iter().filter_map(Part::fetched).map(Reach::of).collect();
+    if !reached.is_empty() {
+        let cached = reached.iter().filter(|reach| **reach == Reach::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
     }
 }

@@ -3,6 +3,7 @@
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::Sample;
 use fsarena_run::protocol::{Ask, Request};
+use fsarena_sys::{kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -70,8 +71,7 @@ pub struct Machine {
 impl Machine {
     /// This one.
     pub fn here() -> Machine {
-        let boot = fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/random/boot_id");
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Machine { host, boot: boot.unwrap_or_default() }
+        Machine { host, boot: process::boot_id(&Kernel::host()) }
     }
 }

@@ -29,12 +29,6 @@ impl Mpi {
     pub fn abort(&self, code: u8) -> ! {
         self.world.abort(i32::from(code))
     }
-
-    /// `Open MPI v4.1.4`.
-    pub fn library() -> String {
-        let version = mpi::environment::library_version().unwrap_or_default();
-        version.split([',', '\n']).next().unwrap_or_default().trim().to_string()
-    }
 }
 
 /// Waits, asleep, until an operation is done. False where it is not within this time.

@@ -10,6 +10,11 @@ pub const LONGEST: Duration = Duration::from_millis(10);
 /// The longest pause where all ranks have come to the barrier: clients begin as far apart as this.
 pub const PRECISE: Duration = Duration::from_micros(200);
 
+/// How long a rank looks for messages before it looks for signals.
+pub const GLANCE: Duration = Duration::from_millis(200);
+/// How long ranks may take to meet at the end of the job.
+pub const LEAVING: Duration = Duration::from_secs(60);
+
 /// Messages between the ranks of a job.
 pub trait Wire {
     /// The rank of this process.

@@ -1,11 +1,11 @@
 //! The work of a plan, and its requirements.
 
-use crate::bench::lifecycle;
+use crate::bench::{lifecycle, readings};
 use crate::executor::{Fatal, Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::plan::{Backing, Emulator, Plan};
-use fsarena_core::{event::Note, factor, metric::reading, scale::Scale};
+use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +120,16 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     let all = plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied());
     all.filter(|metric| seen.insert(*metric)).collect()
+}
+
+/// The metrics that answer for a run: those of its workloads that it has values of, and what its commands printed.
+pub fn answering(record: &RunRecord) -> Vec<String> {
+    let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
+    let own: Vec<&str> = readings().map(|reading| reading.id).collect();
+    let asked = metrics(&record.plan);
+    let printed = record.readings.iter().map(|reading| reading.id.as_str());
+    let printed = printed.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
+    asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
 }
 
 /// The tasks of a plan's cells in their order, with those that every filesystem goes through.

@@ -6,7 +6,7 @@ use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Asked, Report};
 use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
-use fsarena_run::{vocabulary, work};
+use fsarena_run::work;
 use fsarena_store::RunDir;
 use fsarena_terminal::stdout;
 use std::io::{BufWriter, Write};
@@ -103,22 +103,12 @@ pub fn for_terminal(
 /// The report of a run with what is requested of it: by default the metrics of its workloads, and no terminal.
 pub fn of(record: RunRecord, mut asked: Asked) -> Result<Report, Failure> {
     if asked.metrics.is_empty() {
-        asked.metrics = answering(&record);
+        asked.metrics = work::answering(&record);
     }
     let resolution = selftest::quoted(&record);
     let mut report = fsarena_report::report::of(record, asked)?;
     report.resolution = resolution;
     Ok(report)
-}
-
-/// The metrics that answer for the workloads of a run, those that it has values of, and what its commands printed.
-fn answering(record: &RunRecord) -> Vec<String> {
-    let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
-    let own: Vec<&str> = vocabulary::readings().map(|reading| reading.id).collect();
-    let readings = record.readings.iter().map(|reading| reading.id.as_str());
-    let asked = work::metrics(&record.plan);
-    let printed = readings.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
-    asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
 }
 
 /// A format and the file or folder that a report goes to.
