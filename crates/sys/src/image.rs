@@ -16,6 +16,8 @@ const ALIGN: usize = 4096;
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
+    /// Open since it was made: whoever may write to its directory can put another file, or a link to one, in its place.
+    file: File,
     size_bytes: u64,
     armed: Armed,
 }
@@ -56,8 +58,8 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
     armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) })?;
-    let image = Image { path, size_bytes, armed };
-    file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
+    let image = Image { path, file, size_bytes, armed };
+    image.file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
 }
 
@@ -109,11 +111,8 @@ impl Image {
     /// # Errors
     /// Where it cannot be written.
     pub fn clear(&self) -> Result<(), Error> {
-        let written = File::options().write(true).open(&self.path).and_then(|file| {
-            file.set_len(0)?;
-            file.set_len(self.size_bytes)
-        });
-        written.map_err(Error::io("clearing the image", &self.path))
+        let cleared = self.file.set_len(0).and_then(|()| self.file.set_len(self.size_bytes));
+        cleared.map_err(Error::io("clearing the image", &self.path))
     }
 
     /// Removes it.
@@ -126,9 +125,9 @@ impl Image {
 
     fn fill(&self) -> Result<(), Error> {
         let failed = |error| self.unwritten(error);
-        let mut file = File::options().write(true).open(&self.path).map_err(failed)?;
-        let direct = rustix::fs::fcntl_getfl(&file)
-            .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT))
+        let mut file = &self.file;
+        let direct = rustix::fs::fcntl_getfl(file)
+            .and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT))
             .is_ok();
         let buffer = vec![0u8; CHUNK + ALIGN];
         let start = buffer.as_ptr().align_offset(ALIGN);
@@ -207,6 +206,22 @@ mod tests {
         image.clear().unwrap();
         let meta = path.metadata().unwrap();
         assert_eq!((meta.len(), meta.blocks()), (1 << 20, 0));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_an_image_stays() {
+        let (dir, journal) = place();
+        let (path, moved, victim) =
+            (dir.path().join("image"), dir.path().join("moved"), dir.path().join("victim"));
+        let image = create(&journal, &path, 1 << 20, false).unwrap();
+        std::fs::write(&victim, "precious").unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        image.fill().unwrap();
+        image.clear().unwrap();
+        assert!(image.remove().is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(moved.metadata().unwrap().len(), 1 << 20);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod process;
 pub mod program;
 pub mod rights;
 pub mod said;
+mod tree;
 pub mod undo;
 pub mod usage;
 pub mod zram;

@@ -3,15 +3,16 @@
 //! A mount namespace in which everything else is read-only costs no time for each file. Landlock does, so it confines
 //! mkfs only: see docs/adr/0018.
 
-use crate::kernel::Kernel;
+use crate::{kernel::Kernel, tree};
 use nix::unistd::{self, getgrouplist};
+use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::mount::{MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{self, CapabilitySet, CapabilitySets, UnshareFlags};
+use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid, UnshareFlags};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
-use std::{io, os::unix::ffi::OsStrExt};
+use std::{io, os::fd::AsFd, os::fd::BorrowedFd, os::unix::ffi::OsStrExt};
 
 /// A user to run workloads as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,16 +100,21 @@ impl User {
         std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
     }
 
-    /// Makes this user the owner of a directory and of everything below it.
+    /// Makes this user the owner of a directory and of everything below it. Follows no link.
     ///
     /// # Errors
     /// Where the filesystem refuses.
     pub fn owns_tree(&self, path: &Path) -> io::Result<()> {
-        self.owns(path)?;
-        if path.symlink_metadata()?.is_dir() {
-            std::fs::read_dir(path)?.try_for_each(|entry| self.owns_tree(&entry?.path()))?;
-        }
-        Ok(())
+        self.owns_at(CWD, path)
+    }
+
+    fn owns_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
+        let (uid, gid) = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
+        let Some(dir) = tree::open(parent, name)? else {
+            return Ok(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?);
+        };
+        fchown(&dir, uid, gid)?;
+        tree::names(&dir)?.iter().try_for_each(|child| self.owns_at(dir.as_fd(), child))
     }
 
     /// Makes this process, which has one thread, one of this user, without capabilities and without a way to gain any.
@@ -127,8 +133,8 @@ impl User {
             let maximum = getrlimit(Resource::Memlock).maximum;
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
-        let (uid, gid) = (rustix::thread::Uid::from_raw(self.uid), rustix::thread::Gid::from_raw(self.gid));
-        let groups: Vec<_> = self.groups.iter().map(|gid| rustix::thread::Gid::from_raw(*gid)).collect();
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
         thread::set_thread_groups(&groups)?;
         thread::set_thread_res_gid(gid, gid, gid)?;
         thread::set_thread_res_uid(uid, uid, uid)?;
@@ -219,4 +225,32 @@ fn set(path: &Path, set: u64, clear: u64) -> io::Result<()> {
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn a_tree_is_given_away_and_what_its_links_name_is_not() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, outside) = (dir.path().join("tree"), dir.path().join("outside"));
+        for dir in [tree.join("a/b"), outside.clone()] {
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("file"), "").unwrap();
+        }
+        symlink(&outside, tree.join("link")).unwrap();
+        let user = User { name: "u".into(), uid: 12345, gid: 12345, groups: vec![] };
+        user.owns_tree(&tree).unwrap();
+        user.owns_tree(&tree.join("link")).unwrap();
+        let owner = |path: &Path| path.symlink_metadata().unwrap().uid();
+        for given in ["", "a", "a/b", "a/b/file", "link"] {
+            assert_eq!(owner(&tree.join(given)), 12345, "{given}");
+        }
+        assert_eq!((owner(&outside), owner(&outside.join("file"))), (0, 0));
+    }
 }

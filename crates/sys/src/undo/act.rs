@@ -2,11 +2,10 @@
 
 use super::step::Undo;
 use crate::kernel::{Kernel, names};
-use crate::{Error, cgroup, found, loopdev, mount, process, zram};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use crate::{Error, cgroup, found, loopdev, mount, process, tree, zram};
+use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
-use std::{fs::Metadata, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
+use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
 impl Undo {
     /// Does it. Success where it is done already.
@@ -113,18 +112,11 @@ fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
 }
 
 /// Removes one name in an open directory: a directory only on this device and, where given, with this inode number.
-/// Works by descriptors and follows no link, so that no other process can swap a directory for a link to somewhere else
-/// in the meantime.
 fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown: &Path) -> Result<(), Error> {
     let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown)(error.into());
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    let dir = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-        Ok(dir) => dir,
-        Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
-            return rustix::fs::unlinkat(parent, name, AtFlags::empty())
-                .map_err(|error| failed("removing", error));
-        }
-        Err(error) => return Err(failed("opening", error)),
+    let remove = |flags| unlinkat(parent, name, flags).map_err(|error| failed("removing", error));
+    let Some(dir) = tree::open(parent, name).map_err(|error| failed("opening", error))? else {
+        return remove(AtFlags::empty());
     };
     let found = rustix::fs::fstat(&dir).map_err(|error| failed("looking at", error))?;
     if found.st_dev != dev {
@@ -133,23 +125,16 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown:
     if ino.is_some_and(|ino| ino != found.st_ino) {
         return Err(not_ours(shown, OTHER_DIR));
     }
-    let mut names: Vec<PathBuf> = vec![];
-    for entry in rustix::fs::Dir::read_from(&dir).map_err(|error| failed("reading", error))? {
-        let entry = entry.map_err(|error| failed("reading", error))?;
-        let bytes = entry.file_name().to_bytes();
-        if bytes != b"." && bytes != b".." {
-            names.push(std::ffi::OsStr::from_bytes(bytes).into());
-        }
-    }
-    for child in names {
+    for child in tree::names(&dir).map_err(|error| failed("reading", error))? {
         remove_at(dir.as_fd(), &child, dev, None, &shown.join(&child))?;
     }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(|error| failed("removing", error))
+    remove(AtFlags::REMOVEDIR)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn file(path: &Path, text: &str) -> (u64, u64) {
         std::fs::write(path, text).unwrap();

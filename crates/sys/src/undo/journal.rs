@@ -15,7 +15,7 @@ pub(super) enum Line {
     /// Who keeps it. Always the first line.
     Owner(Owner),
     /// fsarena is about to set something up, or knows more of it.
-    #[serde(rename = "\x61rm", alias = "variant")]
+    #[serde(rename = "arm", alias = "variant")]
     Setup { id: u64, how: Undo },
     /// It is undone.
     Done { id: u64 },
