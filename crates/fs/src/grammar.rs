@@ -11,7 +11,7 @@ use fsarena_core::names::nearest;
 
 /// Mount options that mount(8) itself acts upon, that attach further devices, or that mount something else.
 const MOUNT_REFUSED: &str = "bind fsname helper loop lowerdir move offset private rbind remount \
-                             rprivate rshared rslave runbindable shared sizelimit slave uhelper unbindable upperdir workdir";
+                             rprivate rshared rslave runbindable shared sizelimit slave source uhelper unbindable upperdir workdir";
 /// How keys of mount options begin that mount(8) itself acts upon.
 const MOUNT_REFUSED_PREFIXES: &[&str] = &["X-", "x-", "verity."];
 /// How keys of mount options end whose values name a device or a file: `jdev`, `journal_dev`, `journal_path`, `device`.
@@ -62,9 +62,11 @@ pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
 pub fn mount<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     for option in options {
         let (key, value) = split(option);
-        let acted_upon = MOUNT_REFUSED.split(' ').any(|name| name == key)
+        // `lowerdir+` adds to what `lowerdir` is.
+        let name = key.trim_end_matches('+');
+        let acted_upon = MOUNT_REFUSED.split(' ').any(|refused| refused == name)
             || MOUNT_REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
-            || value.is_some() && MOUNT_REFUSED_SUFFIXES.iter().any(|suffix| key.ends_with(suffix));
+            || value.is_some() && MOUNT_REFUSED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
         if acted_upon || option.contains('/') {
             let why = "as a mount option it could reach another device, file or directory";
             let fix = "Leave it out; the factors `journal` and `raid` add devices";

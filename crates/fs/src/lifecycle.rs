@@ -158,7 +158,8 @@ fn mkfs_level(def: &FsDef, level: &str) -> Vec<String> {
 /// where the kernel can enforce that.
 ///
 /// # Errors
-/// Where the grammar refuses an argument, mkfs is not installed or fails; the message has its own words.
+/// Where the grammar refuses an argument, another device took the place of one of these, or mkfs is not installed or
+/// fails; the message has its own words.
 pub fn format<'a>(
     devices: impl Into<Devices<'a>>,
     def: &FsDef,
@@ -166,8 +167,8 @@ pub fn format<'a>(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
-    devices.all().for_each(ScratchDevice::note_begin);
     let mut words = grammar::mkfs(def, &options.mkfs)?;
+    devices.all().try_for_each(ScratchDevice::begin)?;
     let journal = def.journal.zip(devices.journal);
     let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());
     if let Some((able, device)) = journal {

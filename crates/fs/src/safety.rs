@@ -132,11 +132,6 @@ impl ScratchDevice {
         }
     }
 
-    /// The loop device and its image, where it is one.
-    pub fn loop_image(&self) -> Option<(&LoopDevice, &Image)> {
-        if let Backing::Loop(device, image, _) = &self.backing { Some((device, image)) } else { None }
-    }
-
     /// Whether fsarena made it for this run, so that nothing on it can be of worth.
     pub fn is_made(&self) -> bool {
         !matches!(self.backing, Backing::Erase(_))
@@ -165,17 +160,26 @@ impl ScratchDevice {
     /// # Errors
     /// Where the device takes no discard.
     pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-        self.note_begin();
+        self.begin()?;
         // It asks for force where there is a signature, and whether that may go has been decided.
         Argv::new("blkdiscard").arg("--force").arg(self.path()).expect(log)?;
         Ok(())
     }
 
-    /// Notes that an erased device is about to be overwritten.
-    pub fn note_begin(&self) {
+    /// Checks that it is still the device that was accepted, and notes that it is about to be overwritten.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where another took its place since, or where something uses the one that the user named.
+    pub fn begin(&self) -> Result<(), Error> {
+        if let Some(device) = self.device().filter(|device| !device.is_in_place()) {
+            let why = "another disk or image is there than the one that fsarena was about to overwrite";
+            return Err(refused(&device.path, why, "Run again, and leave the device alone meanwhile"));
+        }
         if let Backing::Erase(erased) = &self.backing {
+            check_exclusive(&erased.device, &erased.id)?;
             erased.changed.store(true, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Notes what mkfs has just written to an erased device as fsarena's own.
@@ -188,9 +192,10 @@ impl ScratchDevice {
 }
 
 impl Erased {
-    /// Notes the content, where fsarena changed it and nothing uses the device any more.
+    /// Notes the content, where fsarena changed it, the device is still there and nothing uses it any more.
     fn note_content(&self) -> Result<(), Error> {
-        if !self.changed.swap(false, Ordering::Relaxed) || is_claimed(&self.device.path)? {
+        let changed = self.changed.swap(false, Ordering::Relaxed);
+        if !changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
             return Ok(());
         }
         let samples = Samples::read(&self.device, || Ok(()))?;

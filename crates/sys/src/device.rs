@@ -18,6 +18,8 @@ pub struct BlockDevice {
     pub major: u32,
     /// Its minor number.
     pub minor: u32,
+    /// The number of what this node leads to: another one once a disk, a medium or an image is exchanged (Linux 5.15).
+    sequence: Option<String>,
     kernel: Kernel,
 }
 
@@ -57,7 +59,15 @@ impl BlockDevice {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Ok(BlockDevice { path, name, major, minor, kernel: kernel.clone() })
+        let found = BlockDevice { path, name, major, minor, sequence: None, kernel: kernel.clone() };
+        let sequence = ["diskseq", "../diskseq"].iter().find_map(|attribute| found.attribute(attribute));
+        Ok(BlockDevice { sequence, ..found })
+    }
+
+    /// Whether its node still leads to it.
+    pub fn is_in_place(&self) -> bool {
+        let now = BlockDevice::open(&self.kernel, &self.path);
+        now.is_ok_and(|now| (now.numbers(), now.sequence) == (self.numbers(), self.sequence.clone()))
     }
 
     /// `major:minor`.

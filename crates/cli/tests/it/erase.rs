@@ -172,6 +172,33 @@ fn a_run_that_was_interrupted_is_resumed() {
     place.assert_clean();
 }
 
+/// Between two rounds the disk is unplugged, and another one gets its node.
+#[test]
+fn a_disk_that_takes_the_place_of_the_erased_one() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let disk = Disk::new(LARGE);
+    let (other, data) = (disk.dir("other").join("disk"), noise(LARGE * MIB));
+    std::fs::write(&other, &data).unwrap();
+    let args = ["run", "plan.toml", "--fs", "ext2", "--erase", disk.id(), "--rounds", "2"];
+    let mut gate = Gate::new(&place, When::After, "umount", "*mnt/test*", 0);
+    let mut running = Running::start(&place, place.fsarena(&args));
+    gate.wait(&mut running);
+    run("losetup", &["--detach", text(&disk.path)]);
+    run("losetup", &[text(&disk.path), text(&other)]);
+    gate.open();
+    assert_eq!(running.ended().code(), Some(5), "{}", running.said());
+    assert!(running.said().contains("another disk or image is there"), "{}", running.said());
+    run("losetup", &["--detach", text(&disk.path)]);
+    assert!(std::fs::read(&other).unwrap() == data, "the other disk was written to");
+    // Nor is it fsarena's own from now on.
+    let written = std::fs::read_to_string(place.state().join("written.jsonl")).unwrap();
+    assert!(written.contains("ext2") && !written.contains("content"), "{written}");
+    place.assert_clean();
+}
+
 /// A loop device. Detached when dropped.
 struct Loop(String);
 

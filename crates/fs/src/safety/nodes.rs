@@ -182,8 +182,9 @@ fn places(
     let disk = parent.as_ref().unwrap_or(device);
     let range = |on| Place { on, from: start, to: start + sectors };
     let mut all = vec![range(Storage::Node(disk.numbers()))];
-    let identity = IDENTITIES.iter().find_map(|attribute| Some((*attribute, disk.attribute(attribute)?)));
-    if let Some((attribute, id)) = identity.filter(|(_, id)| !is_void(id)) {
+    let identity =
+        |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
+    if let Some((attribute, id)) = IDENTITIES.iter().find_map(identity) {
         let (_, sectors) = disk.extent().unwrap_or_default();
         all.push(range(Storage::Hardware { attribute, id, sectors }));
     }

@@ -63,7 +63,7 @@ fn every_option_set_is_made_and_mounted() {
         assert!(mounted.contains(&must), "{must} is not made and mounted here: {mounted:?}");
     }
     assert!(log.iter().all(|record| record.ended == "exit 0" || record.argv[0] == "mount"), "{log:?}");
-    let image = device.loop_image().unwrap().1.path().to_path_buf();
+    let image = place.dir.join("image 1");
     device.release(&mut |_| {}).unwrap();
     assert!(!image.exists() && loopdev::attached(&Kernel::host(), &image).is_empty());
 }

@@ -24,7 +24,7 @@ const THREADS: u32 = 4;
 /// # Errors
 /// Where the device cannot be written.
 pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
-    device.note_begin();
+    device.begin()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::Error::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
     let write = |block_bytes, pattern, bound| -> Result<Outcome> {

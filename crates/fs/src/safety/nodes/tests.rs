@@ -104,6 +104,13 @@ fn a_second_path_to_the_same_disk() {
 }
 
 #[test]
+fn a_path_is_told_by_its_serial_number_where_its_wwid_says_nothing() {
+    let same = [("wwid", "0000000000000000\n"), ("serial", "S3Z9NB0K\n")];
+    let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &same).device("sdz", "65:16", &same);
+    assert!(machine.says((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted"));
+}
+
+#[test]
 fn a_path_of_another_size_is_another_disk() {
     let wwid = ("wwid", "t10.Bridge DISK00\n");
     let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &[wwid]).device(
