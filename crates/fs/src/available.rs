@@ -1,10 +1,8 @@
 //! Which filesystems this machine can make and mount.
 
 use crate::{def::FsDef, filesystems::FILESYSTEMS};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{kernel::Kernel, program};
 use std::{collections::BTreeMap, path::PathBuf};
-
-pub use fsarena_sys::program::find as find_program;
 
 /// What one filesystem lacks here, if anything.
 #[derive(Debug, Clone)]
@@ -15,8 +13,6 @@ pub struct Availability {
     pub kernel: bool,
     /// Its mkfs program, where it is installed.
     pub mkfs: Option<PathBuf>,
-    /// Debian packages that would bring mkfs; empty where it is installed.
-    pub missing_packages: &'static [&'static str],
 }
 
 impl Availability {
@@ -33,11 +29,9 @@ impl Availability {
 pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> {
     let list = kernel.path("proc/filesystems");
     let types = kernel.filesystems().map_err(fsarena_sys::Error::io("reading", list))?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let look = |def: &&'static FsDef| {
-        let mkfs = find_program(&path, def.mkfs);
-        let missing_packages = if mkfs.is_none() { def.packages } else { &[] };
-        Availability { def, kernel: types.contains(def.id), mkfs, missing_packages }
+        let (kernel, mkfs) = (types.contains(def.id), program::find(def.mkfs));
+        Availability { def, kernel, mkfs }
     };
     Ok(FILESYSTEMS.iter().map(look).collect())
 }
@@ -73,6 +67,6 @@ mod tests {
         let survey = survey(&Kernel::at(dir.path())).unwrap();
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
         assert_eq!(mountable, ["xfs"]);
-        assert!(survey.iter().all(|a| a.mkfs.is_some() == a.missing_packages.is_empty()));
+        assert!(survey.iter().all(|a| a.mkfs == program::find(a.def.mkfs)));
     }
 }

@@ -40,6 +40,9 @@ pub struct FsDef {
     pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
     pub arguments: Grammar,
+    /// Flags by which mkfs takes fixed values instead of those that it draws at random, each with the key in its list,
+    /// `KEY=`, where it takes a list.
+    pub pins: &'static [(&'static str, &'static str)],
     /// The flag by which mkfs copies a directory into the filesystem, where it has one.
     pub contents: Option<&'static str>,
     /// Named sets of options. The first is `default`.
@@ -82,6 +85,7 @@ pub const BASE: FsDef = FsDef {
     features: "",
     mount_names: "",
     arguments: &[],
+    pins: &[],
     contents: None,
     options: &[],
     packages: &[],
@@ -117,7 +121,6 @@ pub struct OptionSet {
     pub changes: &'static str,
 }
 
-/// An option set by its name, then what it changes.
 impl OptionSet {
     /// What most option sets have in common: one device, the journal inside.
     pub const fn named(id: &'static str) -> OptionSet {
@@ -181,9 +184,6 @@ pub struct CheckDef {
     pub full: &'static [&'static str],
 }
 
-/// The check of ext3 and ext4, whose journal is replayed when they are mounted.
-pub const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
-
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalDef {
@@ -228,17 +228,6 @@ pub struct RaidDef {
     /// The mount option that names a further device.
     pub mount: &'static str,
 }
-
-/// The journal device of ext3 and ext4.
-pub const JBD: JournalDef = JournalDef {
-    min_bytes: 8 * MIB,
-    default_bytes: 128 * MIB,
-    make: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
-    mkfs: &["-J", "device={}"],
-    files: false,
-    mount: "journal_path={}",
-    numbers: &[],
-};
 
 /// What a filesystem needs beside the data, to size an image by.
 #[derive(Debug, Clone, Copy)]

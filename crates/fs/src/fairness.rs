@@ -191,12 +191,11 @@ fn mixed_up(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     let each: Vec<String> =
         variants.iter().map(|variant| format!("{} ({})", variant.variant, shown(level(variant)))).collect();
     let text = format!(
-        "`{}` differs between variants together with something else, {}: a difference between them may come from \
+        "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
          either",
-        axis,
         each.join(", ")
     );
-    let fix = format!("give all variants the same `{0}`, or each of them every level of it", axis);
+    let fix = format!("give all variants the same `{axis}`, or each of them every level of it");
     Some(Note::new(NoteKind::Fairness, text).fix(fix))
 }
 

@@ -1,25 +1,13 @@
-//! Fixed values instead of those that mkfs draws at random.
-//!
-//! The seed of ext's hash of names determines the order of directory entries and so the amount of work. Identities are
-//! fixed, too: equal options then make equal filesystems.
+//! Fixed values instead of those that mkfs draws at random: equal options then make equal filesystems.
+
+use crate::def::FsDef;
 
 /// The identity and the seed: any will do, as long as it is always the same.
 const ID: &str = "6673a2e4-a000-4000-8000-000000000001";
 
-/// The argument that a mkfs takes for it: the flag, and what it is given.
-fn pins(mkfs: &str) -> &'static [(&'static str, &'static str)] {
-    match mkfs {
-        "mkfs.ext2" | "mkfs.ext3" | "mkfs.ext4" => &[("-U", ""), ("-E", "hash_seed=")],
-        "mkfs.xfs" => &[("-m", "uuid=")],
-        "mkfs.btrfs" => &[("-U", "")],
-        "mkfs.reiserfs" => &[("-u", "")],
-        _ => &[],
-    }
-}
-
-/// The arguments of a mkfs, with what it would draw by chance. What they say already stays as it is.
-pub fn pin(mkfs: &str, words: &mut Vec<String>) {
-    for (flag, key) in pins(mkfs) {
+/// Adds fixed values to the arguments of a mkfs. What they say already stays as it is.
+pub fn pin(def: &FsDef, words: &mut Vec<String>) {
+    for (flag, key) in def.pins {
         set(words, flag, key, &format!("{key}{ID}"));
     }
 }
@@ -38,23 +26,21 @@ pub(crate) fn set(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filesystems::find;
 
-    fn pinned(mkfs: &str, words: &[&str]) -> String {
+    fn pinned(fs: &str, words: &[&str]) -> String {
         let mut words = words.iter().map(|word| word.to_string()).collect();
-        pin(mkfs, &mut words);
+        pin(find(fs).unwrap(), &mut words);
         words.join(" ").replace(ID, "ID")
     }
 
     #[test]
     fn what_is_said_already_stays() {
-        assert_eq!(pinned("mkfs.ext4", &[]), "-U ID -E hash_seed=ID");
-        assert_eq!(
-            pinned("mkfs.ext4", &["-E", "lazy_itable_init=0"]),
-            "-E lazy_itable_init=0,hash_seed=ID -U ID"
-        );
-        assert_eq!(pinned("mkfs.ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
-        assert_eq!(pinned("mkfs.xfs", &["-m", "crc=0"]), "-m crc=0,uuid=ID");
-        assert_eq!(pinned("mkfs.jfs", &["-q"]), "-q");
+        assert_eq!(pinned("ext4", &[]), "-U ID -E hash_seed=ID");
+        assert_eq!(pinned("ext4", &["-E", "lazy_itable_init=0"]), "-E lazy_itable_init=0,hash_seed=ID -U ID");
+        assert_eq!(pinned("ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
+        assert_eq!(pinned("xfs", &["-m", "crc=0"]), "-m crc=0,uuid=ID");
+        assert_eq!(pinned("jfs", &["-q"]), "-q");
     }
 
     #[test]
@@ -64,7 +50,7 @@ mod tests {
             let image = dir.path().join(name);
             std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
             let mut words = vec!["-q".to_string(), "-F".into()];
-            pin("mkfs.ext4", &mut words);
+            pin(find("ext4").unwrap(), &mut words);
             let made = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).expect(&mut |_| {});
             made.unwrap();
             let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).expect(&mut |_| {});

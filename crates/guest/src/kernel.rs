@@ -4,7 +4,7 @@ use crate::debian::{self, Log, by_version, in_order, is_version};
 use crate::elf::{self, Kind};
 use crate::{Error, Result, cache, digest, modules::Modules, vmlinux};
 use fsarena_core::plan::Emulator;
-use fsarena_sys::{argv::Argv, input};
+use fsarena_sys::{argv::Argv, input, program};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
@@ -94,11 +94,6 @@ impl Places {
         let found = found.filter(|(.., dir)| Modules::open(dir).is_ok_and(|modules| has(&modules)));
         in_order(found.map(|(release, ..)| release))
     }
-}
-
-/// Where a program is; none where it is not installed.
-pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    fsarena_sys::program::find(&std::env::var_os("PATH").unwrap_or_default(), name)
 }
 
 /// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
@@ -205,9 +200,9 @@ fn user_mode(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     }
     let missing = || format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu");
     let image = match level {
-        "" => program(UML).ok_or_else(|| Error::Missing(missing()))?,
+        "" => program::find(UML).ok_or_else(|| Error::Missing(missing()))?,
         level if level.contains('/') => PathBuf::from(level),
-        level => program(level).unwrap_or_else(|| PathBuf::from(".").join(level)),
+        level => program::find(level).unwrap_or_else(|| PathBuf::from(".").join(level)),
     };
     image.metadata().map_err(|error| {
         Error::unfit(&image, format!("{error}; with --on uml, --kernel takes the path of a User Mode Linux"))

@@ -8,8 +8,8 @@
 use crate::digest::{self, Digester};
 use crate::emulator::{Machine, QEMU};
 use crate::packing::{SELF, libraries};
-use crate::{cache, kernel::program, launch::Launch, qmp::Monitor};
-use fsarena_sys::cancel;
+use crate::{cache, launch::Launch, qmp::Monitor};
+use fsarena_sys::{cancel, program};
 use serde_json::json;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -54,7 +54,7 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
         dir: Path::new(""),
         ..machine.clone()
     };
-    let fixed = [machine.kernel.image.clone(), program(QEMU)?, SELF.into()];
+    let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, SELF.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
     let states: Vec<u64> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
     let hash = cache::hash(&(shape.argv(), modules, machine.kernel.modules.state(), states));

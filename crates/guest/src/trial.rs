@@ -2,9 +2,10 @@
 //! still fail to boot a kernel. The trial boots one, for a bounded time, and caches the result until something changes.
 
 use crate::config::{GuestConfig, WORKS};
-use crate::kernel::{GuestKernel, program};
+use crate::kernel::GuestKernel;
 use crate::launch::{Heard, Launch};
 use crate::{Error, Result, cache, console::LastWords, emulator::QEMU, exact::words, packing::Initramfs};
+use fsarena_sys::program;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ fn recall(file: &Path) -> Option<Remembered> {
 
 /// The file that remembers a trial: by boot, kernel and emulator.
 fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
-    let files = [Some(kernel.image.clone()), program(QEMU)];
+    let files = [Some(kernel.image.clone()), program::find(QEMU)];
     let hash = cache::hash(&files.map(|file| file.as_deref().and_then(cache::state_of)));
     dir.join(format!("kvm-{}-{hash:016x}.json", cache::this_boot()))
 }

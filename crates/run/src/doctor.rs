@@ -61,8 +61,8 @@ fn user() -> Finding {
 
 /// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
 fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
-    let mountable = found.iter().filter(|have| have.kernel);
-    let mut packages: Vec<&str> = mountable.flat_map(|have| have.missing_packages).copied().collect();
+    let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none());
+    let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
     packages
@@ -150,8 +150,7 @@ const SERVICES: [(&[&str], &str); 2] =
 
 /// The packages of those that are not here.
 fn for_services() -> Vec<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let absent = |(programs, _): &&(&[&str], &str)| program::together(&path, programs).is_none();
+    let absent = |(programs, _): &&(&[&str], &str)| program::together(programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 

@@ -5,7 +5,6 @@ pub mod guests;
 mod room;
 pub mod trial;
 
-pub(crate) use able::program;
 pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
@@ -19,7 +18,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
 use fsarena_load::{demands::Demands, workload::Room};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{kernel::Kernel, program};
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -290,7 +289,7 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
 
 fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
     let missing: Vec<&str> =
-        programs.iter().map(String::as_str).filter(|program| self::program(program).is_none()).collect();
+        programs.iter().map(String::as_str).filter(|program| program::find(program).is_none()).collect();
     let missing = missing.join(", ");
     require(missing.is_empty(), || {
         Fatal::Missing(format!(

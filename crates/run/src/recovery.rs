@@ -7,13 +7,13 @@ use crate::bench::{Bench, lifecycle};
 use crate::executor::{Done, Failed, Fatal, Log, Result, require};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
-use crate::{layout::filesystem_of, preflight::program as installed, protocol::Request, work::workload};
+use crate::{layout::filesystem_of, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{factor, matrix, sample::Found};
 use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_sys::argv::{Argv, Error};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{kernel::Kernel, program};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -62,11 +62,11 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
 /// Where one cannot be found or copied.
 pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     let dir = other.join(PROGRAMS);
-    for program in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
+    for name in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let found = installed(program).ok_or_else(|| Fatal::Missing(format!("{program} is missing")))?;
+        let found = program::find(name).ok_or_else(|| Fatal::Missing(format!("{name} is missing")))?;
         let said = Argv::new("ldd").arg(&found).expect(log).map_err(fsarena_sys::Error::from)?.stdout;
-        copy(&found, &dir.join(program))?;
+        copy(&found, &dir.join(name))?;
         for library in libraries(&said) {
             let name = Path::new(library).file_name().unwrap_or_default();
             let is_loader = name.to_string_lossy().starts_with("ld-");

@@ -4,12 +4,16 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, os::unix::fs::PermissionsExt};
 
 /// Looks for a program as execvp(3) does, in the directories of `PATH`, and then where Debian keeps PostgreSQL.
-pub fn find(path: &OsStr, program: &str) -> Option<PathBuf> {
-    directories(path, Path::new(POSTGRES)).map(|dir| dir.join(program)).find(|file| executable(file))
+pub fn find(program: &str) -> Option<PathBuf> {
+    together(&[program]).map(|dir| dir.join(program))
 }
 
 /// The first of the same directories that has all of these programs.
-pub fn together(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
+pub fn together(programs: &[&str]) -> Option<PathBuf> {
+    having(&std::env::var_os("PATH").unwrap_or_default(), programs)
+}
+
+fn having(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
     let has_all = |dir: &PathBuf| programs.iter().all(|program| executable(&dir.join(program)));
     directories(path, Path::new(POSTGRES)).find(has_all)
 }
@@ -52,7 +56,8 @@ mod tests {
     fn only_executable_files_are_programs() {
         let file = std::env::temp_dir().join(format!("fsarena-program-{}", std::process::id()));
         std::fs::write(&file, "").unwrap();
-        let look = || find(std::env::temp_dir().as_os_str(), file.file_name()?.to_str()?);
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let look = || having(std::env::temp_dir().as_os_str(), &[name]).map(|dir| dir.join(name));
         assert_eq!(look(), None);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(look(), Some(file.clone()));

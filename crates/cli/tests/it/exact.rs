@@ -12,8 +12,7 @@ const TWO: [&str; 13] = [
 
 /// Where a kernel for guests is, without fetching one. Says so where the test is skipped for the lack of something.
 fn cache() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if program::find(&path, "qemu-system-x86_64").is_none() {
+    if program::find("qemu-system-x86_64").is_none() {
         fsarena_skip::skipped("program qemu-system-x86_64");
         return None;
     }

@@ -185,8 +185,7 @@ fn mkfs_is_not_installed() {
     let place = Place::new();
     let fsarena = place.fsarena(&["run", "plan.toml", "--fs", "ext2,xfs"]);
     // It looks beyond PATH, so the program is hidden where it is, from this one process.
-    let path = std::env::var_os("PATH").unwrap();
-    let mkfs = fsarena_fs::available::find_program(&path, "mkfs.xfs").unwrap();
+    let mkfs = fsarena_sys::program::find("mkfs.xfs").unwrap();
     let mut hidden = Command::new("unshare");
     hidden.args(["--mount", "sh", "-c", "mount --bind /dev/null \"$0\" && exec \"$@\""]);
     hidden.arg(mkfs).arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir);

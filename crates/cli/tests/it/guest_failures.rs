@@ -201,7 +201,7 @@ fn a_file_that_the_emulator_cannot_run_is_told_for_what_it_is() {
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let uml = fsarena_sys::program::find(&std::env::var_os("PATH").unwrap(), "linux.uml").unwrap();
+    let uml = fsarena_sys::program::find("linux.uml").unwrap();
     for on in ["exact", "qemu"] {
         let (_, said) = seen(&nobody, 6, &["--on", on, "--kernel", text(&uml), "--fs", "ext4"]);
         assert!(said.contains("is a program, not a kernel for QEMU") && said.contains("--on uml"), "{said}");

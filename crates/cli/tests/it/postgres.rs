@@ -7,8 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 fn postgres() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let here = program::together(&path, &["postgres", "initdb", "pgbench", "psql"]).is_some();
+    let here = program::together(&["postgres", "initdb", "pgbench", "psql"]).is_some();
     if !here {
         fsarena_skip::skipped("program postgres");
     }

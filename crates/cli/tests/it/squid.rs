@@ -5,9 +5,8 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 
 fn squid() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = std::path::Path::new("/usr/sbin/squid").exists();
-    let here = sbin || fsarena_fs::available::find_program(&path, "squid").is_some();
+    let here = sbin || fsarena_sys::program::find("squid").is_some();
     if !here {
         fsarena_skip::skipped("program squid");
     }

@@ -56,7 +56,7 @@ impl VariantFacts {
     }
 
     pub(super) fn barriers(&self) -> bool {
-        let without = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
+        let without = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier", "no_write_barrier"];
         self.turns(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
     }
 
@@ -64,7 +64,8 @@ impl VariantFacts {
         // A filesystem that lists its features without a journal has none, however it came to that.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
         let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
-        if !self.def.traits.crash_safe || without || self.made_with("^has_journal") {
+        let unused = self.turns(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
+        if !self.def.traits.crash_safe || without || unused || self.made_with("^has_journal") {
             return Durability::None;
         }
         let told = self.mounted_with(|option| match option {

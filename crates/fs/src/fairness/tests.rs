@@ -131,6 +131,30 @@ fn durability_modes() {
 }
 
 #[test]
+fn what_gives_up_safety_is_known_in_the_words_of_every_filesystem() {
+    assert_eq!(
+        said(&[variant("jfs", &[], "nointegrity"), variant("jfs", &[], "")]),
+        ["jfs nointegrity: no journal"]
+    );
+    assert_eq!(
+        said(&[variant("reiserfs", &[], "nolog"), variant("ext3", &[], "")]),
+        ["reiserfs nolog: no journal"]
+    );
+    assert_eq!(
+        said(&[variant("reiser4", &[], "no_write_barrier"), variant("ext3", &[], "")]),
+        ["reiser4 no_write_barrier: cache"]
+    );
+    // Whatever the names: what gives up safety is known by what it does.
+    for def in filesystems::FILESYSTEMS {
+        let unsafe_set = def.option_set("fast-unsafe").unwrap();
+        let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
+        let gives_up = SAFETY.iter().any(|(_, gives_up)| gives_up(&one));
+        let helps = unsafe_set.help.starts_with("as it is") || ["xfs"].contains(&def.id);
+        assert!(gives_up || helps, "{}", def.id);
+    }
+}
+
+#[test]
 fn a_journal_that_the_features_lack_is_missing() {
     let mut one = variant("ext3", &[], "");
     one.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();

@@ -48,8 +48,8 @@ pub const DEF: FsDef = FsDef {
         (Takes::Value, "--leafsize -s --sectorsize -L --label -O --features -R --runtime-features -U --uuid"),
         (Takes::Value, "--device-uuid"),
         (Takes::Path, "-r --rootdir -u --subvol --inode-flags"),
-
     ],
+    pins: &[("-U", "")],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },

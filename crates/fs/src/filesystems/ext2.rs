@@ -36,6 +36,9 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
                                noinit_itable nojournal_checksum noload noquota norecovery nouser_xattr prjquota quota \
                                resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
 
+/// The check of ext3 and ext4, whose journal is replayed when they are mounted.
+const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
+
 /// What ext2, ext3 and ext4 have in common.
 pub(super) const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
@@ -44,6 +47,8 @@ pub(super) const E2FS: FsDef = FsDef {
     features: FEATURES,
     mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
+    // The seed of the hash of names determines the order of directory entries and so the amount of work.
+    pins: &[("-U", ""), ("-E", "hash_seed=")],
     contents: Some("-d"),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
@@ -56,7 +61,15 @@ pub(super) const E2FS: FsDef = FsDef {
         lines: "Filesystem features:|Default mount options:|Inode count:|Block count:|Reserved block count:|\
                 Block size:|Inode size:|Journal features:|Total journal size:",
     }),
-    journal: Some(JBD),
+    journal: Some(JournalDef {
+        min_bytes: 8 * MIB,
+        default_bytes: 128 * MIB,
+        make: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
+        mkfs: &["-J", "device={}"],
+        files: false,
+        mount: "journal_path={}",
+        numbers: &[],
+    }),
     ..BASE
 };
 

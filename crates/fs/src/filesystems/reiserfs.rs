@@ -41,6 +41,7 @@ pub const DEF: FsDef = FsDef {
         (Takes::Value, "--journal-offset -t --transaction-max-size"),
         (Takes::Path, "-j --journal-device -B --badblocks"),
     ],
+    pins: &[("-u", "")],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },

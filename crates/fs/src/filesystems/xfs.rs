@@ -59,8 +59,8 @@ pub const DEF: FsDef = FsDef {
         (Takes::Keys("ftype log parent size version"), "-n"),
         (Takes::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
         (Takes::Path, "-p -P"),
-
     ],
+    pins: &[("-m", "uuid=")],
     packages: &["xfsprogs"],
     min_bytes: 300 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },

@@ -259,7 +259,7 @@ impl Workload for Command {
 fn installed(name: &str) -> Result<()> {
     let found = match name.contains('/') {
         true => !name.starts_with('/') || Path::new(name).exists(),
-        false => program::find(&std::env::var_os("PATH").unwrap_or_default(), name).is_some(),
+        false => program::find(name).is_some(),
     };
     if found { Ok(()) } else { Err(argv::Error::NotFound { program: name.into() }.into()) }
 }

@@ -1,7 +1,7 @@
 //! The result of one check.
 
 use fsarena_core::row::Row;
-use fsarena_fs::available::find_program;
+use fsarena_sys::program;
 use serde::Serialize;
 
 /// The result of one check.
@@ -50,8 +50,7 @@ pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<Stri
 
 /// Those of these programs that `PATH` has, and the others.
 pub fn installed<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    programs.into_iter().partition(|program| find_program(&path, program).is_some())
+    programs.into_iter().partition(|name| program::find(name).is_some())
 }
 
 /// The ids of filesystems in a line.

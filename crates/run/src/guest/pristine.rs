@@ -51,7 +51,7 @@ impl Pristine {
     /// Where mkfs fails.
     pub fn of(&mut self, def: &'static FsDef, options: &VariantOptions, log: Log) -> Result<&Made> {
         let mut options = options.clone();
-        pinned::pin(def.mkfs, &mut options.mkfs);
+        pinned::pin(def, &mut options.mkfs);
         let key = (def.id, options.mkfs.clone());
         if !self.made.contains_key(&key) {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));

@@ -2,12 +2,11 @@
 
 use crate::executor::{Fatal, Result};
 use fsarena_core::{cell::Variant, factor};
-use fsarena_fs::available::{find_program, to_install};
-use fsarena_fs::{def::FsDef, filesystems};
+use fsarena_fs::{available::to_install, def::FsDef, filesystems};
 use fsarena_load::demands::{Demands, name_bytes};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Refuses a variant whose filesystem cannot do the work.
 ///
@@ -23,11 +22,6 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
         }
     }
     Ok(())
-}
-
-/// Where a program is; none where it is not installed.
-pub fn program(name: &str) -> Option<PathBuf> {
-    find_program(&std::env::var_os("PATH").unwrap_or_default(), name)
 }
 
 /// That a filesystem cannot be made here, and what to install.
@@ -92,7 +86,7 @@ mod tests {
 
     #[test]
     fn each_filesystem_says_what_it_cannot_hold() {
-        let at = |name: &str| Some(PathBuf::from(name));
+        let at = |name: &str| Some(std::path::PathBuf::from(name));
         let link = Demands { link: at("tree/l"), ..Demands::default() };
         assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
         assert_eq!(why("minix", &link), "");

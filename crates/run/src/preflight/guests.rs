@@ -1,6 +1,6 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
-use super::able::{self, program};
+use super::able;
 use crate::executor::{Fatal, Result, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::work;
@@ -14,6 +14,7 @@ use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
+use fsarena_sys::program;
 use std::collections::BTreeMap;
 
 /// Filesystems of an source disk that their mkfs can fill from a directory, without mounting it.
@@ -21,7 +22,7 @@ const FILLABLE: [&str; 3] = ["ext2", "ext3", "ext4"];
 
 /// The default emulator: QEMU, unless only User Mode Linux is here.
 pub fn usual() -> Emulator {
-    let only_uml = program(QEMU).is_none() && program(kernel::UML).is_some();
+    let only_uml = program::find(QEMU).is_none() && program::find(kernel::UML).is_some();
     if only_uml { Emulator::Uml } else { Emulator::Qemu }
 }
 
@@ -68,7 +69,7 @@ pub struct Kernels {
 /// An emulator that is not installed, a kernel that is not there or damaged.
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
-    require(guest.emulator == Emulator::Uml || program(QEMU).is_some(), || {
+    require(guest.emulator == Emulator::Uml || program::find(QEMU).is_some(), || {
         Fatal::Missing(format!(
             "{QEMU} is not installed: apt-get install qemu-system-x86, or take User Mode Linux (--on uml), or benchmark \
              the filesystem a directory is on (--on dir:PATH); `fsarena doctor` says what else is possible"
@@ -111,7 +112,7 @@ pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Not
 /// The filesystems that can be made here and that all of these kernels have.
 pub fn available(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
-    let usable = |def: &&&FsDef| program(def.mkfs).is_some() && all_have(def);
+    let usable = |def: &&&FsDef| program::find(def.mkfs).is_some() && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
@@ -152,7 +153,7 @@ pub fn mountable(
     let others = kernels.by_level.keys().map(|level| (other, level.as_str()));
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
-        match (has(kernel, def), program(def.mkfs)) {
+        match (has(kernel, def), program::find(def.mkfs)) {
             (false, _) => Err(lacks(emulator, kernel, def)),
             (true, None) => Err(able::no_mkfs(def)),
             (true, Some(_)) => Ok(def),

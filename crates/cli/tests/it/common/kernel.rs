@@ -11,8 +11,7 @@ const HEAD: usize = 0x100;
 
 /// Says so where a test is skipped for the lack of a program.
 pub fn has(names: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = names.iter().find(|name| program::find(&path, name).is_none());
+    let missing = names.iter().find(|name| program::find(name).is_none());
     if let Some(name) = missing {
         fsarena_skip::skipped(&format!("program {name}"));
     }

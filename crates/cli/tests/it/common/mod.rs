@@ -125,8 +125,7 @@ impl Place {
 
     /// Puts a shell script in the place of a program. In it `$REAL` is the real one, empty where there is none.
     pub fn shim(&self, program: &str, script: &str) {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let real = fsarena_fs::available::find_program(&path, program).unwrap_or_default();
+        let real = fsarena_sys::program::find(program).unwrap_or_default();
         let text = format!("#!/bin/sh\nREAL='{}'\nDIR='{}'\n{script}\n", real.display(), self.dir.display());
         let written = self.dir.join(format!("{program}.sh"));
         std::fs::write(&written, text).unwrap();

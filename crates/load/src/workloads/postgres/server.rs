@@ -35,8 +35,7 @@ impl Cluster {
     /// # Errors
     /// Where they are not, all of one version.
     pub fn new(root: &Path, other: &Path) -> Result<Cluster> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let bin = program::together(&path, &PROGRAMS).ok_or_else(|| argv::Error::NotFound {
+        let bin = program::together(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         Ok(Cluster { bin, data: root.join("cluster"), run: other.join("postgres") })
