@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
-use crate::{plan::Plan, schedule::mix, setting::Value};
+use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
 
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 const MAX_VARIANTS: usize = 10_000;
@@ -12,10 +12,8 @@ pub const PLAIN: &str = "plain";
 
 /// Why a plan has more variants than [`expand`] should make; none where it has not.
 pub fn fault(plan: &Plan) -> Option<String> {
-    let levels = || plan.factors.iter().map(|(id, levels)| (id, levels.len()));
-    let product = levels().fold(1_u128, |product, (_, count)| product.saturating_mul(count as u128));
     let (variants, of) = match plan.variants.len() {
-        0 => (product, levels().map(|(id, count)| format!("{count} {id}")).collect::<Vec<_>>().join(" × ")),
+        0 => combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len()))),
         named => (named as u128, "each named in the plan".into()),
     };
     (variants > MAX_VARIANTS as u128)

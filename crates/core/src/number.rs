@@ -9,7 +9,7 @@ const MINUS: &str = "−";
 const ONE: &[f64] = &[1.0];
 
 /// A number with a minus that is one.
-pub fn with_minus(number: &str) -> String {
+fn with_minus(number: &str) -> String {
     number.replace('-', MINUS)
 }
 
@@ -49,7 +49,7 @@ pub fn percent(fraction: f64) -> String {
 }
 
 /// The same on the right side of all, and of these edges, which are fractions too.
-pub fn percent_beside(fraction: f64, edges: &[f64]) -> String {
+fn percent_beside(fraction: f64, edges: &[f64]) -> String {
     let value = 100.0 * fraction;
     let edges: Vec<f64> = edges.iter().chain(ONE).map(|edge| 100.0 * edge).collect();
     let three = (round(value, 3) - value).abs() <= 1e-9 * value.abs() || value.abs() >= 100.0;
@@ -176,6 +176,16 @@ pub fn ordinal(number: u64) -> String {
 /// `1 round`, `2 rounds`.
 pub fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// How many combinations these numbers of choices make, and of what: 6 of `3 fs × 2 options`.
+pub(crate) fn combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
+    let (mut product, mut of) = (1_u128, vec![]);
+    for (name, count) in choices {
+        product = product.saturating_mul(count as u128);
+        of.push(format!("{count} {name}"));
+    }
+    (product, of.join(" × "))
 }
 
 /// `1%` as a fraction; None where it is not above 0% and under 100%.

@@ -2,6 +2,7 @@
 
 use super::Resolver;
 use crate::names::{nearest, unknown};
+use crate::number::combinations;
 use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
@@ -143,17 +144,14 @@ const MAX_TASKS: u128 = 10_000;
 
 /// Why a workload has too many tasks: one for each combination of what its settings list.
 fn too_many_tasks(workload: &WorkloadPlan) -> Option<String> {
-    let lists = || {
-        workload.settings.0.iter().filter_map(|(id, value)| match value {
-            Value::List(values) if values.len() > 1 => Some((id, values.len())),
-            _ => None,
-        })
-    };
-    let tasks = lists().fold(1_u128, |product, (_, count)| product.saturating_mul(count as u128));
-    let of = || lists().map(|(id, count)| format!("{count} {id}")).collect::<Vec<_>>().join(" × ");
-    (tasks > MAX_TASKS).then(|| {
-        format!("workload {} has {tasks} tasks ({}), and the limit is {MAX_TASKS}", workload.name, of())
-    })
+    let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
+        Value::List(values) if values.len() > 1 => Some((id, values.len())),
+        _ => None,
+    });
+    let (tasks, of) = combinations(lists);
+    let name = &workload.name;
+    (tasks > MAX_TASKS)
+        .then(|| format!("workload {name} has {tasks} tasks ({of}), and the limit is {MAX_TASKS}"))
 }
 
 /// The message for a setting that none of the workloads has.
