@@ -47,8 +47,8 @@ pub fn open(kernel: &Kernel, options: &Options) -> Result<Rings, Unavailable> {
     let opener = Opener { kernel, cpus: &cpus, largest };
 
     let mut rings = vec![];
-    if let Some(Locks { end, end_decoder, .. }) = &locks {
-        rings.extend(opener.on_every_cpu(&tracepoint(end, options), *end_decoder, largest / 4)?);
+    if let Some(Locks { end: (end, decoder), .. }) = &locks {
+        rings.extend(opener.on_every_cpu(&tracepoint(end, options), *decoder, largest / 4)?);
     }
     let mut cpu_event = None;
     if options.cpu_samples_hz > 0 {
@@ -57,21 +57,19 @@ pub fn open(kernel: &Kernel, options: &Options) -> Result<Rings, Unavailable> {
         rings.extend(opener.on_every_cpu(&clock, Decoder::Cpu, bytes)?);
         cpu_event = Some(name);
     }
-    if let Some(Locks { begin, begin_decoder, .. }) = &locks {
+    if let Some(Locks { begin: (begin, decoder), .. }) = &locks {
         let mut begins = tracepoint(begin, options);
         // One event is enough to report new processes.
         begins.sample(SampleFlag::CALLCHAIN).task(true);
-        rings.extend(opener.on_every_cpu(&begins, *begin_decoder, largest)?);
+        rings.extend(opener.on_every_cpu(&begins, *decoder, largest)?);
     }
     Ok(Rings { rings, cpu_event })
 }
 
-/// The tracepoints around waits for locks.
+/// The tracepoints around waits for locks, each with the decoder of its records.
 struct Locks {
-    begin: Tracepoint,
-    end: Tracepoint,
-    begin_decoder: Decoder,
-    end_decoder: Decoder,
+    begin: (Tracepoint, Decoder),
+    end: (Tracepoint, Decoder),
 }
 
 impl Locks {
@@ -79,24 +77,10 @@ impl Locks {
         let tracefs = Tracefs::find(kernel)?;
         let begin = tracefs.tracepoint(kernel, "contention_begin")?;
         let end = tracefs.tracepoint(kernel, "contention_end")?;
-        let (begin_decoder, end_decoder) = decoders(&begin, &end)?;
-        Ok(Locks { begin, end, begin_decoder, end_decoder })
+        let of_begin = Decoder::Begin { lock: begin.field("lock_addr")?, flags: begin.field("flags")? };
+        let of_end = Decoder::End { lock: end.field("lock_addr")?, ret: end.field("ret")? };
+        Ok(Locks { begin: (begin, of_begin), end: (end, of_end) })
     }
-}
-
-fn decoders(begin: &Tracepoint, end: &Tracepoint) -> Result<(Decoder, Decoder), Unavailable> {
-    let field = |event: &str, tracepoint: &Tracepoint, name: &str| {
-        tracepoint.format.field(name).ok_or_else(|| Unavailable::Unreadable {
-            what: format!("events/lock/{event}/format"),
-            why: format!("it has no field {name}"),
-        })
-    };
-    let of_begin = |name| field("contention_begin", begin, name);
-    let of_end = |name| field("contention_end", end, name);
-    Ok((
-        Decoder::Begin { lock: of_begin("lock_addr")?, flags: of_begin("flags")? },
-        Decoder::End { lock: of_end("lock_addr")?, ret: of_end("ret")? },
-    ))
 }
 
 /// What every event has in common: records begin, or end, with task and time of a clock that this program

@@ -1,6 +1,7 @@
 //! Finds tracefs, where the kernel describes its tracepoints.
 
-use crate::{Unavailable, format::Format};
+use crate::Unavailable;
+use crate::format::{Field, Format};
 use fsarena_sys::kernel::Kernel;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -14,10 +15,27 @@ pub struct Tracefs(OwnedFd);
 /// A tracepoint as tracefs describes it.
 #[derive(Debug, Clone)]
 pub struct Tracepoint {
+    event: &'static str,
     /// Its number, for perf_event_open(2).
     pub id: u64,
     /// The layout of its record.
     pub format: Format,
+}
+
+impl Tracepoint {
+    /// A field of its record.
+    ///
+    /// # Errors
+    /// Where the record has no such field.
+    pub fn field(&self, name: &str) -> Result<Field, Unavailable> {
+        let missing = || unreadable(self.event, "format", format!("it has no field {name}"));
+        self.format.field(name).ok_or_else(missing)
+    }
+}
+
+/// The error of a file that describes a tracepoint.
+fn unreadable(event: &str, file: &str, why: String) -> Unavailable {
+    Unavailable::Unreadable { what: format!("events/lock/{event}/{file}"), why }
 }
 
 impl Tracefs {
@@ -82,22 +100,19 @@ impl Tracefs {
     /// Where the kernel has no such tracepoint, or describes it in an unknown way.
     pub fn tracepoint(&self, kernel: &Kernel, event: &'static str) -> Result<Tracepoint, Unavailable> {
         let read = |file: &str| {
-            let path = format!("events/lock/{event}/{file}");
-            self.read(&path).map_err(|source| match source.kind() {
+            self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
                     let kernel = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
                     Unavailable::NoTracepoint { kernel, event }
                 }
                 io::ErrorKind::PermissionDenied => not_permitted(kernel, "reading a tracepoint", source),
-                _ => Unavailable::Unreadable { what: path.clone(), why: source.to_string() },
+                _ => unreadable(event, file, source.to_string()),
             })
         };
-        let id = read("id")?;
-        let id = id.trim().parse().map_err(|_| Unavailable::Unreadable {
-            what: format!("events/lock/{event}/id"),
-            why: format!("expected a number, found {id:?}"),
-        })?;
-        Ok(Tracepoint { id, format: Format::parse(&read("format")?) })
+        let text = read("id")?;
+        let id = text.trim().parse();
+        let id = id.map_err(|_| unreadable(event, "id", format!("expected a number, found {text:?}")))?;
+        Ok(Tracepoint { event, id, format: Format::parse(&read("format")?) })
     }
 
     fn read(&self, path: &str) -> io::Result<String> {
