@@ -170,7 +170,7 @@ impl RunState {
         for cell in &self.record.cells {
             if let Outcome::Failed { why, cause } = &cell.outcome {
                 let departure = Departure { round: cell.round, why: why.clone(), cause: *cause };
-                left.insert(self.record.variants[cell.variant].name.clone(), departure);
+                left.insert(self.record.name(cell.variant).to_string(), departure);
             }
         }
         for (round, note) in &self.record.notes {

@@ -28,8 +28,6 @@ const PERMUTATIONS: usize = 199;
 pub struct Split {
     /// The first value after it.
     pub at: usize,
-    /// Its statistic.
-    pub q: f64,
     /// The probability of one as large by chance.
     pub p: f64,
 }
@@ -119,7 +117,7 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
         if p > LEVEL || q <= 0.0 {
             return found;
         }
-        found.push(Split { at, q, p });
+        found.push(Split { at, p });
         found.sort_by_key(|split| split.at);
     }
 }

@@ -100,10 +100,7 @@ fn answer_here(
     rivals: &[&str],
     judged: impl Iterator<Item = Judged>,
 ) -> Answer {
-    let ran = |variant: &&str| {
-        let name = here_called(record, variant);
-        record.variants.iter().any(|known| known.name == name)
-    };
+    let ran = |variant: &&str| record.variant(here_called(record, variant)).is_some();
     let mut without = BTreeSet::new();
     let (mut verdicts, mut missing, mut parts) = (Vec::new(), None, Vec::new());
     for judged in judged {
@@ -154,8 +151,7 @@ fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
         let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
         let part = roles.iter().position(|role| role == name);
         let played = part.filter(|_| roles.len() == record.variants.len());
-        *variant =
-            played.map_or(here_called(record, variant), |part| &record.variants[part].name).to_string();
+        *variant = played.map_or(here_called(record, variant), |part| record.name(part)).to_string();
     };
     match &mut claim.relation {
         Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {

@@ -7,7 +7,7 @@ use fsarena_core::schedule::mix;
 const FLIPS: u64 = 2_000;
 
 /// Whether the 95% interval of d excludes 0, from as many rounds as a verdict takes.
-pub fn differs(d: &[f64]) -> bool {
+fn differs(d: &[f64]) -> bool {
     Walsh::new(d.to_vec()).as_ref().is_some_and(separated)
 }
 

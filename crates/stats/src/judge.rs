@@ -185,7 +185,7 @@ impl<'a> Judge<'a> {
             judged.needs = [left].into_iter().chain(right).collect();
         }
         judged.verdict = Some(verdict);
-        judged.rival = right.map(|right| self.record.variants[right].name.clone());
+        judged.rival = right.map(|right| self.record.name(right).to_string());
         (judged.d, judged.excluded) = (d, excluded);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<'a> Judge<'a> {
         }
         judged.verdict = Some(verdict);
         if let Some((rival, pairs)) = verdict.rival.map(|at| &rivals[at]) {
-            judged.rival = Some(self.record.variants[*rival].name.clone());
+            judged.rival = Some(self.record.name(*rival).to_string());
             (judged.d, judged.excluded) = (pairs.d.clone(), pairs.excluded);
         }
         Ok(())
@@ -224,7 +224,7 @@ impl<'a> Judge<'a> {
     /// A variant that failed left the run: without its samples no variant can be better or worse than it.
     fn competes(&self, variant: usize) -> bool {
         let failed = |outcome: &event::Outcome| matches!(outcome, event::Outcome::Failed { .. });
-        self.among.contains(&self.record.variants[variant].name.as_str())
+        self.among.contains(&self.record.name(variant))
             && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
     }
 }

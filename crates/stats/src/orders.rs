@@ -24,7 +24,7 @@ pub fn of(record: &RunRecord, rounds: &[u32]) -> Vec<Vec<usize>> {
 }
 
 /// The same rounds in other orders; which ones depends on the seed and the number of the draw alone.
-pub fn drawn(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
+fn drawn(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
     let shuffled = |(at, order): (usize, &Vec<usize>)| {
         let new = round(mix(seed, draw as u64), at as u32, order.len());
         new.into_iter().map(|place| order[place]).collect()

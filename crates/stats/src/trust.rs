@@ -10,28 +10,25 @@ use fsarena_core::{cell::Variant, matrix::work_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Grid {
-    /// A metric or reading without warm-up rounds and those that were dropped as a whole. None where nothing is called so.
+    /// A metric or reading without warm-up rounds and those that were dropped as a whole; see [`Grid::without`].
     pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
         Grid::without(record, metric, &left_out(record))
     }
 
-    /// The same without these rounds.
+    /// A metric or reading without these rounds. Sets the tasks aside of which a figure did not measure what it claims: for
+    /// all variants, so that every sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
+    /// None where nothing is called so.
     pub fn without(
         record: &RunRecord,
         metric: &str,
         leave_out: &BTreeSet<u32>,
     ) -> Option<(MetricInfo, Grid)> {
         let (info, rows) = record.metric(metric)?;
-        Some((info, grid(record, &rows, leave_out).trusted(record, metric)))
-    }
-
-    /// The same with the tasks set aside of which a figure of this metric did not measure what it claims: for all variants, so that every
-    /// sum has the same tasks. The figures of a bare device rank nothing, whatever they are.
-    pub fn trusted(mut self, record: &RunRecord, metric: &str) -> Grid {
-        let ranks = |variant: &usize| !self.references.contains(variant);
-        let doubts = doubts(record, metric).into_iter().filter(|((_, variant), _)| ranks(variant));
-        self.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
-        self
+        let mut grid = grid(record, &rows, leave_out);
+        let doubts = doubts(record, metric).into_iter();
+        let doubts = doubts.filter(|((_, variant), _)| !grid.references.contains(variant));
+        grid.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
+        Some((info, grid))
     }
 }
 
@@ -49,7 +46,7 @@ pub fn reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
         Some((least.variant, least.words(&tail)))
     });
     let (variant, words) = words.unwrap_or((*variant, doubt.words().into()));
-    Some(format!("{} at {} {words}", record.variants[variant].name, record.tasks[task].id))
+    Some(format!("{} at {} {words}", record.name(variant), record.tasks[task].id))
 }
 
 /// What the values of a reading say against a task's figure of one variant.
