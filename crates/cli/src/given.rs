@@ -3,14 +3,17 @@
 use crate::failure::{Failure, usage};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, parser::ValueSource};
 
-/// The arguments that the user gave, by their names. Defaults, of the config file too, are not given.
-#[derive(Debug, Clone, Default)]
-pub struct Given(Vec<String>);
+/// Tells which arguments the user gave. Defaults, of the config file too, are not given.
+#[derive(Debug)]
+pub struct Given(ArgMatches);
 
 impl Given {
     /// The first of these flags that is given, as it is written: `--max-rounds`.
+    ///
+    /// # Panics
+    /// In debug builds, where the command has no argument of that name.
     pub fn first_of(&self, names: &[&str]) -> Option<String> {
-        let given = names.iter().find(|name| self.0.iter().any(|given| given == *name));
+        let given = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
         given.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
@@ -22,8 +25,7 @@ impl Given {
 
 impl FromArgMatches for Given {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Given, Error> {
-        let given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        Ok(Given(matches.ids().filter(given).map(clap::Id::to_string).collect()))
+        Ok(Given(matches.clone()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -39,5 +41,24 @@ impl Args for Given {
 
     fn augment_args_for_update(command: Command) -> Command {
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Cli;
+    use crate::commands::{ab, advise};
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_refused_name_is_a_flag_of_its_command() {
+        let cli = Cli::command();
+        let of_advice: Vec<&str> = advise::REFUSED.split(' ').collect();
+        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice)] {
+            let command = cli.find_subcommand(command).unwrap();
+            for name in names {
+                assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");
+            }
+        }
     }
 }

@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// What `run` takes and a side says here.
-const OF_SIDES: [&str; 6] = ["fs", "options", "mkfs", "mount", "factor", "kernel"];
+pub const OF_SIDES: [&str; 6] = ["fs", "options", "mkfs", "mount", "factor", "kernel"];
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let id = arg.get_id().as_str();

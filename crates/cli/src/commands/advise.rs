@@ -36,7 +36,7 @@ pub struct Args {
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// What `run` takes and advice determines by itself.
-const REFUSED: &str =
+pub const REFUSED: &str =
     "options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {

@@ -38,8 +38,12 @@ impl Args {
             (directories && other_device, &["other"], "requires a directory, as the variants are"),
             (!other_device, &["other_signature"], "requires --other DEVICE"),
         ];
-        for (_, flags, why) in cases.into_iter().filter(|(applies, ..)| *applies) {
-            self.given.refuse(flags, why)?;
+        for (applies, flags, why) in cases {
+            // Asked in any case: in debug builds this finds a name that is no flag's.
+            let refused = self.given.refuse(flags, why);
+            if applies {
+                refused?;
+            }
         }
         let formatting = |id: &str| !factor::OF_DIRECTORIES.contains(&id);
         match self.factor.iter().find(|(id, _)| directories && formatting(id)) {
@@ -61,5 +65,24 @@ impl Args {
         let given = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
         let mut paths = given.chain(places).chain(kernels).chain(settings);
         paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn every_refused_name_is_a_flag() {
+        Line::parse_from(["run"]).args.refuse_ignored(false).unwrap();
+        let refused = Line::parse_from(["run", "--on", "dir:/", "--fs", "ext4"]).args.refuse_ignored(false);
+        assert!(refused.unwrap_err().to_string().starts_with("--fs: directories are used as they are"));
     }
 }
