@@ -2,8 +2,10 @@
 
 mod finding;
 mod guests;
+mod install;
 
 pub use finding::{Finding, State};
+pub use install::install;
 
 use bytesize::ByteSize;
 use finding::{ids, installed, limited, missing, ok};
