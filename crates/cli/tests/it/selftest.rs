@@ -58,7 +58,7 @@ fn the_idle_wait_is_checked_against_longer_idling() {
         return;
     }
     let place = Place::new();
-    let few = ["--budget", "1ms", "--files", "100", "--fs", "ext2,ext4", "--format", "json", "-q"];
+    let few = ["--budget", "1ms", "--tree-files", "100", "--fs", "ext2,ext4", "--format", "json", "-q"];
     // One round shows nothing, so the exit code says that something is open.
     let begun = std::time::Instant::now();
     let (json, _) = place.expect(4, &[&["selftest", "--here", "--idle", "700ms"], &few[..]].concat());

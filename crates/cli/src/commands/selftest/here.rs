@@ -38,8 +38,8 @@ pub struct Here {
     )]
     fs: Vec<String>,
     /// Number of files in the tree, with --here
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
-    files: u64,
+    #[arg(long, alias = "files", value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
+    tree_files: u64,
 }
 
 /// Measures, stores what came out, and prints it.
@@ -52,7 +52,7 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     // Idling takes most of the time of its test.
     let minutes = if args.idle.is_some() { 120 } else { 5 };
     let budget = args.budget.unwrap_or(Duration::from_secs(60 * minutes));
-    let size = Size { seed, budget, files: args.files };
+    let size = Size { seed, budget, files: args.tree_files };
     let plan = match args.idle {
         Some(further) => selftest::idle(size, args.fs.clone(), further)?,
         None => selftest::resolution(size)?,
