@@ -6,8 +6,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use fsarena_core::study::{self, STUDIES};
 use fsarena_core::{
-    app::APPS, factor, metric::METRICS, plan::Plan, plan::file::PlanFile, plan::resolve::Overrides,
-    scale::Scale, setting::Kind,
+    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale, setting::Kind,
 };
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
@@ -89,8 +88,8 @@ fn values(arg: &Arg) -> Option<Values> {
         (_, "TASK=WEIGHT") => |_| followed(tasks(), "="),
         (_, "VARIANT") => |_| plain(run().map_or(vec![], |run| run.variants)),
         (_, "STAGE") => |_| {
-            let plan = |study: &study::Study| PlanFile::parse(study.name, study.plan.as_bytes()).ok();
-            let stages = STUDIES.iter().filter_map(plan).flat_map(|plan| plan.file.stages);
+            let stages =
+                STUDIES.iter().filter_map(|study| study.written().ok()).flat_map(|plan| plan.file.stages);
             unique(stages.map(|stage| (stage.name, stage.question)))
         },
         (_, "SCALE") => |_| {
@@ -260,8 +259,7 @@ fn tasks() -> Vec<Value> {
         return plain(run.tasks);
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
-        let written = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?;
-        vocabulary::resolve(&written, &Overrides::default()).ok()
+        vocabulary::resolve(&study.written().ok()?, &Overrides::default()).ok()
     };
     let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
     unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))

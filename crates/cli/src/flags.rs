@@ -3,7 +3,7 @@
 use crate::{config::Config, failure::Failure};
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use fsarena_core::{metric::METRICS, names::unknown, sample::Unit};
+use fsarena_core::{metric::METRICS, names::find, sample::Unit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,16 +102,10 @@ pub fn metric(text: &str) -> Result<String, String> {
 
 /// Reads the name of a metric or reading that fsarena takes itself.
 pub fn known_metric(text: &str) -> Result<String, String> {
-    let known = || {
-        METRICS
-            .iter()
-            .map(|metric| metric.id)
-            .chain(fsarena_run::vocabulary::readings().map(|reading| reading.id))
-    };
-    match known().any(|id| id == text) {
-        true => Ok(text.into()),
-        false => Err(unknown("metric", text, known()).list("fsarena list metrics").into()),
-    }
+    let readings = fsarena_run::vocabulary::readings().map(|reading| reading.id);
+    let known: Vec<&str> = METRICS.iter().map(|metric| metric.id).chain(readings).collect();
+    let found = find("metric", text, known, |id| id).map_err(|unknown| unknown.list("fsarena list metrics"));
+    Ok(found?.into())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The conclusions of a study's author as claims, which fsarena checks on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
-use crate::plan::file::{ConclusionFile, PlanFile, PublishedFile};
+use crate::plan::file::{ConclusionFile, PublishedFile};
 use crate::published::{AROUND, Published};
 use crate::{number::percentage, plan::Written, plan::error::PlanError, study::Study};
 use std::{collections::BTreeMap, ops::Range};
@@ -80,7 +80,7 @@ impl Trust {
 /// # Errors
 /// A fault in the plan that ships with fsarena.
 pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
-    let Written { file, text, .. } = PlanFile::parse(study.name, study.plan.as_bytes())?;
+    let Written { file, text, .. } = study.written()?;
     let tolerance = file.published.tolerance.as_deref().map_or(Some(0.0), percentage);
     let fault = || PlanError::flag(study.name, "the tolerance of published figures is a percentage");
     let trust = Trust {

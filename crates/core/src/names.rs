@@ -60,11 +60,11 @@ pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &
 ///
 /// # Errors
 /// Where no item has it.
-pub fn find<T>(
+pub fn find<'a, T>(
     what: &str,
     name: &str,
     items: impl IntoIterator<Item = T, IntoIter: Clone>,
-    id: impl Fn(&T) -> &'static str,
+    id: impl Fn(&T) -> &'a str,
 ) -> Result<T, Unknown> {
     let items = items.into_iter();
     let ids = items.clone().map(|item| id(&item));

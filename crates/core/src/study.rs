@@ -1,5 +1,6 @@
 //! The studies that ship with fsarena. A new one is a folder under `studies/` and its entry here.
 
+use crate::plan::{Written, error::PlanError, file::PlanFile};
 use crate::published::{self, Published};
 
 /// A plan that ships with fsarena, with the figures published for it.
@@ -89,6 +90,14 @@ impl Study {
         self.tasks.split(' ').filter_map(|pair| pair.split_once('='))
     }
 
+    /// Its plan as it was written.
+    ///
+    /// # Errors
+    /// A fault in the file that ships with fsarena.
+    pub fn written(&self) -> Result<Written, PlanError> {
+        PlanFile::parse(self.name, self.plan.as_bytes())
+    }
+
     /// The figures its author published, set by set; none where there are none.
     ///
     /// # Errors
@@ -130,7 +139,7 @@ mod tests {
     #[test]
     fn every_study_parses_and_bears_the_name_of_its_folder() {
         for study in STUDIES {
-            let plan = PlanFile::parse(study.name, study.plan.as_bytes()).unwrap().file;
+            let plan = study.written().unwrap().file;
             assert_eq!(plan.name.get_ref(), study.name);
         }
     }

@@ -4,7 +4,7 @@ use super::error::{Error, Result};
 use super::job::{Content, Job};
 use super::{fill::Filler, verify::Identity};
 use fsarena_sys::cancel;
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom, fadvise};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
@@ -118,6 +118,19 @@ impl Files {
     /// Bytes of each.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Drops their pages from the page cache.
+    ///
+    /// # Errors
+    /// What the system said of which file.
+    pub fn forget(&self) -> Result {
+        self.paths.iter().try_for_each(|path| {
+            let file = File::open(path).map_err(Error::io("opening", path))?;
+            // Only clean pages can be dropped.
+            file.sync_all().map_err(Error::io("syncing", path))?;
+            fadvise(&file, 0, None, Advice::DontNeed).map_err(Error::io("dropping the cached pages of", path))
+        })
     }
 
     /// Removes those that are there, but never a device.

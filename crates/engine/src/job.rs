@@ -1,5 +1,6 @@
 //! Jobs: the settings of one load on files.
 
+use fsarena_core::names::unknown;
 use serde::{Deserialize, Serialize};
 
 /// How operations reach the kernel.
@@ -69,6 +70,29 @@ pub enum Pattern {
         /// Standard deviation, per cent of the size of all files.
         deviation_percent: f64,
     },
+}
+
+impl Pattern {
+    /// Reads a random pattern as fio writes it: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
+    ///
+    /// # Errors
+    /// The fault, and what is accepted.
+    pub fn random(text: &str) -> Result<Pattern, String> {
+        let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
+        match text.split_once(':') {
+            None if text == "random" => Ok(Pattern::Uniform),
+            Some(("zipf", theta)) => Ok(Pattern::Zipf { theta: number(theta)? }),
+            Some(("pareto", h)) => Ok(Pattern::Pareto { h: number(h)? }),
+            Some(("normal", deviation)) => {
+                let deviation_percent = number(deviation.strip_suffix('%').unwrap_or(deviation))?;
+                Ok(Pattern::Normal { deviation_percent })
+            }
+            _ => {
+                let known = ["random", "zipf:THETA", "pareto:H", "normal:DEVIATION%"];
+                Err(unknown("distribution", text, known).into())
+            }
+        }
+    }
 }
 
 /// How a mixed load alternates reads and writes.

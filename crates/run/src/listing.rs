@@ -34,7 +34,7 @@ pub fn studies() -> Result<Vec<StudyRow>> {
         let published = study.published()?;
         Ok(StudyRow {
             study: study.name,
-            question: PlanFile::parse(study.name, study.plan.as_bytes())?.file.question,
+            question: study.written()?.file.question,
             published: published.iter().map(|set| format!("published:{}", set.name())).collect(),
             source: study.source,
         })

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
 use crate::output;
-use fsarena_core::names::{Unknown, unknown};
+use fsarena_core::names::find;
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;
 
@@ -38,13 +38,16 @@ pub fn run(args: Args) -> Outcome {
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
     let Some(study) = study else { return nothing(&args.runs) };
-    let studies: Vec<String> = listed.iter().map(|run| run.study.clone()).collect();
-    known("study", &study, studies.iter().map(String::as_str))?;
+    find("study", &study, listed.iter().map(|run| run.study.as_str()), |name| name)?;
     listed.retain(|run| run.study == study);
     listed.truncate(MOST);
     let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
-    args.variant.iter().try_for_each(|name| known("variant", name, variants()))?;
-    args.reference.iter().try_for_each(|name| known("variant", name, variants().chain(["none"])))?;
+    if let Some(name) = &args.variant {
+        find("variant", name, variants(), |name| name)?;
+    }
+    if let Some(name) = &args.reference {
+        find("variant", name, variants().chain(["none"]), |name| name)?;
+    }
     let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
     let Some(variant) = variant else { return nothing(&args.runs) };
     let chosen = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
@@ -55,18 +58,6 @@ pub fn run(args: Args) -> Outcome {
         points.extend(point(&fsarena_store::read(&RunDir::open(&run.path)?)?, &asked)?);
     }
     output::page(&history(&asked, points), &args.format)
-}
-
-/// Checks a name that no run has.
-fn known<'a>(
-    what: &str,
-    name: &str,
-    mut names: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(), Unknown> {
-    match names.clone().any(|known| known == name) {
-        true => Ok(()),
-        false => Err(unknown(what, name, &mut names)),
-    }
 }
 
 fn nothing<T>(runs: &Runs) -> Result<T, Failure> {

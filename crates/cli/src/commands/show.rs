@@ -2,10 +2,9 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{flags::Runs, output};
-use fsarena_core::names::{nearest, unknown};
-use fsarena_core::{
-    app, event::CommandRecord, exit::ExitCode, published::Published, record::LogLine, safe, study,
-};
+use fsarena_core::names::{find, nearest, unknown};
+use fsarena_core::study::{self, Study};
+use fsarena_core::{app, event::CommandRecord, exit::ExitCode, published::Published, record::LogLine, safe};
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
 
@@ -66,16 +65,10 @@ fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
 
 /// Finds published figures by their name.
 pub fn published(name: &str) -> Result<Published, Failure> {
-    let mut known = Vec::new();
-    for study in study::STUDIES {
-        for set in study.published()? {
-            if set.name() == name {
-                return Ok(set);
-            }
-            known.push(format!("published:{}", set.name()));
-        }
-    }
-    Err(unknown("published figures", &format!("published:{name}"), known.iter().map(String::as_str)).into())
+    let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
+    let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
+    let named = names.iter().map(String::as_str).zip(&sets);
+    Ok(find("published figures", &format!("published:{name}"), named, |(name, _)| name)?.1.clone())
 }
 
 /// A plan that ships with fsarena, as a table.

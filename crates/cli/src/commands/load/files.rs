@@ -7,7 +7,7 @@ use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, Job};
 use fsarena_run::scratch::Scratch;
 use fsarena_sys::image;
-use rustix::fs::{Advice, CWD, RenameFlags};
+use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ impl Place {
             }
         };
         if args.invalidate {
-            files.paths().iter().try_for_each(|path| invalidate(path))?;
+            files.forget()?;
         }
         Ok(files)
     }
@@ -130,11 +130,4 @@ fn moved(from: &Path, to: &Path) -> Result<Files, Failure> {
     rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
         .map_err(|error| Failure::file(to)(error.into()))?;
     Ok(Files::existing(vec![to.into()])?)
-}
-
-/// Drops a file's clean pages. It is on the device, so all are.
-fn invalidate(path: &Path) -> Result<(), Failure> {
-    let file = std::fs::File::open(path).map_err(Failure::file(path))?;
-    file.sync_all().map_err(Failure::file(path))?;
-    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| Failure::file(path)(error.into()))
 }

@@ -2,7 +2,7 @@
 
 use super::flags::{Args, Rw};
 use crate::failure::{Failure, usage};
-use fsarena_core::{exit::ExitCode, names::unknown};
+use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
     Allow, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };
@@ -65,20 +65,7 @@ fn read_share(args: &Args) -> f64 {
 
 fn pattern(args: &Args) -> Result<Pattern, Failure> {
     let fault = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
-    let text = args.random_distribution.as_str();
-    let number = |text: &str| text.parse().map_err(|_| fault(format!("cannot read the number `{text}`")));
-    let random = match text.split_once(':') {
-        None if text == "random" => Pattern::Uniform,
-        Some(("zipf", theta)) => Pattern::Zipf { theta: number(theta)? },
-        Some(("pareto", h)) => Pattern::Pareto { h: number(h)? },
-        Some(("normal", deviation)) => {
-            Pattern::Normal { deviation_percent: number(deviation.strip_suffix('%').unwrap_or(deviation))? }
-        }
-        _ => {
-            let known = ["random", "zipf:THETA", "pareto:H", "normal:DEVIATION%"];
-            return Err(fault(unknown("distribution", text, known).into()));
-        }
-    };
+    let random = Pattern::random(&args.random_distribution).map_err(fault)?;
     let Args { rw: Rw { random: at_random, .. }, shared_cursor, .. } = *args;
     match at_random {
         true if shared_cursor => usage("--shared-cursor applies to sequential modes only"),
