@@ -10,20 +10,30 @@ pub mod journal;
 pub mod raid;
 
 use crate::names::{self, Unknown};
+use crate::row::Row;
+use serde::Serialize;
 
 /// A factor that a plan may vary, and how it is understood.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct FactorDef {
     /// The name in plans, on the command line and in reports.
+    #[serde(rename = "name")]
     pub id: &'static str,
     /// The level taken where a plan says nothing.
     pub default: &'static str,
     /// Levels, as an example.
+    #[serde(rename = "levels")]
     pub example: &'static str,
     /// One line for people.
     pub help: &'static str,
     /// Checks a level; returns what is accepted if it is wrong. The preflight checks later whether this machine supports it.
+    #[serde(skip)]
     pub check: fn(&str) -> Result<(), String>,
+}
+
+impl Row for FactorDef {
+    const COLUMNS: &'static [&'static str] =
+        &["name: FACTOR", "default", "levels: LEVELS, FOR EXAMPLE", "help"];
 }
 
 /// The filesystem.

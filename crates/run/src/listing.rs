@@ -1,10 +1,10 @@
 //! What `fsarena list` lists: the registries, and the runs of a directory.
 
-use crate::{axes, executor::Result, vocabulary};
+use crate::{executor::Result, vocabulary};
 use fsarena_core::app::{APPS, App};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::study::{STUDIES, Study};
-use fsarena_core::{factor::FactorDef, metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
+use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_store::RunSummary;
@@ -184,31 +184,6 @@ pub fn metrics() -> Vec<MetricRow> {
     let derived = METRICS.iter().map(|def| row("derived", def.id, def.unit, def.direction, def.help));
     let raw = vocabulary::readings().map(|def| row("reading", def.id, def.unit, def.direction, def.help));
     derived.chain(raw).collect()
-}
-
-/// A factor: what a plan can vary.
-#[derive(Debug, Serialize)]
-pub struct FactorRow {
-    name: &'static str,
-    default: &'static str,
-    levels: &'static str,
-    help: &'static str,
-}
-
-impl Row for FactorRow {
-    const COLUMNS: &'static [&'static str] =
-        &["name: FACTOR", "default", "levels: LEVELS, FOR EXAMPLE", "help"];
-}
-
-/// Returns the factors.
-pub fn factors() -> Vec<FactorRow> {
-    let row = |def: FactorDef| FactorRow {
-        name: def.id,
-        default: def.default,
-        levels: def.example,
-        help: def.help,
-    };
-    axes::factors().into_iter().map(row).collect()
 }
 
 /// A stored run.

@@ -6,7 +6,7 @@ use crate::given::Given;
 use crate::output;
 use clap::ValueEnum;
 use fsarena_report::exporters;
-use fsarena_run::listing;
+use fsarena_run::{axes, listing};
 
 /// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Outcome {
         What::Filesystems => output::rows(&listing::filesystems()?, args.format),
         What::Workloads => output::rows(&listing::workloads(), args.format),
         What::Metrics => output::rows(&listing::metrics(), args.format),
-        What::Factors => output::rows(&listing::factors(), args.format),
+        What::Factors => output::rows(&axes::factors(), args.format),
         What::Exporters => output::rows(&exporters::rows(), args.format),
         What::Runs => {
             let root = &args.runs.runs;

@@ -25,8 +25,8 @@ use std::{io::ErrorKind, path::Path};
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
 pub fn run(args: Args) -> Outcome {
-    if args.resume.is_some() {
-        return run_plan(args, |_| unreachable!("a run that is resumed has its plan"));
+    if let Some(name) = &args.resume {
+        return resume(&args, name);
     }
     args.refuse_ignored(false)?;
     let written = read_plan(&args)?;
@@ -76,19 +76,22 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
     Ok(ended)
 }
 
-/// Runs the plan that `load` makes of the arguments, where they name no run to resume.
+/// Runs the plan that `load` makes of the arguments.
 pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
-    let request = match &args.resume {
-        Some(name) => {
-            let run = RunDir::find(&args.runs.runs, name)?;
-            Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?
-        }
-        None => Request::new(load(&args)?, Keep::New(args.runs.runs.clone())),
-    };
+    let request = Request::new(load(&args)?, Keep::New(args.runs.runs.clone()));
+    Ok(once(&args, request)?.0)
+}
+
+/// Goes on with an interrupted run.
+fn resume(args: &Args, name: &str) -> Outcome {
+    handle_signals()?;
+    args.check_outputs()?;
+    let run = RunDir::find(&args.runs.runs, name)?;
+    let request = Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
     let (name, stages_follow) = (request.plan.name.clone(), stages::follow(&request.plan));
-    let (code, run) = once(&args, request)?;
+    let (code, run) = once(args, request)?;
     if let Some(run) = run.filter(|_| stages_follow) {
         args.say(&format!("go on with the stages after it: fsarena run {name} --after {}", run.id()));
     }

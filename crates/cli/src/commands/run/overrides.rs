@@ -149,6 +149,7 @@ fn path_absolute(set: &(String, String)) -> Result<(String, String), Failure> {
     Ok((id.clone(), if is_path(set) { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
+/// An absolute path as text, as plans hold it.
 pub fn absolute_text(path: &Path) -> Result<String, Failure> {
     let not_text = |path: PathBuf| {
         let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
