@@ -119,7 +119,6 @@ pub fn find(name: &str) -> Option<&'static Study> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::file::PlanFile;
 
     #[test]
     fn every_folder_of_studies_is_registered() {
