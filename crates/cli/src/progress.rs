@@ -21,7 +21,7 @@ impl Consumer for Progress {
 
     fn begin(&mut self, Beginning { plan, check, run, .. }: &Beginning) {
         let metric = work::metrics(plan).first().copied();
-        self.0.begin(plan, metric, run.map(|run| run.path()), &check.describe());
+        self.0.begin(plan, metric, run.map(|run| run.path()), &check.describe(plan));
     }
 
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), Fatal> {

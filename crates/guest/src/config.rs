@@ -82,6 +82,9 @@ impl Array {
 }
 
 impl Stack {
+    /// The modules that any takes.
+    pub const MODULES: [&str; 6] = ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey"];
+
     /// The modules that it takes.
     pub fn modules(&self) -> Vec<&'static str> {
         let array = self.array.map_or(vec![], |array| vec!["md_mod", array.level()]);

@@ -163,6 +163,11 @@ pub trait Workload: Sync {
         vec![]
     }
 
+    /// The directory that its programs write to besides the filesystem under test and the source disk.
+    fn writes_to(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Makes the inputs that all cells of a run share, on the source disk. Called once a run, never timed.
     ///
     /// # Errors

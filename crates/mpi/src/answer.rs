@@ -20,9 +20,10 @@ impl Consumer for Progress {
     }
 
     fn begin(&mut self, beginning: &Beginning) {
-        self.rounds = beginning.plan.stop.rounds;
+        let plan = beginning.plan;
+        self.rounds = plan.stop.rounds;
         let place = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        eprintln!("{}\n{place}{} rounds; {}", beginning.plan.title, self.rounds, beginning.check.describe());
+        eprintln!("{}\n{place}{} rounds; {}", plan.title, self.rounds, beginning.check.describe(plan));
     }
 
     fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {

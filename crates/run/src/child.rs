@@ -12,8 +12,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::{sync::mpsc::RecvTimeoutError, time::Duration};
 
-/// How often a signal is looked for while the agent is silent.
-const LISTEN: Duration = Duration::from_millis(50);
+/// How often a signal is looked for while an agent is silent.
+pub const LISTEN: Duration = Duration::from_millis(50);
 /// What an agent does that has no keeper.
 pub const ASKED: &str = "asked for what only a worker asks for";
 /// How much of what an agent says at its end is shown.

@@ -3,14 +3,11 @@
 use crate::executor::{Done, Failed};
 use crate::protocol::{Answers, Line, Request, Rights, Role, write};
 use crate::tasks::{make_root, perform};
-use crate::{bench::Bench, child};
+use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
 use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
-use std::io;
-
-/// Where squid has its shared memory. PostgreSQL has its own in the data directory.
-const SHARED_MEMORY: &str = "/dev/shm";
+use std::{io, path::PathBuf};
 
 /// Gives this process the mounts and the rights of its role.
 ///
@@ -37,8 +34,9 @@ pub fn begin(kernel: &Kernel, request: &Request) -> Done {
 /// The filesystem or device under test, the source disk, and what a workload is known to need besides.
 fn write_only_there(request: &Request) -> io::Result<()> {
     let mut dirs = vec![request.other.clone()];
-    let squid = request.cell.workload.name == "squid";
-    dirs.extend(squid.then(|| SHARED_MEMORY.into()));
+    dirs.extend(
+        work::of_cell(&request.cell).and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
+    );
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
     let is_device = Place::of(&request.cell.workload, &request.root, &request.other).is_device();
     if mounted.is_none() && !is_device {

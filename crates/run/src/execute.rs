@@ -6,9 +6,8 @@ use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
-use crate::{
-    bench::readings, context::RunContext, dir::Directories, guest::Guests, local::Local, scratch::Scratch,
-};
+use crate::{bench::readings, context::RunContext, work::outline};
+use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::{BUILD, Host, IMAGES};
@@ -328,7 +327,7 @@ impl Session {
         let mut recorder = Recorder::new(record, writer, consumers);
         tried.into_iter().chain(asked).try_for_each(|command| recorder.tell(Event::Command(command)))?;
         let (dir, journal) = place.journal()?;
-        let (tasks, remarks) = (check.tasks_per_cell(), check.remarks.clone());
+        let (tasks, remarks) = (outline(&plan).len() as u32, check.remarks.clone());
         let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents };
         let mut executor = executor(context, clients, &mut |event| recorder.tell(event))?;
         remarks.into_iter().try_for_each(|note| recorder.tell(Event::Note(note)))?;
@@ -370,7 +369,9 @@ impl Session {
 fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            return Err(Fatal::plan("a guest cannot be traced; explain a run of this kernel (--on loop)"));
+            return Err(Fatal::Plan(
+                "a guest cannot be traced; explain a run of this kernel (--on loop)".into(),
+            ));
         }
         Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
         Backing::Dir => Box::new(Directories::start(run, clients, tell)?),

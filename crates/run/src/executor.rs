@@ -145,16 +145,6 @@ pub enum Fatal {
 }
 
 impl Fatal {
-    /// Something that this machine lacks.
-    pub fn missing(text: impl Into<String>) -> Fatal {
-        Fatal::Missing(text.into())
-    }
-
-    /// Something that the plan cannot have.
-    pub fn plan(text: impl Into<String>) -> Fatal {
-        Fatal::Plan(text.into())
-    }
-
     /// Something that a variant cannot have.
     pub fn variant(variant: &Variant, why: impl Display) -> Fatal {
         Fatal::Plan(format!("variant {}: {why}", variant.name))

@@ -10,7 +10,6 @@ use fsarena_guest::counter;
 use fsarena_guest::inside::{self, Booted};
 use fsarena_sys::{device::BlockDevice, kernel::Kernel, mount, undo::Journal};
 use std::io::{self, Error};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub use fsarena_guest::inside::is_here;
@@ -53,7 +52,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::by_call(&booted.other, &request.other, &guest.other_type, "")
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
-    request.device = numbers(&device);
+    request.device = BlockDevice::open(&kernel, &device).ok().as_ref().map(bench::numbers);
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
     bench::of_the_first(&all).into_iter().try_for_each(|told| write(&mut booted.events, &note(told)))?;
@@ -95,11 +94,6 @@ fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> io::Result
         Ok(conditions)
     };
     set_up().map_err(Error::other::<fsarena_sys::Error>)
-}
-
-fn numbers(disk: &Path) -> Option<(u32, u32)> {
-    let rdev = std::fs::metadata(disk).ok()?.rdev();
-    Some((rustix::fs::major(rdev), rustix::fs::minor(rdev)))
 }
 
 fn note(note: Note) -> Line {

@@ -49,7 +49,7 @@ pub struct Layout {
 }
 
 impl Wanted {
-    /// The name of its image: `test.img`, `raid-1-of-512MiB.img`.
+    /// The name of its image: `test.img`, `member-1-512.0MiB.img`.
     pub fn image(&self) -> String {
         let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
         match self.role {

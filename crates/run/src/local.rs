@@ -92,7 +92,7 @@ impl Local {
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
     fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome> {
-        require(devices.members[0].is_made(), || Fatal::plan(RAW_NEEDS_AN_IMAGE))?;
+        require(devices.members[0].is_made(), || Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
         let mut request = self.request(cell, devices, devices.first());
         // The device belongs to root.
         request.role = self.run.agents.role.as_root();

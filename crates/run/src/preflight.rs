@@ -48,27 +48,14 @@ pub struct Check {
     pub kernels: Kernels,
     /// Whether the run goes on with an earlier one.
     pub resumed: bool,
-    /// What carries the filesystems.
-    backing: Backing,
     /// Where images on disk lie, as [`room::images_at`] words it.
     pub(crate) images_at: Option<String>,
 }
 
 impl Check {
-    /// Samples of one cell, lifecycle included: for progress.
-    pub fn tasks_per_cell(&self) -> u32 {
-        self.tasks
-            + match self.backing {
-                Backing::Dir => 0,
-                // mkfs is the host's: no time of a guest.
-                Backing::Guest(_) => 2,
-                _ => 3,
-            }
-    }
-
-    /// For people: what it takes.
-    pub fn describe(&self) -> String {
-        let what = match &self.backing {
+    /// For people: what the plan takes.
+    pub fn describe(&self, plan: &Plan) -> String {
+        let what = match &plan.device.backing {
             Backing::Dir => return format!("{} tasks a cell, in a directory", self.tasks),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
@@ -117,14 +104,14 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, cl
         tasks,
         kernels: Kernels::default(),
         resumed: false,
-        backing: plan.device.backing.clone(),
         images_at: None,
     };
-    if check.backing == Backing::Dir {
+    let backing = &plan.device.backing;
+    if *backing == Backing::Dir {
         directories(variants, room, &demands)?;
     } else {
-        let guest = matches!(check.backing, Backing::Guest(_));
-        let mut defs = match &check.backing {
+        let guest = matches!(backing, Backing::Guest(_));
+        let mut defs = match backing {
             Backing::Guest(guest) => {
                 let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
                 check.kernels = guests::kernels(guest, levels)?;
@@ -140,7 +127,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, cl
         programs.extend(of_mounting.iter().map(|name| name.to_string()));
         check.other_bytes = other_size(plan, room);
         let needed = needed(&defs, room);
-        check.size_bytes = match &check.backing {
+        check.size_bytes = match backing {
             Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
             _ => image_size(plan, needed)?,
         };
@@ -154,7 +141,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, cl
     }
     all_installed(&programs)?;
     check.programs = programs.into_iter().collect();
-    if matches!(check.backing, Backing::Loop { .. } | Backing::Guest(_)) {
+    if matches!(backing, Backing::Loop { .. } | Backing::Guest(_)) {
         check.images_at = Some(images_at(kernel, &plan.device, runs));
     }
     Ok(check)
@@ -179,29 +166,27 @@ pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan> {
 fn root_only(plan: &Plan, _: &[Variant]) -> Result<()> {
     let needs_root = !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_));
     require(!needs_root || rustix::process::geteuid().is_root(), || {
-        Fatal::missing(
-            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
+        Fatal::Missing("making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
              qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
-             possible",
-        )
+             possible".into())
     })
 }
 
 fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
-    require(!variants.is_empty(), || Fatal::missing(why))
+    require(!variants.is_empty(), || Fatal::Missing(why.into()))
 }
 
 fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
     let why = "precondition: requires a device of your own, --erase DEVICE";
-    require(!plan.device.precondition || erases, || Fatal::plan(why))
+    require(!plan.device.precondition || erases, || Fatal::Plan(why.into()))
 }
 
 fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<()> {
     let why = "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on \
                qemu` or `--on exact`";
-    require(plan.device.backing.ranks() || plan.claims.is_empty(), || Fatal::plan(why))
+    require(plan.device.backing.ranks() || plan.claims.is_empty(), || Fatal::Plan(why.into()))
 }
 
 /// Only a guest boots a separate kernel.
@@ -216,7 +201,7 @@ fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || Fatal::plan(RAW_NEEDS_AN_IMAGE))?;
+    require(image, || Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
     let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal and no raid";

@@ -2,7 +2,7 @@
 
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Next, Stopping, forecast};
+use crate::stopping::{Stopping, forecast};
 use crate::{finding, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
@@ -75,22 +75,21 @@ impl Runner<'_, '_, '_> {
     fn rounds(&mut self) -> Result<(End, String)> {
         let begun = Instant::now();
         let mut stopping = Stopping::new(&self.plan.stop);
-        for number in self.first_round().. {
+        for round in self.first_round().. {
             // Asked first: variants that all fail in the last round leave no answer either.
             let left = self.state().departures();
             if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
                 return Ok((End::NothingLeft(left), "every variant has failed".into()));
             }
-            let outlook = self.outlook(number, begun.elapsed());
-            let round = match stopping.next(number, begun.elapsed(), outlook.as_ref()) {
+            let outlook = self.outlook(round, begun.elapsed());
+            if let Some(why) = stopping.why(round, begun.elapsed(), outlook.as_ref()) {
+                let ended = |shard| format!("all rounds of shard {shard} are done");
+                return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
+            }
+            if !self.plan.stop.has(round) {
                 // Another machine runs it.
-                Next::Round(round) if !self.plan.stop.has(round) => continue,
-                Next::Round(round) => round,
-                Next::Stop { why, .. } => {
-                    let ended = |shard| format!("all rounds of shard {shard} are done");
-                    return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
-                }
-            };
+                continue;
+            }
             let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
             let runs = |at: &usize| variants.contains(&self.variants[*at].name);
             let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();

@@ -70,7 +70,7 @@ fn unquoted(text: &str) -> Result<Vec<Letter>, String> {
 pub fn plan(sides: &Sides, mut written: Written, mut over: Overrides) -> Result<Plan> {
     over.where_it_ran(&written)?;
     require(over.backing != Some(Backing::Dir), || {
-        Fatal::plan("directories are sides here: --a dir=PATH --b dir=PATH, without --on")
+        Fatal::Plan("directories are sides here: --a dir=PATH --b dir=PATH, without --on".into())
     })?;
     let file = &mut written.file;
     file.factors.clear();
@@ -123,7 +123,7 @@ fn directories(sides: &Sides) -> Result<Option<Vec<String>>> {
     let dirs: Vec<String> = sides.iter().filter_map(|side| side.get(factor::DIR).cloned()).collect();
     let alone = dirs.len() == 2 && sides.iter().all(|side| side.len() == 1);
     require(dirs.is_empty() || alone, || {
-        Fatal::plan("a side that is a directory has no other factor, and both sides are directories")
+        Fatal::Plan("a side that is a directory has no other factor, and both sides are directories".into())
     })?;
     Ok((!dirs.is_empty()).then_some(dirs))
 }

@@ -15,20 +15,6 @@ pub struct Stopping {
     longest: Duration,
 }
 
-/// What to do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
-    /// Run this round.
-    Round(u32),
-    /// Stop, for this reason.
-    Stop {
-        /// For people.
-        why: String,
-        /// Whether all that was planned has been done.
-        complete: bool,
-    },
-}
-
 impl Stopping {
     /// The rule of a plan.
     pub fn new(plan: &StopPlan) -> Stopping {
@@ -40,33 +26,28 @@ impl Stopping {
         self.longest = self.longest.max(took);
     }
 
-    /// Whether round `number` is run, `elapsed` after the beginning. `outlook` is how the question
+    /// Why round `number` is not run, `elapsed` after the beginning; none where it is. `outlook` is how the question
     /// stands, where the samples have a say.
     ///
     /// The first round after the warm-up always is: a run without one answers nothing. Without an outlook time alone decides, so
     /// that the samples cannot bias how many of them there are. With one the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`.
-    pub fn next(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Next {
+    pub fn why(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Option<String> {
         if let Some(why) = outlook.and_then(|outlook| outlook.answered.clone()) {
-            return Next::Stop { why, complete: true };
+            return Some(why);
         }
         let open = outlook.map_or("", |outlook| &outlook.open);
         if number >= self.plan.all_rounds() {
-            let why = match self.plan.rounds {
+            return Some(match self.plan.rounds {
                 1 => format!("its one round is done{open}"),
                 rounds => format!("all {rounds} rounds are done{open}"),
-            };
-            return Next::Stop { why, complete: true };
+            });
         }
-        let Some(budget) = self.plan.budget_s else { return Next::Round(number) };
+        let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
         // With fewer variants than before a round takes less than the longest so far.
         let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
-        if number > self.plan.warmup && elapsed.as_secs_f64() + next > budget {
-            let why =
-                format!("a further round would not have ended within the budget of {budget:.0} s{open}");
-            return Next::Stop { why, complete: true };
-        }
-        Next::Round(number)
+        let late = elapsed.as_secs_f64() + next > budget;
+        late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{open}"))
     }
 }
 
@@ -118,8 +99,8 @@ mod tests {
 
     #[test]
     fn the_number_of_rounds_ends_a_run() {
-        assert_eq!(rule(2, None).next(1, Duration::from_secs(9999), None), Next::Round(1));
-        assert!(matches!(rule(2, None).next(2, Duration::ZERO, None), Next::Stop { complete: true, .. }));
+        assert_eq!(rule(2, None).why(1, Duration::from_secs(9999), None), None);
+        assert!(rule(2, None).why(2, Duration::ZERO, None).is_some());
     }
 
     #[test]
@@ -127,58 +108,51 @@ mod tests {
         let mut rule = rule(8, Some(100.0));
         rule.round_took(Duration::from_secs(30));
         rule.round_took(Duration::from_secs(20));
-        assert_eq!(rule.next(2, Duration::from_secs(69), None), Next::Round(2));
-        assert!(matches!(rule.next(2, Duration::from_secs(71), None), Next::Stop { .. }));
+        assert_eq!(rule.why(2, Duration::from_secs(69), None), None);
+        assert!(rule.why(2, Duration::from_secs(71), None).is_some());
     }
 
     #[test]
     fn the_first_round_and_those_that_warm_up_are_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
-        let late = |plan: &StopPlan, number| Stopping::new(plan).next(number, Duration::from_secs(5), None);
-        assert_eq!(late(&plan, 0), Next::Round(0));
+        let late = |plan: &StopPlan, number| Stopping::new(plan).why(number, Duration::from_secs(5), None);
+        assert_eq!(late(&plan, 0), None);
         plan.warmup = 2;
-        assert_eq!([1, 2].map(|number| late(&plan, number)), [Next::Round(1), Next::Round(2)]);
-        assert!(matches!(late(&plan, 3), Next::Stop { .. }));
+        assert_eq!([1, 2].map(|number| late(&plan, number)), [None, None]);
+        assert!(late(&plan, 3).is_some());
         plan.budget_s = None;
-        assert_eq!(late(&plan, 9), Next::Round(9));
-        assert!(why(late(&plan, 10)).starts_with("all 8 rounds are done"));
+        assert_eq!(late(&plan, 9), None);
+        assert!(late(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
     }
 
     fn outlook(open: &str, seconds: f64) -> Outlook {
         Outlook { answered: None, open: open.into(), variants: Default::default(), seconds }
     }
 
-    fn why(next: Next) -> String {
-        match next {
-            Next::Stop { why, .. } => why,
-            Next::Round(round) => panic!("round {round}"),
-        }
-    }
-
     #[test]
     fn an_answered_question_ends_a_run() {
         let answered = Outlook { answered: Some("every claim is decided".into()), ..outlook("", 1.0) };
-        assert_eq!(why(rule(400, None).next(9, Duration::ZERO, Some(&answered))), "every claim is decided");
-        assert_eq!(rule(400, None).next(9, Duration::ZERO, Some(&outlook("; x", 1.0))), Next::Round(9));
+        assert_eq!(
+            rule(400, None).why(9, Duration::ZERO, Some(&answered)).unwrap(),
+            "every claim is decided"
+        );
+        assert_eq!(rule(400, None).why(9, Duration::ZERO, Some(&outlook("; x", 1.0))), None);
     }
 
     #[test]
     fn what_is_left_open_is_told() {
         let one = outlook("; one claim is left open", 30.0);
         assert_eq!(
-            why(rule(9, None).next(9, Duration::ZERO, Some(&one))),
+            rule(9, None).why(9, Duration::ZERO, Some(&one)).unwrap(),
             "all 9 rounds are done; one claim is left open"
         );
         let mut rule = rule(400, Some(100.0));
         rule.round_took(Duration::from_secs(90));
-        assert_eq!(
-            rule.next(9, Duration::from_secs(70), Some(&one)),
-            Next::Round(9),
-            "fewer variants, shorter round"
-        );
+        assert_eq!(rule.why(9, Duration::from_secs(70), Some(&one)), None, "fewer variants, shorter round");
         let late = outlook("; 2 claims are left open", 31.0);
         assert!(
-            why(rule.next(9, Duration::from_secs(70), Some(&late)))
+            rule.why(9, Duration::from_secs(70), Some(&late))
+                .unwrap()
                 .ends_with("100 s; 2 claims are left open")
         );
     }

@@ -88,6 +88,11 @@ impl Workload for SquidWorkload {
         vec!["squid"]
     }
 
+    /// Where it has its shared memory.
+    fn writes_to(&self) -> Option<&'static str> {
+        Some("/dev/shm")
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (store, shape) = (job.settings.text("store").to_string(), cache(job));
         let ground = Ground { store, shape, cache: place.root.join("cache"), run: place.other.join("squid") };

@@ -1,6 +1,6 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
-use crate::child::{ASKED, group_of};
+use crate::child::{ASKED, LISTEN, group_of};
 use crate::executor::{Emit, Failed, Result};
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
@@ -12,8 +12,6 @@ use fsarena_sys::{cancel, said::shown, undo::Journal};
 use std::time::{Duration, Instant};
 use std::{cell::Cell, process::ExitStatus};
 
-/// How often a signal is looked for while the guest is silent.
-const LISTEN: Duration = Duration::from_millis(50);
 /// How long a guest may take to power off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 /// The longest silence of a guest that has not said anything yet: kernels boot in seconds.

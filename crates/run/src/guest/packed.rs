@@ -4,7 +4,7 @@ use crate::{executor::Result, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::{exact, packing::Initramfs};
+use fsarena_guest::{config::Stack, exact, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -126,7 +126,8 @@ impl Packer {
 fn usual(modules: &Modules) -> Vec<&'static str> {
     let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
     let filesystems = filesystems.flat_map(|def| guests::of_filesystem(modules, def));
-    filesystems.chain(guests::AROUND).filter(|name| modules.has(name)).collect()
+    let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
+    filesystems.chain(Stack::MODULES).chain(schedulers).filter(|name| modules.has(name)).collect()
 }
 
 fn key(asked: Asked) -> (String, String) {

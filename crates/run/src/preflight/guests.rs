@@ -17,9 +17,6 @@ use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::program;
 use std::collections::BTreeMap;
 
-/// Filesystems of an source disk that their mkfs can fill from a directory, without mounting it.
-const FILLABLE: [&str; 3] = ["ext2", "ext3", "ext4"];
-
 /// The default emulator: QEMU, unless only User Mode Linux is here.
 pub fn usual() -> Emulator {
     let only_uml = program::find(QEMU).is_none() && program::find(kernel::UML).is_some();
@@ -143,8 +140,10 @@ pub fn mountable(
     kernels: &Kernels,
 ) -> Result<Vec<&'static FsDef>> {
     let other = plan.device.other_fs.as_str();
-    require(FILLABLE.contains(&other), || {
-        let able = FILLABLE.join(", ");
+    // Their mkfs fills them from a directory.
+    let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some()).map(|def| def.id);
+    require(fillable.clone().any(|id| id == other), || {
+        let able = fillable.collect::<Vec<_>>().join(", ");
         Fatal::Plan(format!(
             "other_fs = {other}: for a guest the source disk is made without mounting it, as {able}"
         ))
@@ -241,12 +240,8 @@ pub fn of_filesystem(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     std::iter::once(module(modules, def.id)).chain(asked_for).collect()
 }
 
-/// The modules of arrays, faults and schedulers.
-pub const AROUND: [&str; 9] =
-    ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey", "mq_deadline", "kyber_iosched", "bfq"];
-
 /// I/O schedulers and their modules.
-const SCHEDULERS: [(&str, &str); 3] =
+pub const SCHEDULERS: [(&str, &str); 3] =
     [("mq-deadline", "mq_deadline"), ("kyber", "kyber_iosched"), ("bfq", "bfq")];
 
 #[cfg(test)]

@@ -77,6 +77,6 @@ fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
     head.extend(plan.omitted.iter().cloned());
     let meaning = |claim| format!("claim: {claim}\n#   {}", meaning(claim, plan.stop.margin()));
     head.extend(plan.claims.iter().map(meaning));
-    head.push(format!("{}; {}", expected(&plan.stop), check.describe()));
+    head.push(format!("{}; {}", expected(&plan.stop), check.describe(plan)));
     output::text(format!("# {}\n\n{text}\n", head.join("\n# ")))
 }
