@@ -10,9 +10,9 @@ pub const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf
 pub const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// Labels of axes and of the legend.
-pub const LABEL: Font = Font::regular(11.0);
+pub const LABEL: Font = Font { size: 11.0, bold: false };
 /// Words and figures between the axes.
-pub const SMALL: Font = Font::regular(10.0);
+pub const SMALL: Font = Font { size: 10.0, bold: false };
 
 /// Size and weight of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,16 +24,6 @@ pub struct Font {
 }
 
 impl Font {
-    /// The regular font in a size.
-    pub const fn regular(size: f64) -> Font {
-        Font { size, bold: false }
-    }
-
-    /// The bold font in a size.
-    pub const fn bold(size: f64) -> Font {
-        Font { size, bold: true }
-    }
-
     /// Width of `text` in CSS pixels. A character that the font lacks counts as a square.
     pub fn width(self, text: &str) -> f64 {
         let font = FontRef::new(if self.bold { BOLD } else { REGULAR }).expect("the font that is built in");
@@ -81,12 +71,12 @@ impl Font {
 mod tests {
     use super::*;
 
-    const FONT: Font = Font::regular(10.0);
+    const FONT: Font = SMALL;
 
     #[test]
     fn width_is_that_of_the_letters() {
         assert!(FONT.width("iii") < FONT.width("WWW"));
-        assert!(Font::bold(10.0).width("word") > FONT.width("word"));
+        assert!(Font { bold: true, ..FONT }.width("word") > FONT.width("word"));
         assert_eq!(FONT.width("漢字"), 20.0, "characters that the font lacks are squares");
     }
 

@@ -58,7 +58,7 @@ fn dark() -> String {
 /// When a chart cannot be drawn.
 pub fn of_document(document: &Document) -> Result<String, Error> {
     let from = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
-    render(document, Extras { from, plan: None, data: NO_SAMPLES.into(), samples: String::new() })
+    render(document, Extras { from, plan: None, data: NO_SAMPLES.into() }, "")
 }
 
 /// The parts of a page besides its document.
@@ -69,16 +69,15 @@ struct Extras {
     plan: Option<String>,
     /// The data that the script reads.
     data: Cow<'static, str>,
-    /// The contents of the table of samples, in words.
-    samples: String,
 }
 
-fn render(document: &Document, mut extras: Extras) -> Result<String, Error> {
+/// A page; `samples` says what its table of samples holds.
+fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
     let (title, lead, sections) = divided(document);
-    let lead = Body { sections: vec![lead], samples: String::new() }.render()?;
+    let lead = Body { sections: vec![lead], samples }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());
     let nav = titles.map(|section| (section.id, section.title)).collect();
-    let body = Body { sections, samples: std::mem::take(&mut extras.samples) }.render()?;
+    let body = Body { sections, samples }.render()?;
     Ok(Page { title, lead, nav, body, extras }.render()?)
 }
 
@@ -97,7 +96,7 @@ pub struct Fragment {
 pub fn body(document: &Document) -> Result<Fragment, Error> {
     let (title, lead, mut sections) = divided(document);
     sections.insert(0, lead);
-    Ok(Fragment { title, html: Body { sections, samples: String::new() }.render()? })
+    Ok(Fragment { title, html: Body { sections, samples: "" }.render()? })
 }
 
 /// The whole page.
@@ -116,7 +115,7 @@ struct Page {
 #[template(path = "body.html")]
 struct Body<'a> {
     sections: Vec<Section<'a>>,
-    samples: String,
+    samples: &'a str,
 }
 
 /// A chapter, with its place in the navigation; parts outside chapters have no id.

@@ -16,7 +16,7 @@ use fsarena_stats::verdict::{self, Outcome};
 use std::sync::OnceLock;
 
 /// A run, analysed and ready to be exported.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// The run.
     pub record: RunRecord,
@@ -165,17 +165,9 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         current,
         analyses,
         weights: asked.weights,
-        resolution: None,
         claims,
         conclusions,
-        commands: Commands::default(),
-        pictures: None,
-        screen: Screen::default(),
-        full: false,
-        ranking: OnceLock::new(),
-        pair: OnceLock::new(),
-        modes: OnceLock::new(),
-        carry_over: OnceLock::new(),
+        ..Report::default()
     })
 }
 

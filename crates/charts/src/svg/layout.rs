@@ -7,9 +7,9 @@ use crate::{Anchor, Axis, Chart, Mark, Panel, colour::theme};
 use fsarena_core::safe;
 
 /// The title of a chart.
-const TITLE: Font = Font::bold(16.0);
+const TITLE: Font = Font { size: 16.0, bold: true };
 /// The title of a panel.
-const PANEL: Font = Font::bold(12.0);
+const PANEL: Font = Font { size: 12.0, bold: true };
 /// Room between panels.
 const GAP: f64 = 10.0;
 /// Room to the right of a plot, at least.

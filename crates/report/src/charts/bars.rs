@@ -3,7 +3,7 @@
 mod words;
 
 use crate::seen::{MOST, REACH, Seen, whisker_to};
-use crate::{matrix, number::three, words::label};
+use crate::{matrix, number::with_unit, words::label};
 use fsarena_charts::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison, ratio::Ratio};
@@ -88,13 +88,13 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
     let ratio = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1);
     let interval = ratio.map(|ratio| (100.0 * ratio.low, 100.0 * ratio.high));
-    let (whisker, end) = whisker_to(limit, interval, middle, |high| format!("{}%", three(high)));
+    let (whisker, end) = whisker_to(limit, interval, middle, |high| with_unit(high, Unit::Percent));
     marks.extend(whisker);
     let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
     let letters = if few || comparison.provisional() { "?" } else { &result.letters };
     marks.push(Mark::Figure {
         y: middle,
-        text: format!("{}% {letters}{end}", three(value)),
+        text: format!("{} {letters}{end}", with_unit(value, Unit::Percent)),
         colour: if is_best { theme::INK } else { theme::SOFT },
         strong: is_best,
     });

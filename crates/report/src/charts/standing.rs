@@ -59,7 +59,7 @@ fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f
     let ratio = comparison.variants[variant].ratio.filter(|_| at > 0);
     let value = ratio.map_or(1.0, |ratio| ratio.value);
     let mut marks = vec![];
-    let mut text = format!("{}%", three(100.0 * value));
+    let mut text = with_unit(100.0 * value, Unit::Percent);
     if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
         let beyond = (ratio.high > limit).then(String::new);
         marks.push(Mark::Across { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });

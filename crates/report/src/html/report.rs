@@ -24,7 +24,7 @@ pub fn page(report: &Report) -> Result<String, Error> {
     let from = format!("fsarena {} from run {}", report.record.version, report.record.id);
     let plan = Some(STANDARD.encode(&report.plan));
     let (data, samples) = block(report);
-    render(&document(report, Detail::Charts), Extras { from, plan, data: data.into(), samples })
+    render(&document(report, Detail::Charts), Extras { from, plan, data: data.into() }, &samples)
 }
 
 /// The block as JSON that can stand in a `script` element, and what the table of samples holds and does not, in words.

@@ -35,14 +35,14 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     document.parts.push(Part::Code("toml", report.plan.clone()));
 }
 
-fn run(record: &RunRecord) -> impl Iterator<Item = (String, String)> {
+fn run(record: &RunRecord) -> [(&'static str, String); 12] {
     let plan = &record.plan;
     let status = if record.status.complete { "complete" } else { "not complete" };
     let idle = format!(
         "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
         plan.idle.dirty, plan.idle.io_pressure_percent, plan.idle.timeout_s
     );
-    let rows = [
+    [
         ("id", record.id.clone()),
         ("fsarena", record.version.clone()),
         ("begun", record.started.clone()),
@@ -55,8 +55,7 @@ fn run(record: &RunRecord) -> impl Iterator<Item = (String, String)> {
         ("rounds dropped", counted(record, NoteKind::Dropped)),
         ("fairness warnings", counted(record, NoteKind::Fairness)),
         ("commands", format!("{}; each is in command.log of the run", record.commands)),
-    ];
-    rows.into_iter().map(|(key, value)| (key.to_string(), value))
+    ]
 }
 
 /// How often something was noted; that it never was says something too.
@@ -116,18 +115,18 @@ fn orders(record: &RunRecord) -> Vec<String> {
 }
 
 /// The parts of the time of all cells; what no part names is called "other".
-fn shares(record: &RunRecord) -> Vec<(String, String)> {
+fn shares(record: &RunRecord) -> Vec<(&str, String)> {
     let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
         *parts.entry(name).or_default() += ns;
     }
     let Some(total) = parts.remove(TOTAL).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
-    let show = |name: &str, ns: u64| {
+    let show = |ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);
-        (name.to_string(), format!("{} ({seconds})", percent(ns as f64 / total as f64)))
+        format!("{} ({seconds})", percent(ns as f64 / total as f64))
     };
-    parts.into_iter().chain([("other", other)]).map(|(name, ns)| show(name, ns)).collect()
+    parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, show(ns))).collect()
 }
 
 #[cfg(test)]
