@@ -19,14 +19,14 @@ use fsarena_core::{cell::Variant, factor::FS};
 #[error("a chart could not be drawn: {0}")]
 pub struct Error(String);
 
-/// A chart: one picture.
+/// A chart: panels with a title and a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     /// Its name as a file: letters, digits and `-`.
     pub id: String,
     /// What people read above it.
     pub title: String,
-    /// A description: the caption, and the text for readers who cannot see the picture.
+    /// A description: the caption, and the text for readers who cannot see it.
     pub about: String,
     /// What it is an alternative to.
     pub form: Form,
@@ -127,7 +127,7 @@ pub enum Mark {
         x: (f64, f64),
         /// Where.
         y: f64,
-        /// The end as text if it lies beyond the picture; the axis then ends in an arrow.
+        /// The end as text if it lies beyond the plot; the axis then ends in an arrow.
         beyond: Option<String>,
     },
     /// The figure of a horizontal bar. Figures stand in a column right of the plot, where no bar or interval meets them.
@@ -234,7 +234,7 @@ pub struct Key {
     pub label: String,
     /// The colour.
     pub colour: Colour,
-    /// What it looks like in the picture.
+    /// What it looks like in the chart.
     pub sign: Sign,
 }
 

@@ -37,7 +37,7 @@ pub struct Report {
     /// The commands that were run, where the report is to show them.
     pub commands: Commands,
     /// The folder of its charts as SVG, as a link from where the report will lie; none where there are none.
-    pub pictures: Option<String>,
+    pub charts: Option<String>,
     /// The abilities of the terminal.
     pub screen: Screen,
     /// Whether the terminal shows everything, not only what fits on a screen.

@@ -2,6 +2,7 @@
 
 mod anomalies;
 pub mod answer;
+mod charts;
 mod circumstances;
 pub mod claims;
 pub mod conclusions;
@@ -12,11 +13,10 @@ mod hosts;
 mod left_out;
 mod legend;
 pub mod modes;
-pub mod normalised;
+mod normalised;
 pub mod notes;
 mod own_work;
 pub mod pair;
-mod pictures;
 pub mod ranking;
 pub mod reached;
 mod samples;
@@ -24,7 +24,7 @@ mod scaling;
 mod standing;
 pub mod tails;
 pub mod tasks;
-pub mod totals;
+mod totals;
 mod untested;
 mod warnings;
 
@@ -50,7 +50,7 @@ const SECTIONS: &[Section] = &[
     untested::SECTION,
     warnings::SECTION,
     claims::SECTION,
-    pictures::SECTION,
+    charts::SECTION,
     conclusions::SECTION,
     tasks::SECTION,
     normalised::SECTION,

@@ -6,7 +6,7 @@ use crate::words::not_drawn;
 use fsarena_charts::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 
-/// The most tasks that one picture holds; of more, only all together.
+/// The most tasks that one chart holds; of more, only all together.
 pub const MOST: usize = 40;
 /// An interval longer than this many times the longest bar ends there with an arrow: more would make the bars short.
 pub const REACH: f64 = 2.0;

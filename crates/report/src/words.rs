@@ -2,7 +2,8 @@
 
 use crate::number::{self, plural};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{cell::TaskInfo, host::Host, metric::reading, sample::Direction};
+use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
 use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
 
 /// A task as tables name it: `009 Untar the kernel tree`.
@@ -46,7 +47,7 @@ pub fn each_host(record: &RunRecord, between: &str, fact: impl Fn(&Host) -> Stri
     record.hosts.iter().map(fact).collect::<Vec<_>>().join(between)
 }
 
-/// A sentence, with a space before it, on what a picture leaves out; nothing where there is nothing.
+/// A sentence, with a space before it, on what a chart leaves out; nothing where there is nothing.
 pub fn not_drawn(what: &[String], why: &str) -> String {
     if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
 }
@@ -97,7 +98,9 @@ pub fn rounds_needed(rounds: Option<usize>) -> String {
 /// Whether a metric is the time of tasks: of less of it people say that it is faster.
 pub fn is_time(metric: &MetricInfo) -> bool {
     let times = ["elapsed", "durable", reading::ELAPSED, reading::DURABLE];
-    metric.direction == Direction::Lower && times.contains(&metric.id.as_str())
+    metric.direction == Direction::Lower
+        && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds)
+        && times.contains(&metric.id.as_str())
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.

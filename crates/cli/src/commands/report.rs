@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Outcome {
         write(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
-    report.pictures = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
+    report.charts = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
     out.flush().map_err(printing)?;

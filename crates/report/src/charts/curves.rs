@@ -1,4 +1,4 @@
-//! Operations a second over threads: one picture a mode, one panel a block size, one line a variant.
+//! Operations a second over threads: one chart a mode, one panel a block size, one line a variant.
 
 use crate::seen::{Seen, ends};
 use crate::{findings::figures::size, findings::rows::matrix_of_run};

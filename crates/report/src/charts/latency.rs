@@ -20,7 +20,7 @@ const KINDS: [(&str, &str); 6] = [
     ("flush", "dbench's Flush, which syncs a file"),
     ("corrected", "operations from their intended start"),
 ];
-/// The most panels of a picture.
+/// The most panels of a chart.
 const MOST: usize = 12;
 
 /// The charts of this kind.

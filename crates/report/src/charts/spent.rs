@@ -5,7 +5,7 @@ use crate::seen::{Seen, stacked};
 use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::{record::TOTAL, sample::Unit};
 
-/// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the picture of the
+/// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the chart of the
 /// run over time: colours mean filesystems, or who used the CPU.
 const PARTS: [(&str, &str, Colour); 3] = [
     ("timed", "timed", theme::INK),

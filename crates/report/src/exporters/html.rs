@@ -3,13 +3,13 @@
 use crate::{error::Error, exporter::Exporter, html, report::Report};
 use std::io::Write;
 
-/// One page with pictures, sortable tables and the data behind them.
+/// One page with charts, sortable tables and the data behind them.
 pub const HTML: Exporter = Exporter {
     kept_as: |_| Some("report.html"),
     shows_commands: true,
     ..Exporter::new(
         "html",
-        "one page that needs no network: the answer, pictures, sortable tables, samples and commands",
+        "one page that needs no network: the answer, charts, sortable tables, samples and commands",
         export,
     )
 };

@@ -13,7 +13,7 @@ pub const MARKDOWN: Exporter = Exporter {
 };
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    with_charts(report, report.pictures.as_deref(), out)
+    with_charts(report, report.charts.as_deref(), out)
 }
 
 /// Its charts go into a folder beside the file.

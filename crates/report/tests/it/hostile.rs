@@ -81,7 +81,7 @@ fn with(text: &str) -> Report {
     };
     report.commands.push(&LogLine { at: text.into(), cell: Some(cell), command });
     report.resolution = Some(text.into());
-    report.pictures = Some("charts".into());
+    report.charts = Some("charts".into());
     report
 }
 
