@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::def::{DEBUGFS, FsDef, TUNE2FS};
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::argv::Argv;
+use fsarena_sys::{Error as SysError, argv::Argv};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::{fs::File, io::Error as IoError, path::Path};
 
@@ -33,7 +33,7 @@ pub fn like_journal(words: &mut Vec<String>, journal: &[&str]) {
 /// # Errors
 /// Where a file is not what it was taken for, or a program is not installed or fails.
 pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    let uuid = take_user(filesystem, journal).map_err(fsarena_sys::Error::io("joining", journal))?;
+    let uuid = take_user(filesystem, journal).map_err(SysError::io("joining", journal))?;
     let confined = |program: &str| Argv::new(program).writes_only([filesystem]);
     confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
     let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", written(uuid))];
@@ -41,13 +41,12 @@ pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
     }
     // debugfs exits with 0 whatever it thinks of a request.
-    match at(filesystem, JOURNAL_UUID).map_err(fsarena_sys::Error::io("reading", filesystem))? {
+    match at(filesystem, JOURNAL_UUID).map_err(SysError::io("reading", filesystem))? {
         found if found == uuid => Ok(()),
-        _ => Err(Error::Options(format!(
-            "{DEBUGFS} has not joined {} to its journal {}",
-            filesystem.display(),
-            journal.display()
-        ))),
+        _ => {
+            let why = format!("{DEBUGFS} did not join it to its journal {}", journal.display());
+            Err(SysError::Unfit { what: filesystem.into(), why }.into())
+        }
     }
 }
 

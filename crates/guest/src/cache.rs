@@ -1,6 +1,6 @@
 //! The cache of kernels and facts about them, shared by runs.
 
-use fsarena_sys::{kernel::Kernel, process};
+use fsarena_sys::{kernel::Kernel, own_dir, process};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,18 +16,9 @@ pub const SHARED: &str = "/var/cache/fsarena";
 /// The directory for fetched and unpacked kernels: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
 /// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
 pub fn dir() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = variable("FSARENA_CACHE_DIR") {
-        return dir;
-    }
-    if rustix::process::geteuid().is_root() {
-        return SHARED.into();
-    }
-    let home = || variable("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache"));
+    let found = own_dir::find("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", ".cache");
     let user = rustix::process::geteuid().as_raw();
-    variable("XDG_CACHE_HOME")
-        .or_else(home)
-        .map_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")), |dir| dir.join("fsarena"))
+    found.unwrap_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")))
 }
 
 /// Notes that an entry does not match its digest, and what fsarena does about that.

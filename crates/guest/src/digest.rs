@@ -1,6 +1,7 @@
 //! Digests of what the cache keeps. A file has its digest in its name, so both come into being at once; a kernel package
 //! has the digests of its files beside them.
 
+use fsarena_sys::found;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{Read, Result};
@@ -72,10 +73,10 @@ pub(crate) fn note(package: &Path) -> Result<()> {
 
 /// Whether every file is as it was. A package that an older fsarena unpacked gets its list now.
 pub(crate) fn is_whole(package: &Path) -> bool {
-    match std::fs::read_to_string(package.join(LIST)) {
-        Ok(list) => digests(package).is_ok_and(|now| now == list),
-        // Only root can write to the cache that others share.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+    match found(std::fs::read_to_string(package.join(LIST))) {
+        Ok(Some(list)) => digests(package).is_ok_and(|now| now == list),
+        Ok(None) => {
+            // Only root can write to the cache that others share.
             let _ = note(package);
             true
         }

@@ -4,11 +4,11 @@
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
 use crate::{Error, Result, cache, vmlinux};
+use fsarena_sys::found;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::{io::Read, sync::OnceLock};
 use walkdir::WalkDir;
 
 /// The largest module that is unpacked, in bytes; the largest there are have some 10 MB.
@@ -50,10 +50,8 @@ impl Modules {
     /// Where the directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
         let list = dir.join("modules.builtin");
-        let built_in = match std::fs::read_to_string(&list) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            read => read.map_err(Error::io("reading", &list))?,
-        };
+        let built_in = found(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
+        let built_in = built_in.unwrap_or_default();
         let mut files = BTreeMap::new();
         for entry in WalkDir::new(dir).sort_by_file_name() {
             let path = entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path();

@@ -22,7 +22,7 @@ impl Monitor {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut monitor = Monitor(BufReader::new(stream));
         if monitor.line()?.get("QMP").is_none() {
-            return Err(Error::other("QEMU does not greet"));
+            return Err(Error::other("No QMP greeting from QEMU"));
         }
         monitor.ask("qmp_capabilities", json!({}))?;
         Ok(monitor)
@@ -53,7 +53,7 @@ impl Monitor {
         let stream = self.0.get_ref().as_fd();
         let sent = sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut beside, SendFlags::empty())?;
         if sent < words.len() {
-            return Err(Error::other("a command was cut"));
+            return Err(Error::other("QEMU took only a part of a QMP command"));
         }
         self.answer().map(drop)
     }
@@ -75,7 +75,7 @@ impl Monitor {
     fn line(&mut self) -> Result<Value> {
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
-            return Err(Error::other("QEMU has hung up"));
+            return Err(Error::other("QEMU closed its QMP connection"));
         }
         Ok(serde_json::from_str(&line)?)
     }

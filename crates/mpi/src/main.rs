@@ -16,13 +16,12 @@ fn main() {
     fsarena_run::take_over();
     guard::take_over();
     // What fails before this has no other rank to tell.
-    let mpi = match (cancel::install(), Mpi::join()) {
-        (Ok(()), Some(mpi)) => Rc::new(mpi),
-        (installed, _) => {
-            eprintln!("fsarena-mpi: cannot join the job: {installed:?}");
-            std::process::exit(i32::from(ExitCode::Internal.code()));
-        }
-    };
+    let signals = cancel::install().map_err(|error| format!("signals cannot be handled: {error}"));
+    let joined = signals.and_then(|()| Mpi::join().ok_or_else(|| "MPI was initialised before".into()));
+    let mpi = Rc::new(joined.unwrap_or_else(|why| {
+        eprintln!("fsarena-mpi: cannot join the job: {why}");
+        std::process::exit(i32::from(ExitCode::Internal.code()));
+    }));
     if mpi.rank() == 0 { first(mpi) } else { other(&mpi) }
 }
 

@@ -9,7 +9,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::vocabulary;
-use fsarena_sys::{cpu, kernel::Kernel};
+use fsarena_sys::{cpu::Cpu, kernel::Kernel};
 use std::time::{Duration, Instant};
 
 /// Readings, points and different latencies of a sample of the load engine.
@@ -155,13 +155,10 @@ fn typical() -> Sample {
 
 /// CPU time of this process, in seconds.
 fn cpu_s() -> f64 {
-    cpu::process_ns(std::process::id() as i32).unwrap_or(0) as f64 / 1e9
+    Cpu::of_this_process().total_ns() as f64 / 1e9
 }
 
 /// Memory of this process, in bytes; of what it shares with others, its share.
 fn memory() -> u64 {
-    let text = Kernel::host().read("proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    Kernel::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 
 use crate::undo::{Armed, Journal, Undo};
-use crate::{Error, attribute, kernel::Kernel, process};
+use crate::{Error, attribute, kernel::Kernel, process, retry::retry};
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// How often fsarena tries to remove an emptied group: its last process may still be ending.
 const TRIES: u32 = 100;
@@ -130,12 +130,10 @@ pub fn kills(group: &Path) -> u64 {
 
 /// Removes an empty group; success where it is gone.
 pub(crate) fn remove(kernel: &Kernel, path: &Path) -> Result<(), Error> {
-    for _ in 0..TRIES {
-        match rustix::fs::rmdir(path) {
-            Err(rustix::io::Errno::BUSY) => std::thread::sleep(Duration::from_millis(20)),
-            Err(rustix::io::Errno::NOENT) | Ok(()) => return Ok(()),
-            Err(error) => return Err(Error::io("removing", path)(error.into())),
-        }
+    match retry(TRIES, |error| *error == Errno::BUSY, || rustix::fs::rmdir(path)) {
+        Err(Errno::BUSY) => {}
+        Err(Errno::NOENT) | Ok(()) => return Ok(()),
+        Err(error) => return Err(Error::io("removing", path)(error.into())),
     }
     let list = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let pids = list.lines().filter_map(|pid| pid.parse().ok());

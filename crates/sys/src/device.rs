@@ -1,7 +1,7 @@
 //! Block devices and what the kernel knows of them.
 
 use crate::Error;
-use crate::kernel::{Kernel, names};
+use crate::kernel::{Kernel, bracketed, names};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -87,14 +87,17 @@ impl BlockDevice {
 
     /// An attribute of its queue; a partition has that of its disk.
     fn queue(&self, attribute: &str) -> Option<String> {
-        self.attribute(&format!("queue/{attribute}"))
-            .or_else(|| self.attribute(&format!("../queue/{attribute}")))
+        self.attribute(&self.of_queue(attribute))
     }
 
     /// The path of an attribute of its queue; a partition has that of its disk.
     pub fn queue_path(&self, attribute: &str) -> PathBuf {
-        let own = self.attribute_path(&format!("queue/{attribute}"));
-        if own.exists() { own } else { self.attribute_path(&format!("../queue/{attribute}")) }
+        self.attribute_path(&self.of_queue(attribute))
+    }
+
+    fn of_queue(&self, attribute: &str) -> String {
+        let above = if self.attribute_path("queue").exists() { "" } else { "../" };
+        format!("{above}queue/{attribute}")
     }
 
     /// The I/O schedulers that it can have.
@@ -109,11 +112,9 @@ impl BlockDevice {
         Some(self.attribute("size")?.parse::<u64>().ok()? * 512)
     }
 
-    /// The I/O scheduler in use: the one in brackets.
+    /// The I/O scheduler in use.
     pub fn scheduler(&self) -> Option<String> {
-        let line = self.queue("scheduler")?;
-        let bracketed = line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-        bracketed.map(str::to_string)
+        bracketed(&self.queue("scheduler")?)
     }
 
     /// Whether it is a rotating disk, as far as the kernel was told.

@@ -1,7 +1,7 @@
 //! The facts of a machine that someone needs to repeat a run.
 
 use crate::argv::Argv;
-use crate::kernel::{Kernel, names};
+use crate::kernel::{Kernel, bracketed, names};
 use fsarena_core::{event::CommandRecord, host::Host};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,9 +58,7 @@ pub fn collect(kernel: &Kernel) -> Host {
 
 /// Memory that can be had without swapping, in bytes; none where the kernel does not say.
 pub fn available_memory(kernel: &Kernel) -> Option<u64> {
-    let text = kernel.read("proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    kernel.bytes("proc/meminfo", "MemAvailable:")
 }
 
 /// The version that a program reports: the first line of its output that has one. None if the program is
@@ -90,10 +88,6 @@ fn field(text: &str, name: &str) -> Option<String> {
     let value =
         |line: &str| Some(line.split_once(':').filter(|(key, _)| key.trim() == name)?.1.trim().to_string());
     text.lines().find_map(value).filter(|value| !value.is_empty())
-}
-
-fn bracketed(text: &str) -> Option<String> {
-    Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }
 
 /// Distinct pairs of package and core.

@@ -58,6 +58,13 @@ impl Kernel {
         self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
 
+    /// A figure that a kernel file gives in KiB behind a name, such as `MemAvailable:` in `proc/meminfo`; in bytes.
+    pub fn bytes(&self, rel: &str, name: &str) -> Option<u64> {
+        let text = self.read(rel).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    }
+
     /// Every mount of this mount namespace, in the order in which they were made.
     ///
     /// # Errors
@@ -113,6 +120,11 @@ impl Kernel {
         let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         Ok(names.map(|name| PathBuf::from(unescape(name))).collect())
     }
+}
+
+/// What is chosen of `none [mq-deadline] kyber`: the one in brackets.
+pub(crate) fn bracketed(text: &str) -> Option<String> {
+    Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }
 
 /// The names in a directory, sorted; none where it cannot be read.

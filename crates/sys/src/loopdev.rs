@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::argv::{self, Argv};
 use crate::kernel::{self, Kernel};
+use crate::retry::retry;
 use crate::undo::{Armed, Journal, Undo};
 use fsarena_core::event::CommandRecord;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ pub fn attach(
     let identity = image.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
     let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, attached };
-    if opts.discard && device.withholds_discard() {
+    if opts.discard && withholds_discard(&kernel, &device.path) {
         // An earlier user left it so; detaching makes it afresh.
         detach_image(&kernel, &device.image, log)?;
         device.path = losetup(&device.image, opts, log)?;
@@ -55,7 +56,7 @@ pub fn attach(
         return Err(Error::Unfit { what: device.path.clone(), why });
     }
     if !opts.discard {
-        let path = kernel.path(&device.attribute("queue/discard_max_bytes"));
+        let path = kernel.path(&attribute(&device.path, "queue/discard_max_bytes"));
         std::fs::write(&path, "0").map_err(Error::io("writing", &path))?;
     }
     Ok(device)
@@ -65,17 +66,8 @@ fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) 
     let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").to_the_end();
-    for _ in 1..TRIES {
-        match argv.expect(log) {
-            Err(argv::Error::Failed { said, .. })
-                if said.contains("busy") || said.contains("temporarily") =>
-            {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            finished => return Ok(PathBuf::from(finished?.stdout.trim())),
-        }
-    }
-    Ok(PathBuf::from(argv.expect(log)?.stdout.trim()))
+    let taken = |error: &argv::Error| matches!(error, argv::Error::Failed { said, .. } if said.contains("busy") || said.contains("temporarily"));
+    Ok(PathBuf::from(retry(TRIES, taken, || argv.expect(log))?.stdout.trim()))
 }
 
 impl LoopDevice {
@@ -91,7 +83,7 @@ impl LoopDevice {
 
     /// Whether it bypasses the page cache of the filesystem below; not every filesystem supports that.
     pub fn direct_io(&self) -> bool {
-        Kernel::host().fact(&self.attribute("loop/dio")).as_deref() == Some("1")
+        Kernel::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
     }
 
     /// Detaches it.
@@ -102,22 +94,16 @@ impl LoopDevice {
         detach_image(&Kernel::host(), &self.image, log)?;
         self.attached.forget()
     }
+}
 
-    fn attribute(&self, name: &str) -> String {
-        let device = self.path.file_name().unwrap_or_default().to_string_lossy();
-        format!("sys/class/block/{device}/{name}")
-    }
-
-    fn withholds_discard(&self) -> bool {
-        withholds_discard(&Kernel::host(), &self.path)
-    }
+fn attribute(device: &Path, name: &str) -> String {
+    format!("sys/class/block/{}/{name}", device.file_name().unwrap_or_default().display())
 }
 
 fn withholds_discard(kernel: &Kernel, device: &Path) -> bool {
-    let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let limit = |which| kernel.fact(&format!("sys/class/block/{name}/queue/{which}"));
-    limit("discard_max_bytes").as_deref() == Some("0")
-        && limit("discard_max_hw_bytes").is_some_and(|most| most != "0")
+    let limit = |which| kernel.fact(&attribute(device, which));
+    limit("queue/discard_max_bytes").as_deref() == Some("0")
+        && limit("queue/discard_max_hw_bytes").is_some_and(|most| most != "0")
 }
 
 /// Removes and adds a detached loop device, where discard was withheld from it: that limit outlives the

@@ -1,9 +1,8 @@
 //! Compressed memory as a block device, made by hot_add and removed by hot_remove.
 
 use crate::undo::{Armed, Journal, Undo};
-use crate::{Error, found, kernel::Kernel};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use crate::{Error, found, kernel::Kernel, retry::retry};
+use std::{io, path::Path, path::PathBuf};
 
 /// Where devices are made and removed.
 const CONTROL: &str = "sys/class/zram-control";
@@ -83,15 +82,9 @@ pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> R
     }
     kernel.check_unmounted(&device)?;
     let control = kernel.path(CONTROL).join("hot_remove");
-    for _ in 1..TRIES {
-        match std::fs::write(&control, number.to_string()) {
-            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            written => return written.map_err(Error::io("removing by", &control)),
-        }
-    }
-    std::fs::write(&control, number.to_string()).map_err(Error::io("removing by", control))
+    let busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+    let removed = retry(TRIES, busy, || std::fs::write(&control, number.to_string()));
+    removed.map_err(Error::io("removing by", control))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The undo journal of this process.
 
 use super::step::Undo;
-use crate::{Error, cancel, kernel::Kernel, process};
+use crate::{Error, cancel, kernel::Kernel, own_dir, process};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -46,15 +46,8 @@ pub(super) struct Owner {
 /// Where undo journals and the list of written signatures are kept: `$FSARENA_STATE_DIR`, else
 /// `/var/lib/fsarena` for root, else `$XDG_STATE_HOME/fsarena`, else `~/.local/state/fsarena`.
 pub fn state_dir() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = variable("FSARENA_STATE_DIR") {
-        return dir;
-    }
-    if rustix::process::geteuid().is_root() {
-        return "/var/lib/fsarena".into();
-    }
-    let home = || variable("HOME").unwrap_or_else(|| "/".into()).join(".local/state");
-    variable("XDG_STATE_HOME").unwrap_or_else(home).join("fsarena")
+    let found = own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", ".local/state");
+    found.unwrap_or_else(|| "/.local/state/fsarena".into())
 }
 
 /// The extension of a journal.
