@@ -3,15 +3,8 @@
 use crate::room::sensible;
 use fsarena_report::{compare::compare_samples, import, scaling};
 
-pub fn any(bytes: &[u8]) {
-    read(bytes, None);
-}
-
-pub fn samples(bytes: &[u8], format: &str) {
-    read(bytes, Some(format));
-}
-
-fn read(bytes: &[u8], format: Option<&str>) {
+/// Figures in a format, or in whichever they are.
+pub fn samples(bytes: &[u8], format: Option<&str>) {
     match import::parse("a file", bytes, format) {
         Err(error) => sensible(&error, bytes),
         Ok(samples) => {

@@ -60,8 +60,7 @@ impl BlockDevice {
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let found = BlockDevice { path, name, major, minor, sequence: None, kernel: kernel.clone() };
-        let sequence = ["diskseq", "../diskseq"].iter().find_map(|attribute| found.attribute(attribute));
-        Ok(BlockDevice { sequence, ..found })
+        Ok(BlockDevice { sequence: found.own_or_of_disk("diskseq"), ..found })
     }
 
     /// Whether its node still leads to it.
@@ -85,19 +84,20 @@ impl BlockDevice {
         self.kernel.fact(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
     }
 
-    /// An attribute of its queue; a partition has that of its disk.
+    /// An attribute that a partition has only where its disk is.
+    fn own_or_of_disk(&self, attribute: &str) -> Option<String> {
+        self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
+    }
+
+    /// An attribute of its queue.
     fn queue(&self, attribute: &str) -> Option<String> {
-        self.attribute(&self.of_queue(attribute))
+        self.own_or_of_disk(&format!("queue/{attribute}"))
     }
 
     /// The path of an attribute of its queue; a partition has that of its disk.
     pub fn queue_path(&self, attribute: &str) -> PathBuf {
-        self.attribute_path(&self.of_queue(attribute))
-    }
-
-    fn of_queue(&self, attribute: &str) -> String {
-        let above = if self.attribute_path("queue").exists() { "" } else { "../" };
-        format!("{above}queue/{attribute}")
+        let own = self.attribute_path(&format!("queue/{attribute}"));
+        if own.exists() { own } else { self.attribute_path(&format!("../queue/{attribute}")) }
     }
 
     /// The I/O schedulers that it can have.
@@ -129,13 +129,12 @@ impl BlockDevice {
 
     /// The maker's name for it.
     pub fn model(&self) -> Option<String> {
-        self.attribute("device/model").or_else(|| self.attribute("../device/model"))
+        self.own_or_of_disk("device/model")
     }
 
     /// The version of its firmware.
     pub fn firmware(&self) -> Option<String> {
-        let names = ["device/firmware_rev", "device/rev", "../device/firmware_rev", "../device/rev"];
-        names.iter().find_map(|name| self.attribute(name))
+        self.own_or_of_disk("device/firmware_rev").or_else(|| self.own_or_of_disk("device/rev"))
     }
 
     /// Whether it takes discards: they tell an SSD that blocks hold nothing any more.

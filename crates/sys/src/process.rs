@@ -13,6 +13,9 @@ pub const MARK: &str = "FSARENA_JOURNAL";
 /// writing back a file can take a while.
 const GOING: Duration = Duration::from_secs(30);
 
+/// The states of a process that ended: not yet reaped, and just being reaped.
+const ENDED: [char; 2] = ['Z', 'X'];
+
 /// What the kernel says of a process; None if it ended.
 pub fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
     Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
@@ -26,7 +29,7 @@ pub fn start_time(kernel: &Kernel, pid: i32) -> Option<u64> {
 
 /// Whether a process that started then is still running. One that ended and is not yet reaped is not.
 pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
-    stat(kernel, pid).is_some_and(|stat| stat.starttime == started && stat.state != 'Z' && stat.state != 'X')
+    stat(kernel, pid).is_some_and(|stat| stat.starttime == started && !ENDED.contains(&stat.state))
 }
 
 /// The random id of this boot.
@@ -95,7 +98,7 @@ pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
 }
 
 fn has_not_ended(kernel: &Kernel, pid: i32) -> bool {
-    stat(kernel, pid).is_some_and(|stat| stat.state != 'Z')
+    stat(kernel, pid).is_some_and(|stat| !ENDED.contains(&stat.state))
 }
 
 /// Kills a process group and waits until it is gone.
@@ -112,9 +115,7 @@ pub fn kill_group(kernel: &Kernel, pgid: i32, started: u64) -> Result<(), Error>
 /// If one has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
     let found = marked(kernel, journal).len();
-    if found > 0 {
-        kill_and_wait(kernel, &|| marked(kernel, journal))?;
-    }
+    kill_and_wait(kernel, &|| marked(kernel, journal))?;
     Ok(found)
 }
 
