@@ -55,7 +55,7 @@ pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
     Ok(accepted)
 }
 
-/// Checks the mount options that a plan gives.
+/// Checks the mount options that a plan gives, one by one.
 ///
 /// # Errors
 /// [`Error::Refused`] where one could name a device or a file, [`Error::Options`] where it is not written as one.
@@ -72,7 +72,9 @@ pub fn mount<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error
             let fix = "Leave it out; the factors `journal` and `raid` add devices";
             return Err(refused(option, why, fix));
         }
-        if !(is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value))) {
+        let plain = is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value));
+        // A second option behind a comma would not be looked at.
+        if !plain || option.contains(',') {
             let how = "write it as NAME or NAME=VALUE, without blanks or quotes";
             return Err(Error::Options(format!("Mount option `{option}`: {how}")));
         }

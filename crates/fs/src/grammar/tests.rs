@@ -457,7 +457,7 @@ fn no_mount_option_reaches_a_second_path() {
             assert_eq!(mount([&option[..]]).is_err(), slashed, "{option}");
         }
     }
-    for option in ["a b", "x=\"a", "x=a\\b", "x=$HOME", "=x", "", "-o"] {
+    for option in ["a b", "x=\"a", "x=a\\b", "x=$HOME", "=x", "", "-o", "ro,loop", "x=1,bind"] {
         assert_eq!(mount([option]).unwrap_err().exit_code(), ExitCode::Usage, "{option}");
     }
     let usual = "noatime,data=writeback,commit=30,compress-force=zstd:3,iocharset=iso8859-15,errors=remount-ro,usrjquota=";
