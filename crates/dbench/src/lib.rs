@@ -45,7 +45,8 @@ use client::Shared;
 use fsarena_engine::clock::{self, Clock, Monotonic};
 use fsarena_sys::cpu::Cpu;
 use payload::Payloads;
-use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+use std::ffi::{CString, NulError};
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// Plays a program in a directory.
 ///
@@ -63,7 +64,9 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
     limits::raise(options.clients, options.mode)?;
     let board = Board::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
-    let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
+    let no_path =
+        |error: NulError| Error::Resource { what: format!("play in {root:?}"), source: error.into() };
+    let root = CString::new(root.as_os_str().as_bytes()).map_err(no_path)?;
     let shared = Shared {
         program,
         board: &board,

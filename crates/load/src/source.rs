@@ -152,6 +152,8 @@ impl Source {
                 for found in &found {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
+                        let target = std::fs::read_link(&found.path).map_err(at("read link", &found.path))?;
+                        contents.archive_bytes += tarball::long_bytes(&target);
                         demands.link.get_or_insert_with(|| found.name.clone());
                     }
                     if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
@@ -336,6 +338,16 @@ mod tests {
         std::fs::write(dirs[1].join("f"), "1").unwrap();
         let names = archived(&Source::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
         assert_eq!(names.collect::<Vec<_>>(), ["tree", "tree/1-x", "tree/2-x", "tree/2-x/f"]);
+    }
+
+    #[test]
+    fn a_link_with_a_long_target_counts_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, length) in [("a", 100), ("b", 101), ("c", 600)] {
+            std::os::unix::fs::symlink("x".repeat(length), dir.path().join(name)).unwrap();
+        }
+        // What the archive takes is compared with what was said.
+        assert_eq!(archived(&Source::Directories(vec![dir.path().into()])).len(), 4);
     }
 
     #[test]

@@ -56,12 +56,15 @@ pub(crate) fn finish<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<
     out.flush()
 }
 
-/// The bytes an archive takes for one entry: its header, a second one for a long path, and its contents in
-/// blocks of 512.
+/// The bytes an archive takes for one entry: its header, another one for a long path, and its contents in blocks of 512.
 pub fn entry_bytes(path: &Path, bytes: u64) -> u64 {
+    long_bytes(path) + 512 + bytes.next_multiple_of(512)
+}
+
+/// The bytes an archive takes for a path, or the target of a symbolic link, that is too long for the header of its entry.
+pub fn long_bytes(path: &Path) -> u64 {
     let length = path.as_os_str().len() as u64;
-    let long_name = if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 };
-    long_name + 512 + bytes.next_multiple_of(512)
+    if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
 }
 
 /// Counts what is written through it, and ends at a signal: the archive of a large tree takes minutes.

@@ -153,7 +153,7 @@ fn who(source: Source, chosen: &Chosen) -> String {
             )
         }
         (false, Source::Like) => format!(
-            "dbench-like is fsarena's own load with the statistics of dbench's: its figures are no dbench figures; \
+            "dbench-like is fsarena's own load with the statistics of dbench's: its figures cannot be compared with those of dbench; \
              by {clients}, {seconds} s after a warm-up of {warm_up} s"
         ),
         (true, _) => format!(

@@ -51,9 +51,10 @@ fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
-fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>> {
+/// What each client does.
+fn of_client(job: &Job) -> meta::Job {
     let shared = job.settings.text("dirs") == "shared";
-    let job = meta::Job {
+    meta::Job {
         names: job.count("names", NAMES) as u32,
         sharing: if shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
@@ -61,8 +62,7 @@ fn client(job: &Job, place: &Place, number: u32) -> Result<Arc<meta::Client>> {
         bytes: job.settings.int("bytes") as u32,
         interval_ms: 20,
         ..meta::Job::default()
-    };
-    Ok(Arc::new(meta::Client::new(job, &place.root, number)?))
+    }
 }
 
 /// Walks through a directory and looks at everything in it; the number of things.
@@ -99,12 +99,13 @@ impl Workload for Meta {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let leaves = (job.settings.int("branching") as u64).saturating_pow(job.settings.int("depth") as u32);
-        let names = job.count("names", NAMES);
-        let inodes = names.saturating_add(leaves.saturating_mul(2));
+        let each_client = of_client(job);
+        each_client.check()?;
+        let meta::Job { names, depth, fan_out, bytes, .. } = each_client;
+        let inodes = u64::from(names) + 2 * u64::from(fan_out).pow(depth);
         // The least that a small file takes on most filesystems.
-        let each = (job.settings.int("bytes") as u64).next_multiple_of(4096);
-        let room = Room { bytes: inodes.saturating_mul(each.max(1024)), inodes, other_bytes: 0 };
+        let each = u64::from(bytes).next_multiple_of(4096).max(1024);
+        let room = Room { bytes: inodes * each, inodes, other_bytes: 0 };
         let remarks = vec![remark(format!("each client makes {names} files and as many directories"))];
         Ok(Survey { room, remarks, ..Survey::default() })
     }
@@ -114,7 +115,8 @@ impl Workload for Meta {
     }
 
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
-        let (own, other) = (client(job, place, of.index)?, client(job, place, of.reads)?);
+        let client = |number| meta::Client::new(of_client(job), &place.root, number).map(Arc::new);
+        let (own, other) = (client(of.index)?, client(of.reads)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let perform = |operation: Operation| {
@@ -134,6 +136,14 @@ mod tests {
     use super::*;
     use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
+
+    #[test]
+    fn too_many_directories_are_refused_before_anything_is_made() {
+        let mut settings = Settings::defaults(DEF.settings);
+        settings.0.extend(["depth", "branching"].map(|id| (id.into(), Value::Int(16))));
+        let error = Meta.survey(&Job { settings, scale: Scale::Tiny, seed: 1 }).unwrap_err();
+        assert!(error.to_string().contains("at most a million"), "{error}");
+    }
 
     #[test]
     fn clients_find_what_others_made_and_leave_nothing() {
