@@ -72,16 +72,14 @@ impl Workload for Postgres {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job)?;
-        let words =
-            |of: &[&str], more: Vec<String>| [of.iter().map(ToString::to_string).collect(), more].concat();
         let both = (Cluster::new(&place.root, &place.other)?, chosen);
         let (cluster, chosen) = &both;
-        let init = words(&["initdb"], vec![cluster.data.display().to_string()]);
+        let init = ["initdb".to_string(), cluster.data.display().to_string()];
         let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));
-        let fills = words(&["pgbench", "-i"], chosen.databases().map(database).collect());
+        let fills = ["pgbench", "-i"].map(String::from).into_iter().chain(chosen.databases().map(database));
         let mut prepare = vec![init, Action::with(&both, fills, |(cluster, chosen)| fill(cluster, chosen))];
         let task = |load: Load| {
-            let asks = words(&["pgbench"], server::arguments(chosen, load));
+            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(chosen, load));
             let work = Action::with(&both, asks, move |(cluster, chosen)| measure(cluster, chosen, load));
             Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };

@@ -64,23 +64,23 @@ pub struct Printed {
 /// Reads the output of 1.0 and 1.1. Returns none if figures are missing or not numeric.
 pub fn parse(text: &str) -> Option<Printed> {
     let mut found = Printed::default();
-    let (mut rates, mut events, mut time) = (false, false, false);
+    let (mut reads, mut events, mut total_time) = (None, None, None);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
         let first = || figure(value.split_whitespace().next()?);
         match name.trim() {
             // 1.0 has a line for each rate.
-            "reads/s" => (found.reads, rates) = (first()?, true),
+            "reads/s" => reads = Some(first()?),
             "writes/s" => found.writes = first()?,
             "fsyncs/s" => found.syncs = first()?,
             // 1.1 has `read:  IOPS=123.45 1.93 MiB/s (2.02 MB/s)`.
-            "read" if value.contains("IOPS=") => (found.reads, rates) = (iops(value)?, true),
+            "read" if value.contains("IOPS=") => reads = Some(iops(value)?),
             "write" if value.contains("IOPS=") => found.writes = iops(value)?,
             "fsync" if value.contains("IOPS=") => found.syncs = iops(value)?,
             "total time" | "time elapsed" => {
-                (found.total_time, time) = (figure(value.trim().strip_suffix('s')?)?, true)
+                total_time = Some(figure(value.trim().strip_suffix('s')?)?);
             }
-            "total number of events" => (found.events, events) = (first()?, true),
+            "total number of events" => events = Some(first()?),
             "avg" => found.latency_mean = Some(first()? / 1e3),
             "max" => found.latency_max = Some(first()? / 1e3),
             "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Option<Printed> {
             _ => {}
         }
     }
-    (rates && events && time).then_some(found)
+    Some(Printed { reads: reads?, events: events?, total_time: total_time?, ..found })
 }
 
 fn iops(value: &str) -> Option<f64> {
