@@ -7,7 +7,7 @@
 use super::error::{Error, Result};
 use super::{files::Files, job::Allow};
 use rustix::{fs::SeekFrom, io::Errno};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{fs::File, os::fd::AsRawFd, path::Path};
 
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
@@ -47,7 +47,7 @@ struct Fiemap {
 }
 
 /// The source of the extent map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// FIEMAP, which reports the kind of each extent.
@@ -59,7 +59,7 @@ pub enum Source {
 }
 
 /// The kinds of extents that the files have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attestation {
     /// The source of the extent map; the least exact one of several files.
     pub source: Source,

@@ -5,7 +5,7 @@ use super::error::{Error, Result};
 use super::job::{Content, Engine, Job};
 use super::tally::{Budget, Kind, Recorder, Times};
 use super::{device::Null, files::Layout, load::Load, one, ring::Ring, ring_loop, stream::Op};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Operations of one round; the best of three counts, because only disturbances make a round slower.
 const ROUND: u64 = 20_000;
@@ -15,10 +15,10 @@ const ROUND_BYTES: u64 = 64 << 20;
 const FEWEST: u64 = 4;
 
 /// What the generator itself costs on this machine, with this job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// `tsc` or `clock_monotonic`.
-    pub clock: String,
+    pub clock: &'static str,
     /// Nanoseconds of one stamp.
     pub clock_ns: f64,
     /// Nanoseconds of one operation of the job that moves nothing: drawing it, filling what is written,
@@ -33,7 +33,7 @@ impl Calibration {
     /// Of a generator whose cost was measured by the clock in use.
     pub(crate) fn of(generator_ns: f64) -> Calibration {
         let chosen = clock::choose();
-        Calibration { clock: chosen.name().into(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
+        Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
     /// What one operation costs beyond the work asked for, in nanoseconds.

@@ -7,11 +7,11 @@ use super::steady::{self, Assessment};
 use super::tally::{Counted, Kind, lanes};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{collections::BTreeMap, sync::mpsc::Sender};
 
 /// One interval of the series, all threads and kinds of operations together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Interval {
     /// Its number, from 0.
     pub index: u32,

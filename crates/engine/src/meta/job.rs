@@ -3,22 +3,20 @@
 use super::operation::{self, Operation};
 use crate::check::within;
 use crate::error::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Where threads do their operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// Each thread uses separate directories.
-    #[default]
     Private,
     /// All threads use the same directories.
     Shared,
 }
 
 /// Metadata operations to be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
     /// The phases, in order. What one needs another must have made: names are made by [`Operation::Create`]
     /// and [`Operation::Mkdir`].

@@ -3,7 +3,7 @@
 use super::super::error::{Error, Result};
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::{fd::OwnedFd, io::Errno};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::{ffi::CStr, mem::MaybeUninit};
 
 /// The attribute that xattr operations set and get.
@@ -12,7 +12,7 @@ const ATTRIBUTE: &CStr = c"user.fsarena";
 const VALUE: &[u8; 16] = b"0123456789abcdef";
 
 /// A metadata operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Make a file that is not there, write its content if it is to have any, and close it.
