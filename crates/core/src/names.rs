@@ -28,12 +28,12 @@ struct Message {
     names: String,
 }
 
-/// Each name once, in the order in which they come first.
-pub fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+/// Each item once, in the order in which they come first.
+pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
         }
     }
     seen

@@ -2,7 +2,7 @@
 
 use crate::{task, workload::Job};
 use fsarena_core::setting::{SettingDef, Settings};
-use fsarena_core::{cell::TaskInfo, scale::Scale, schedule::mix};
+use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix};
 use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha12Rng;
@@ -37,17 +37,6 @@ pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
         0 => Bound::Seconds(job.seconds(SECONDS.id, by_scale)),
         operations => Bound::Operations(operations as u64),
     }
-}
-
-/// The first of each that are equal, in their order.
-pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept = vec![];
-    for one in all {
-        if !kept.contains(&one) {
-            kept.push(one);
-        }
-    }
-    kept
 }
 
 /// The tasks of a cell in an order by the seed of the round and a number of the workload's own.

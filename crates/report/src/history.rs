@@ -151,7 +151,7 @@ pub(crate) mod tests {
     }
 
     /// Eight runs at one level, seven at another.
-    pub(crate) const TASK: [f64; 15] =
+    pub(crate) const STEP: [f64; 15] =
         [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
     fn md(page: &Page) -> String {
@@ -166,7 +166,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_change_is_told_with_its_run_its_kernel_and_its_confirmation() {
-        let page = history(&asked(Some("ext4")), points(&TASK));
+        let page = history(&asked(Some("ext4")), points(&STEP));
         let json = &page.json;
         assert_eq!(
             (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
@@ -180,7 +180,7 @@ pub(crate) mod tests {
 
     #[test]
     fn other_work_is_left_out_and_counted_and_order_does_not_matter() {
-        let mut all = points(&TASK);
+        let mut all = points(&STEP);
         all[3].work = 9;
         all[4].ratio = None;
         let mut turned = all.clone();

@@ -4,6 +4,7 @@ use crate::bench::{lifecycle, readings};
 use crate::executor::{Fatal, Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
+use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::demands::Demands;
@@ -117,9 +118,7 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
             false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
         };
     }
-    let mut seen = BTreeSet::new();
-    let all = plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied());
-    all.filter(|metric| seen.insert(*metric)).collect()
+    distinct(plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied()))
 }
 
 /// The metrics that answer for a run: those of its workloads that it has values of, and what its commands printed.

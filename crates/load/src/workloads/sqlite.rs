@@ -2,14 +2,14 @@
 
 mod database;
 
-use crate::pace::{self, Load, distinct};
+use crate::pace::{self, Load};
 use crate::payload::{note, noted};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{event::Note, sample::Found};
+use fsarena_core::{event::Note, names::distinct, sample::Found};
 use fsarena_engine::act;
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use crate::difference::Finding;
 use crate::number::{self, percent};
-use fsarena_core::sample::Direction;
+use fsarena_core::{names::distinct, sample::Direction};
 use fsarena_stats::cost::Estimate;
 use std::borrow::Borrow;
 
@@ -84,17 +84,6 @@ pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
     format!("{}{more}", shown.join(between))
 }
 
-/// Each item once, where it comes first.
-pub fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut unique = vec![];
-    for item in items {
-        if !unique.contains(&item) {
-            unique.push(item);
-        }
-    }
-    unique
-}
-
 /// Figures and what they are called.
 pub struct Answer<'a> {
     /// All of them.
@@ -166,7 +155,7 @@ impl Answer<'_> {
             let each: Vec<String> = totals().filter(|f| f.what == title).filter_map(one).collect();
             format!("{title}: {}.", each.join("; "))
         };
-        unique(totals().map(|figure| figure.what.as_str())).into_iter().map(sentence).collect()
+        distinct(totals().map(|figure| figure.what.as_str())).into_iter().map(sentence).collect()
     }
 
     /// What differs most, each way.

@@ -1,11 +1,11 @@
 //! What a request costs, service by service: the tables that watches and published proxies share.
 
 use super::Compared;
-use super::answer::{self, Figure, first_of, unique};
+use super::answer::{self, Figure, first_of};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled, row};
 use crate::number::{self, plural, three};
-use fsarena_core::sample::Direction;
+use fsarena_core::{names::distinct, sample::Direction};
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
 use fsarena_stats::cost::{Estimate, Windows};
 use fsarena_stats::{cost::line::Line, cost::per_request::PerRequest};
@@ -191,7 +191,7 @@ pub fn costs(service: &str, ratio: Estimate, separated: bool) -> String {
 
 /// The answer over all pairs of services below its first sentences, and its picture.
 pub fn answer(compared: &mut Compared, pairs: &[Pair], lead: Vec<String>) {
-    let sides = unique(pairs.iter().map(Pair::name));
+    let sides = distinct(pairs.iter().map(Pair::name));
     let side = |pair: &Pair| sides.iter().position(|name| *name == pair.name()).unwrap_or(0);
     let figure = |pair: &Pair| Some(Figure { side: side(pair), ..figure(pair)? });
     let figures: Vec<Figure> = pairs.iter().filter_map(figure).collect();

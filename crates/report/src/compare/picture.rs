@@ -1,9 +1,10 @@
 //! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
-use super::answer::{Answer, Class, Figure, unique};
-use crate::number::plural;
+use super::answer::{Answer, Class, Figure};
+use crate::{number::plural, seen::ends};
 use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
 use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
+use fsarena_core::names::distinct;
 
 /// The most rows of one panel; of more, those that differ most.
 const MOST: usize = 40;
@@ -19,7 +20,7 @@ impl Answer<'_> {
         if figures.is_empty() {
             return None;
         }
-        let groups = unique(figures.iter().map(|figure| self.group(figure)));
+        let groups = distinct(figures.iter().map(|figure| self.group(figure)));
         let range = range(&figures);
         let mut left_out = 0;
         let panels: Vec<Panel> = groups
@@ -132,7 +133,7 @@ fn drawn(figure: &Figure) -> Option<f64> {
 
 /// The rows of a panel, and how many are left out.
 fn rows<'f>(figures: &[&'f Figure]) -> (Vec<&'f str>, usize) {
-    let mut rows = unique(figures.iter().map(|figure| figure.what.as_str()));
+    let mut rows = distinct(figures.iter().map(|figure| figure.what.as_str()));
     let far = |row: &str| {
         let of = figures.iter().filter(|figure| figure.what == row).filter_map(|figure| drawn(figure));
         of.map(|value| value.ln().abs()).fold(0.0, f64::max)
@@ -150,10 +151,10 @@ fn range(figures: &[&Figure]) -> (f64, f64) {
     let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then.filter(|then| *then > 0.0)]);
     let furthest = values.flatten().map(|value| value.ln().abs()).fold(LEAST, f64::max);
     let limit = REACH * furthest;
-    let ends = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let limits = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then]).flatten();
-    let all = ends.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
-    let (low, high) = all.fold((-LEAST, LEAST), |(low, high), end| (low.min(end), high.max(end)));
+    let all = limits.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
+    let (low, high) = ends((-LEAST, LEAST), all);
     (low.max(-limit), high.min(limit))
 }
 

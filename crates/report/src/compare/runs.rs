@@ -4,14 +4,14 @@ mod circumstances;
 mod pair;
 
 use super::Compared;
-use super::answer::{Answer, Figure, unique};
+use super::answer::{Answer, Figure};
 use super::order::{self, Orders};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled};
 use crate::{error::Error, number::plural};
 use circumstances::differences;
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::sample::Direction;
+use fsarena_core::{names::distinct, sample::Direction};
 use fsarena_stats::ratio::Ratio;
 use pair::{Pair, Side, Task};
 use serde_json::{Map, Value, json};
@@ -181,7 +181,7 @@ fn ratio_table(pair: &Pair) -> Table {
 fn side_by_side(pairs: &[Pair], letters: &[String]) -> Table {
     let mut table = Table::figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
-    for title in unique(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
+    for title in distinct(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
         for variant in pairs[0].a.record.names() {
             let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {

@@ -7,7 +7,7 @@ use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Samples, Series};
 use crate::number::{percent, plural, three};
-use fsarena_core::names::{nearest, unknown};
+use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,9 +162,7 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     let others = all.series.iter().map(key).filter(|key| !keys.contains(key));
     let (lacking, others): (Vec<_>, Vec<_>) = others.partition(|(_, metric)| compared.contains(metric));
     let lacking: Vec<&str> = lacking.into_iter().map(|(name, _)| name).collect();
-    let mut seen = BTreeSet::new();
-    let metrics: Vec<&str> =
-        others.into_iter().map(|(_, metric)| metric).filter(|metric| seen.insert(*metric)).collect();
+    let metrics = distinct(others.into_iter().map(|(_, metric)| metric));
     let mut items = vec![];
     if !lacking.is_empty() {
         let (rows, named) = (plural(lacking.len(), "row"), first_of(&lacking, ", "));

@@ -2,9 +2,10 @@
 
 use super::point::{Asked, Point};
 use super::words;
-use crate::words::begun;
+use crate::{seen::ends, words::begun};
 use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use fsarena_stats::change::{Change, Standing};
+use fsarena_stats::ratio::Ratio;
 
 /// Height of a panel in CSS pixels.
 const HEIGHT: u32 = 280;
@@ -32,42 +33,50 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
     Chart { panels, legend, ..Chart::new("history", words::title(asked, paired), about) }
 }
 
+/// The variant over the reference, on the logarithm.
 fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
-    let intervals = || points.iter().filter_map(|point| point.ratio).map(|r| (r.low.ln(), r.high.ln()));
-    let (low, high) = intervals().fold((0f64, 0f64), |(low, high), (a, b)| (low.min(a), high.max(b)));
+    let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let (low, high) = ends((0.0, 0.0), reached.map(f64::ln));
     let reference = asked.reference.as_deref().unwrap_or_default();
     let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
-    let look = points[points.len() - 1].look;
-    let mut marks = uprights(&y, changes);
-    for (at, ratio) in points.iter().enumerate().filter_map(|(at, point)| Some((at, point.ratio?))) {
-        if ratio.rounds > 1 {
-            marks.push(look.up(at as f64, (ratio.low.ln(), ratio.high.ln())));
-        }
-        marks.extend(look.dots([(at as f64, ratio.value.ln())]));
-    }
-    marks.extend(levels(points.len(), changes, |log| log));
-    Panel { title: String::new(), x: runs(points), y, marks, height: HEIGHT }
+    let marks = marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
+    Panel::new("", runs(points), y, HEIGHT, marks)
 }
 
+/// The variant's own values, and a line through them.
 fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
-    let typical = |(at, point): (usize, &Point)| point.typical.map(|typical| (at as f64, typical));
-    let intervals: Vec<_> = points.iter().enumerate().filter_map(typical).collect();
+    let reached =
+        points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
     // Zero has no place on the axis: an interval from there begins at its end.
-    let ends = intervals.iter().flat_map(|(_, typical)| [typical.low, typical.high]).filter(|end| *end > 0.0);
-    let (low, high) =
-        medians().chain(ends).fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(m), high.max(m)));
-    let look = points[points.len() - 1].look;
-    let unit = points[0].info.unit;
+    let (low, high) = ends((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", asked.metric, asked.variant);
-    let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, unit));
-    let mut marks = uprights(&y, changes);
-    let line: Vec<(f64, f64)> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
-    marks.push(Mark::line(line.clone(), theme::SHADE, 1.0));
-    marks.extend(intervals.into_iter().map(|(x, typical)| look.up(x, (typical.low, typical.high))));
-    marks.extend(look.dots(line));
-    marks.extend(levels(points.len(), changes, f64::exp));
-    Panel { title: "Median over rounds".into(), x: runs(points), y, marks, height: HEIGHT - 60 }
+    let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
+    let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
+    let mut all = vec![Mark::line(line, theme::SHADE, 1.0)];
+    all.extend(marks(&y, points, changes, |point| Some((point.median, point.typical))));
+    Panel::new("Median over rounds", runs(points), y, HEIGHT - 60, all)
+}
+
+/// The value of each run with its interval, the changes, and the levels between them.
+fn marks(
+    y: &Axis,
+    points: &[Point],
+    changes: &[Change],
+    of: impl Fn(&Point) -> Option<(f64, Option<Ratio>)>,
+) -> Vec<Mark> {
+    let look = points[points.len() - 1].look;
+    // An axis that is not logarithmic itself has logarithms as its coordinates.
+    let place = |value: f64| if y.log { value } else { value.ln() };
+    let mut marks = uprights(y, changes);
+    for (at, point) in (0..).map(f64::from).zip(points) {
+        let Some((value, interval)) = of(point) else { continue };
+        let interval = interval.filter(|interval| interval.rounds > 1);
+        marks.extend(interval.map(|interval| look.up(at, (place(interval.low), place(interval.high)))));
+        marks.extend(look.dots([(at, place(value))]));
+    }
+    marks.extend(levels(points.len(), changes, |log| place(log.exp())));
+    marks
 }
 
 /// An axis that goes on above all there is, for words.
@@ -107,19 +116,19 @@ fn uprights(y: &Axis, changes: &[Change]) -> Vec<Mark> {
 /// The level before, between and after changes. Without a change there is none to show.
 fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Mark> {
     let Some(first) = changes.first() else { return vec![] };
-    let ends = || changes.iter().map(|change| change.at).chain([runs]);
-    let starts = std::iter::once(0).chain(ends());
+    let until = || changes.iter().map(|change| change.at).chain([runs]);
+    let starts = std::iter::once(0).chain(until());
     let heights = std::iter::once(first.before).chain(changes.iter().map(|change| change.after));
     let level = |((from, to), log): ((usize, usize), f64)| {
         let y = place(log);
         Mark::line([(from as f64 - 0.5, y), (to as f64 - 0.5, y)], theme::INK, 1.5)
     };
-    starts.zip(ends()).zip(heights).map(level).collect()
+    starts.zip(until()).zip(heights).map(level).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{TASK, asked, points};
+    use super::super::tests::{STEP, asked, points};
     use super::super::{Asked, history};
     use crate::{document::Part, page::Page};
     use fsarena_charts::colour::{VERMILLION, theme};
@@ -136,7 +145,7 @@ mod tests {
     #[test]
     fn it_is_drawn_with_its_changes_and_any_text() {
         let hostile = Asked { variant: "<script>".into(), ..asked(Some("ext4")) };
-        let chart = chart_of(history(&hostile, points(&TASK)));
+        let chart = chart_of(history(&hostile, points(&STEP)));
         assert_eq!(chart.panels.len(), 2);
         let svg = svg::inline(&chart);
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
@@ -144,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_variant_keeps_its_look_and_every_point_its_interval() {
-        let chart = chart_of(history(&asked(Some("ext4")), points(&TASK)));
+        let chart = chart_of(history(&asked(Some("ext4")), points(&STEP)));
         let (mut ups, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
@@ -171,12 +180,12 @@ mod tests {
                 }
             }
         }
-        assert_eq!((ups, dots), (2 * TASK.len(), 2 * TASK.len()));
+        assert_eq!((ups, dots), (2 * STEP.len(), 2 * STEP.len()));
     }
 
     #[test]
     fn without_a_reference_the_values_are_followed() {
-        let values: Vec<_> = points(&TASK)
+        let values: Vec<_> = points(&STEP)
             .into_iter()
             .map(|mut point| {
                 point.median = point.ratio.take().unwrap().value;

@@ -6,7 +6,7 @@ use crate::templates::{self, Message};
 use crate::{folder::Found, renderer::Made};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
-use fsarena_core::{published::Published, record::RunRecord, study::STUDIES};
+use fsarena_core::{names::distinct, published::Published, record::RunRecord, study::STUDIES};
 use fsarena_report::compare::{Compared, compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
@@ -18,12 +18,7 @@ const PUBLISHED: &str = "published:";
 
 /// `?run=A&run=B…&metric=M`: the first is what the others are compared with; B alone may be `published:NAME`.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
-    let mut ids: Vec<String> = vec![];
-    for id in all(&query, "run") {
-        if !ids.iter().any(|known| known == id) {
-            ids.push(id.to_string());
-        }
-    }
+    let mut ids: Vec<String> = distinct(all(&query, "run").map(String::from));
     if !(2..=MOST).contains(&ids.len()) {
         let words = format!("Choose two to {MOST} runs of the list to compare; these are {}.", ids.len());
         return Err(Message::new(StatusCode::BAD_REQUEST, words));

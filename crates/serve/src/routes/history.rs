@@ -7,6 +7,7 @@ use crate::templates::{self, Message};
 use crate::{overview::Overview, wanted::in_query};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
+use fsarena_core::names::distinct;
 use fsarena_report::document::{Document, Part};
 use fsarena_report::history::{Asked, MOST, history, reference};
 use fsarena_report::html::{self, Fragment};
@@ -24,7 +25,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| can_be_followed(run, &study)).take(MOST).cloned().collect();
-    let variants = variants(&runs);
+    let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
     let variant = given("variant").or_else(|| variants.first().cloned()).ok_or_else(none)?;
     let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
     let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
@@ -56,16 +57,6 @@ fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
     let mut names: Vec<String> = readable.map(|run| run.summary.study.clone()).collect();
     names.sort();
     names.dedup();
-    names
-}
-
-fn variants(runs: &[Arc<Overview>]) -> Vec<String> {
-    let mut names: Vec<String> = vec![];
-    for variant in runs.iter().flat_map(|run| &run.summary.variants) {
-        if !names.contains(variant) {
-            names.push(variant.clone());
-        }
-    }
     names
 }
 

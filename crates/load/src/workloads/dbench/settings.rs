@@ -1,7 +1,8 @@
 //! The settings, and what they mean at a scale.
 
 use crate::payload::{self, content};
-use crate::{pace::distinct, workload::Job};
+use crate::workload::Job;
+use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_dbench::{ClientMode, Options};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! The settings, and what they mean at a scale.
 
 use crate::payload::{PAYLOAD, content};
-use crate::{pace::distinct, workload::Job};
+use crate::workload::Job;
+use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::{self as engine, Allow, Bound, Content, Open, Pattern, SyncEvery, Warmup};
 

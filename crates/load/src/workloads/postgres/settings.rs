@@ -2,8 +2,8 @@
 
 use super::conf;
 use crate::error::{Error, Result};
-use crate::{pace::distinct, task::info, workload::Job};
-use fsarena_core::{cell::TaskInfo, setting::SettingDef};
+use crate::{task::info, workload::Job};
+use fsarena_core::{cell::TaskInfo, names::distinct, setting::SettingDef};
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
