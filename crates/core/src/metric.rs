@@ -7,6 +7,7 @@ pub use reach::Reach;
 pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 
 use crate::sample::{Direction, Unit};
+use std::{cell::RefCell, collections::BTreeSet};
 
 /// Gives the value of a reading, where it was taken.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
@@ -194,6 +195,20 @@ pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.id == id)
 }
 
+/// The readings that a metric is computed from, and its own name, which may be that of a reading.
+pub fn readings_of(id: &str) -> BTreeSet<String> {
+    let asked = RefCell::new(BTreeSet::from([id.to_string()]));
+    // Some formulas end at the first reading that is missing, others at the first that is there.
+    for value in [Some(1.0), None] {
+        let get = |name: &str| {
+            asked.borrow_mut().insert(name.to_string());
+            value
+        };
+        find(id).and_then(|metric| (metric.from)(&get));
+    }
+    asked.into_inner()
+}
+
 /// The share of an operation that its generator may take: above it the generator measures itself, and the
 /// result is called client-bound.
 pub const CLIENT_BOUND: f64 = 0.10;
@@ -216,6 +231,16 @@ mod tests {
     fn a_metric_without_its_readings_is_absent() {
         let get = with(&[("user_ns", 1e9)]);
         assert_eq!((find("cpu").unwrap().from)(&get), None);
+    }
+
+    #[test]
+    fn every_reading_of_a_metric_is_known() {
+        let of = |id| readings_of(id).into_iter().collect::<Vec<_>>();
+        assert_eq!(of("iops"), ["iops", "read_iops_per_s", "write_iops_per_s"]);
+        assert_eq!(of("latency_p99"), ["all_latency_p99_ns", "corrected_latency_p99_ns", "latency_p99"]);
+        let cpu = ["kernel_threads_ns", "requests_count", "service_system_ns", "system_per_request"];
+        assert_eq!(of("system_per_request"), cpu);
+        assert_eq!(of("a_printed_figure"), ["a_printed_figure"]);
     }
 
     #[test]

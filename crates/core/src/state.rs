@@ -101,6 +101,7 @@ impl RunState {
                 self.tasks -= again.map_or(0, |open| open.samples.len() as u32).min(self.tasks);
                 self.cell = Some(CellState::new(at, cell.clone()));
             }
+            Event::Cell { what: CellEvent::Reading(info), .. } => drop(self.record.define(info.clone())),
             Event::Cell { cell, what } => {
                 self.tasks += u32::from(matches!(what, CellEvent::Sample(_)));
                 if let Some(open) = self.cell.as_mut().filter(|open| open.cell.id() == *cell) {
@@ -260,19 +261,22 @@ impl RunRecord {
         self.samples.started_at.push(sample.started_at);
         self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
         for (id, value) in &sample.readings.0 {
-            let column = self.reading(id).unwrap_or_else(|| self.add_reading(id));
+            // Its definition did not come with it, as that of a reading that a command printed does.
+            let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
+            let column = self.define(MetricInfo { id: id.clone(), unit, direction, help });
             if let Some(last) = self.samples.values[column].last_mut() {
                 *last = *value;
             }
         }
     }
 
-    /// A column for a reading that the store does not define: no row had it before.
-    fn add_reading(&mut self, id: &str) -> usize {
-        let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
-        self.readings.push(MetricInfo { id: id.into(), unit, direction, help });
-        self.samples.values.push(vec![f64::NAN; self.samples.len()]);
-        self.readings.len() - 1
+    /// The column of a reading. Where it is new no row had it before.
+    pub fn define(&mut self, info: MetricInfo) -> usize {
+        self.reading(&info.id).unwrap_or_else(|| {
+            self.readings.push(info);
+            self.samples.values.push(vec![f64::NAN; self.samples.len()]);
+            self.readings.len() - 1
+        })
     }
 }
 

@@ -19,10 +19,8 @@ use fsarena_core::record::RunRecord;
 pub use compared::Compared;
 pub use proxies::compare_services;
 pub use published::compare_published;
-pub use runs::compare_runs;
 pub use samples::compare_samples;
 pub use sets::compare_sets;
-pub use watches::{compare_watches, is_watch};
 
 /// Compares runs: of watches what a request costs on each, of others each with the first. One run is compared with
 /// nothing.
@@ -31,8 +29,8 @@ pub use watches::{compare_watches, is_watch};
 /// Where a run does not know the metric, or has no variant or no task in common with the first; where the first is a watch
 /// and another is none.
 pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<Compared, Error> {
-    if records.first().is_some_and(is_watch) {
-        return compare_watches(records);
+    match records.first().is_some_and(watches::is_watch) {
+        true => watches::compare_watches(records),
+        false => runs::compare_runs(records, metric),
     }
-    runs::compare_several(&records.iter().collect::<Vec<_>>(), metric)
 }

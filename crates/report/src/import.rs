@@ -11,10 +11,12 @@ mod importer;
 mod ior;
 mod mdtest;
 mod series;
+mod sheet;
 mod sysbench;
 
 pub use importer::{Fault, ImportError, Importer};
 pub use series::{Samples, Series};
+pub(crate) use sheet::Sheet;
 
 use series::Collector;
 
@@ -81,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = ["importer", "series"];
+        let not_formats = ["importer", "series", "sheet"];
         let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

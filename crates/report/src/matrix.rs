@@ -13,10 +13,14 @@ use std::collections::BTreeSet;
 /// What marks a variant that does not differ significantly from the best.
 pub const ALIKE: &str = "≈";
 
+/// The parameters of a task that has a place in the tables.
+pub const SIZE: &str = "bs";
+/// See [`SIZE`].
+pub const THREADS: &str = "threads";
+
 /// The place of a task in the tables: block size in bytes, and threads.
 pub fn place(task: &TaskId) -> Option<(u64, u32)> {
-    let number = |name: &str| task.params.get(name)?.parse().ok();
-    Some((number("bs")?, u32::try_from(number("threads")?).ok()?))
+    Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
 }
 
 /// One figure of the tables.

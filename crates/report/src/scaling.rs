@@ -7,7 +7,8 @@ pub(crate) mod words;
 use crate::document::{Document, Table, row};
 use crate::{number::three, page::Page};
 use fsarena_stats::scaling::choice::{Fit, MISFIT};
-use fsarena_stats::{scaling::Scaling, scaling::laws::Law, table::FIRST_LOOK};
+use fsarena_stats::scaling::{Scaling, laws::Law, saturation::Doubling};
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use words::{grounds, overview};
 
@@ -48,9 +49,7 @@ fn json(source: &str, all: &[Scaling]) -> Value {
 fn series(one: &Scaling) -> Value {
     let finite = |x: &f64| x.is_finite().then_some(*x);
     let saturation = one.saturation.as_ref().map(|saturation| {
-        let doubling = |d: &fsarena_stats::scaling::saturation::Doubling| {
-            json!({ "clients": d.n, "gain_of_double": d.gain })
-        };
+        let doubling = |d: &Doubling| json!({ "clients": d.n, "gain_of_double": d.gain });
         let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
         json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
     });

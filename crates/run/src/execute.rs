@@ -6,7 +6,8 @@ use crate::preflight::{self, Check};
 use crate::protocol::{Agents, Profiling, Role};
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
-use crate::{bench::readings, context::RunContext, work::outline};
+use crate::work::{main_metric, outline};
+use crate::{bench::readings, context::RunContext};
 use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -322,6 +323,7 @@ impl Session {
         let (host, asked) = self.host(&*clients)?;
         let Session { kernel, plan, variants, check, agents } = self;
         let writer = run.map(|run| Writer::open(run, &host, &readings().collect::<Vec<_>>())).transpose()?;
+        let writer = writer.map(|writer| writer.followed_by(main_metric(&plan)));
         let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
         let record = run.map_or_else(begun, fsarena_store::read)?;
         let mut recorder = Recorder::new(record, writer, consumers);

@@ -131,6 +131,11 @@ pub fn answering(record: &RunRecord) -> Vec<String> {
     asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
 }
 
+/// The metric that answers for a plan: the first of [`metrics`].
+pub fn main_metric(plan: &Plan) -> &str {
+    metrics(plan).first().unwrap_or(&"elapsed")
+}
+
 /// The tasks of a plan's cells in their order, with those that every filesystem goes through.
 pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let formatted = plan.device.backing != Backing::Dir;

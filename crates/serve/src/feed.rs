@@ -122,13 +122,20 @@ impl Feed {
     fn hear(&self, told: Vec<(u64, Told)>) {
         let mut heard = self.heard();
         for (id, told) in told {
-            heard.hear(&told);
+            heard.state.apply(told.at, &told.event);
+            let Heard { state, intervals, .. } = &mut *heard;
+            intervals.see(&told.event, state);
             if heard.recent.len() == KEPT {
                 heard.recent.pop_front();
             }
             heard.recent.push_back((id, json!(told).to_string()));
             heard.last = id;
         }
+        self.tell(heard);
+    }
+
+    /// Wakes those who wait for more.
+    fn tell(&self, heard: MutexGuard<Heard>) {
         let last = heard.last;
         drop(heard);
         self.changed.send_replace(last);
@@ -138,9 +145,7 @@ impl Feed {
     fn catch_up(&self) {
         let mut heard = self.heard();
         if !std::mem::replace(&mut heard.caught_up, true) {
-            let last = heard.last;
-            drop(heard);
-            self.changed.send_replace(last);
+            self.tell(heard);
         }
     }
 
@@ -154,9 +159,7 @@ impl Feed {
             heard.state.ended = Some(how.map_or_else(unreadable, |summary| summary.status));
         }
         (heard.caught_up, heard.done) = (true, true);
-        let last = heard.last;
-        drop(heard);
-        self.changed.send_replace(last);
+        self.tell(heard);
     }
 
     fn has_heard_the_end(&self) -> bool {
@@ -182,13 +185,6 @@ impl Feed {
             .map_or(vec![], |id| heard.recent.iter().filter(|(other, _)| *other > id).cloned().collect());
         let view = View::of(&heard.state, &heard.intervals);
         News { events, state: json!(view).to_string(), last: heard.last, ended: heard.done }
-    }
-}
-
-impl Heard {
-    fn hear(&mut self, told: &Told) {
-        self.state.apply(told.at, &told.event);
-        self.intervals.see(&told.event, &self.state);
     }
 }
 

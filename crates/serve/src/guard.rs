@@ -104,7 +104,7 @@ impl Guard {
         if self.is_shown(token, request.headers()) {
             return None;
         }
-        Some(match in_query(request.uri(), token) {
+        Some(match without_token(request.uri(), token) {
             Some(rest) => self.keep(token, &rest),
             None => {
                 let words = "This server asks for its token: open the address that it printed, or send it as a Bearer.";
@@ -142,8 +142,8 @@ fn same(shown: &str, token: &str) -> bool {
     blake3::hash(shown.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
-/// The rest of an address whose query holds the token.
-fn in_query(uri: &Uri, token: &str) -> Option<String> {
+/// An address without the token that its query holds; none where that does not hold it.
+fn without_token(uri: &Uri, token: &str) -> Option<String> {
     let mut others = vec![];
     let mut found = false;
     for pair in uri.query()?.split('&') {

@@ -6,8 +6,8 @@
 //! | `guard` | who may ask: the Host header, the token, the methods; the headers of every answer |
 //! | `folder` | which runs there are, and that their files lie in the folder |
 //! | `overview` | what the list knows of a run, read once for each state of its files |
-//! | `parallel` | the same for each of many runs, by a few threads |
-//! | `points` | what single runs say in a history |
+//! | `state` | what all requests share, and what single runs say in a history |
+//! | `verdicts` | the answers of runs in one line, worked out behind the list |
 //! | `renderer` | expensive pages: once for each state, few at a time, on separate threads |
 //! | `feed` | the events of a run in progress, once for all who follow it |
 //! | `routes` | one file a page |

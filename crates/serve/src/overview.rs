@@ -1,6 +1,6 @@
 //! What the list knows of every run. A database is opened once for each state of its files.
 
-use crate::folder::{Folder, Found, Stamp, in_parallel};
+use crate::folder::{Folder, Found, in_parallel};
 use crate::renderer::LARGEST_LISTED;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
@@ -44,7 +44,7 @@ struct Known {
 }
 
 impl Overviews {
-    /// Every run of the folder, newest first. Rounds.
+    /// Every run of the folder, newest first. Blocks the thread.
     ///
     /// # Errors
     /// Where the folder cannot be read.
@@ -143,13 +143,8 @@ impl Overview {
         self.verdict.get().is_none()
             && self.problem.is_none()
             && self.state() != "running"
-            && self.stamp().bytes() <= LARGEST_LISTED
+            && self.found.stamp.bytes() <= LARGEST_LISTED
             && self.summary.rounds > 0
-    }
-
-    /// The state of its files.
-    pub fn stamp(&self) -> &Stamp {
-        &self.found.stamp
     }
 
     /// Whether some text of it has every one of these words, in lower case.

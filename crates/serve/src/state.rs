@@ -48,7 +48,7 @@ pub struct Points {
 type Kept = (Stamp, Option<Point>);
 
 impl Points {
-    /// What a run says; nothing where it has no such variant or cannot be read any more. Rounds.
+    /// What a run says; nothing where it has no such variant or cannot be read any more. Blocks the thread.
     ///
     /// # Errors
     /// Where it knows no such metric, in words.

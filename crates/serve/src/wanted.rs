@@ -1,6 +1,7 @@
 //! What a client wants of the list: words, and an order.
 
 use crate::overview::Overview;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{cmp::Ordering, sync::Arc};
 
 /// The columns that can be sorted by: the word in the address, and the head.
@@ -31,17 +32,15 @@ impl Wanted {
     pub fn of<'q>(given: impl Fn(&str) -> Option<&'q str>) -> Wanted {
         let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| given("sort") == Some(id));
         let sort = column.unwrap_or("begun");
-        // The newest and the largest first, words by the alphabet.
-        let descending = given("order").map_or(["begun", "rounds"].contains(&sort), |order| order == "down");
+        let descending = given("order").map_or(falls(sort), |order| order == "down");
         let search = given("search").unwrap_or_default().chars().take(200).collect();
         Wanted { search, sort, descending }
     }
 
     /// The address of the list sorted by a column; the other way round where it is already.
     pub fn sorted_by(&self, column: &str) -> String {
-        let turned = self.sort == column && !self.descending;
-        let first = self.sort != column && ["begun", "rounds"].contains(&column);
-        let order = if turned || first { "down" } else { "up" };
+        let descending = if self.sort == column { !self.descending } else { falls(column) };
+        let order = if descending { "down" } else { "up" };
         format!("/?search={}&sort={column}&order={order}", in_query(&self.search))
     }
 
@@ -67,6 +66,11 @@ impl Wanted {
     }
 }
 
+/// Whether a column is sorted from the newest or the largest on, and not by the alphabet.
+fn falls(column: &str) -> bool {
+    ["begun", "rounds"].contains(&column)
+}
+
 fn compare(a: &Overview, b: &Overview, column: &str) -> Ordering {
     let verdict = |run: &Overview| run.verdict.get().cloned().unwrap_or_default();
     match column {
@@ -81,16 +85,12 @@ fn compare(a: &Overview, b: &Overview, column: &str) -> Ordering {
     }
 }
 
-/// Text as a part of an address: all but letters, digits and `-_.` by its bytes.
+/// All bytes but letters, digits and `-_.`.
+const IN_QUERIES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// Text as a part of an address.
 pub fn in_query(text: &str) -> String {
-    let mut part = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => part.push(byte as char),
-            _ => part.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    part
+    utf8_percent_encode(text, IN_QUERIES).to_string()
 }
 
 #[cfg(test)]

@@ -1,37 +1,22 @@
 //! The event log: the runner's events as they happen, for processes that follow the run.
 //!
 //! One JSON object per line. The log shows progress; results are in the database. It therefore omits commands (the
-//! command log has them) and keeps only those readings from which a workload's primary metric follows. A run continues
-//! when its event log cannot be written.
+//! command log has them) and keeps only the readings of one metric, by which followers compare the variants. A run
+//! continues when its event log cannot be written.
 
 use crate::{Error, Result, RunDir, log};
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::metric::reading;
+use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The longest line of an event, in bytes. The reader skips longer lines.
 const LONGEST: u64 = 1 << 20;
-
-/// The readings from which the primary metric of each workload follows.
-const FOLLOWED: [&str; 12] = [
-    reading::ELAPSED,
-    reading::DURABLE,
-    reading::READ_RATE,
-    reading::WRITE_RATE,
-    reading::THROUGHPUT,
-    reading::GUEST_INSTRUCTIONS,
-    reading::REQUESTS,
-    reading::LOAD_ELAPSED,
-    reading::SERVICE_USER,
-    reading::SERVICE_SYSTEM,
-    reading::KERNEL_THREADS,
-    reading::IOWAIT,
-];
 
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +31,8 @@ pub struct Told {
 pub(crate) struct EventLog {
     /// None once it could not be written.
     file: Option<File>,
+    /// The readings that it keeps of samples.
+    pub(crate) readings: BTreeSet<String>,
 }
 
 impl EventLog {
@@ -56,42 +43,38 @@ impl EventLog {
             log::end_torn_line(&mut file)?;
             Ok(file)
         };
-        EventLog { file: open().ok() }
+        EventLog { file: open().ok(), readings: readings_of("elapsed") }
     }
 
     /// Appends one event, where followers need it.
     pub(crate) fn append(&mut self, event: &Event) {
-        let (Some(file), Some(event)) = (&mut self.file, kept(event)) else { return };
+        let Some(event) = self.kept(event) else { return };
+        let Some(file) = &mut self.file else { return };
         let at = Timestamp::now().as_millisecond() as f64 / 1e3;
         // One write, so that concurrent readers see whole lines.
         if file.write_all(log::json_line(&Told { at, event }).as_bytes()).is_err() {
             self.file = None;
         }
     }
-}
 
-/// The part of an event that the log keeps.
-fn kept(event: &Event) -> Option<Event> {
-    let Event::Cell { cell, what } = event else {
-        return (!matches!(event, Event::Command(_))).then(|| event.clone());
-    };
-    let what = match what {
-        CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } => return None,
-        CellEvent::Sample(sample) => {
-            let followed = |(name, _): &(&String, &f64)| FOLLOWED.contains(&name.as_str());
-            let readings =
-                sample.readings.0.iter().filter(followed).map(|(name, value)| (name.clone(), *value));
-            CellEvent::Sample(Sample {
-                task: sample.task.clone(),
-                started_at: sample.started_at,
-                readings: Readings(readings.collect()),
-                series: vec![],
-                latencies: Default::default(),
-            })
-        }
-        CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),
-    };
-    Some(Event::Cell { cell: cell.clone(), what })
+    /// The part of an event that the log keeps.
+    fn kept(&self, event: &Event) -> Option<Event> {
+        let Event::Cell { cell, what } = event else {
+            return (!matches!(event, Event::Command(_))).then(|| event.clone());
+        };
+        let what = match what {
+            CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } => return None,
+            CellEvent::Sample(Sample { task, started_at, readings, .. }) => {
+                let (task, started_at) = (task.clone(), *started_at);
+                let kept = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));
+                let (series, latencies) = Default::default();
+                let readings = Readings(kept.collect());
+                CellEvent::Sample(Sample { task, started_at, readings, series, latencies })
+            }
+            CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),
+        };
+        Some(Event::Cell { cell: cell.clone(), what })
+    }
 }
 
 /// A reader of the event log that continues where it stopped, also while the log grows.
@@ -183,9 +166,22 @@ mod tests {
         let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else {
             panic!("{rest:?}")
         };
-        assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), [reading::ELAPSED]);
+        assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), ["elapsed_ns"]);
         drop(writer);
         assert_eq!(events.next(9).unwrap(), []);
+    }
+
+    #[test]
+    fn the_readings_of_the_metric_that_is_followed_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let plan = plan(&["ext4"]);
+        let (run, writer) = writer(root.path(), &plan);
+        run_cell(&mut writer.followed_by("durable"), &cells(&plan, 0)[0], Outcome::Done);
+        let told = Events::of(&run).next(9).unwrap();
+        let Event::Cell { what: CellEvent::Sample(sample), .. } = &told[1].1.event else {
+            panic!("{told:?}")
+        };
+        assert!(sample.readings.0.is_empty(), "it has only its elapsed time: {sample:?}");
     }
 
     #[test]

@@ -37,5 +37,5 @@ pub use error::{Error, Result};
 pub use events::{Events, Told};
 pub use list::{RunSummary, list, summary};
 pub use merge::{Merged, merge};
-pub use read::{commands, read};
+pub use read::{commands, read, reading};
 pub use writer::Writer;

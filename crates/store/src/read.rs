@@ -89,6 +89,17 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     Ok((tasks.collect(), ids, places))
 }
 
+/// The definition of a reading of this name, where the run has one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricInfo>> {
+    let path = run.database();
+    let db = schema::open_to_read(&path)?;
+    let (all, _) = readings(&Source { db: &db, path: &path })?;
+    Ok(all.into_iter().find(|reading| reading.id == name))
+}
+
 fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
     let sql = "SELECT id, name, unit, direction, help FROM metric ORDER BY id";
     let (readings, ids) = source.table("metric", sql, |row| {
@@ -122,7 +133,7 @@ fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Res
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
     let mut cell = 0;
     source.in_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
-        ids.push(row.int(0)?);
+        ids.0.push(row.int(0)?);
         // The samples of a cell stand together.
         cell = cells.near(row.int(1)?, cell, row)?;
         table.cell.push(cell as u32);

@@ -65,7 +65,7 @@ impl Source<'_> {
     pub fn table<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
         let (mut all, mut ids) = (vec![], Ids::default());
         self.each(table, sql, |row| {
-            ids.push(row.int(0)?);
+            ids.0.push(row.int(0)?);
             all.push(of(row)?);
             Ok(())
         })?;
@@ -151,11 +151,6 @@ impl Cursor<'_> {
 pub struct Ids(pub Vec<i64>);
 
 impl Ids {
-    /// Adds the next id.
-    pub fn push(&mut self, id: i64) {
-        self.0.push(id);
-    }
-
     /// The place of the id that a row refers to.
     pub fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
         self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))

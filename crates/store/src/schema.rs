@@ -1,7 +1,9 @@
 //! The tables of `run.db`, and how the file is opened.
 
 use crate::{Error, Result, older};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
+use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
@@ -165,20 +167,13 @@ pub fn open_to_merge(path: &Path) -> Result<Connection> {
     prepared(db, path, settings)
 }
 
+/// All bytes but letters, digits and `/-._`.
+const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_');
+
 /// A file as SQLite's address, with a parameter.
 pub fn uri(path: &Path, parameter: &str) -> Result<String> {
-    use std::os::unix::ffi::OsStrExt;
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
-    let mut uri = String::from("file:");
-    for &byte in absolute.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(byte as char),
-            _ => uri.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    uri.push('?');
-    uri.push_str(parameter);
-    Ok(uri)
+    Ok(format!("file:{}?{parameter}", percent_encode(absolute.as_os_str().as_bytes(), IN_PATHS)))
 }
 
 /// The version of a run's tables. Refuses what is not a run, or a run of a newer fsarena.

@@ -145,8 +145,7 @@ mod tests {
         let run = stored(root.path(), 4);
         let db = Connection::open(run.database()).unwrap();
         let path = run.database();
-        let mut ids = Ids::default();
-        (1..=16).for_each(|id| ids.push(id));
+        let ids = Ids((1..=16).collect());
         let table = up_to(&Source { db: &db, path: &path }, &ids, 12).unwrap();
         // 24 points, so every second round: 0 and 2.
         assert_eq!((table.points.len(), table.left_out), (12, 12));

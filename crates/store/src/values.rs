@@ -116,11 +116,7 @@ mod tests {
         for cell in (0..2).flat_map(|round| cells(&plan, round)) {
             run_cell(&mut writer, &cell, Outcome::Done);
         }
-        let ids = |count: i64| {
-            let mut ids = Ids::default();
-            (1..=count).for_each(|id| ids.push(id));
-            ids
-        };
+        let ids = |count: i64| Ids((1..=count).collect());
         (run, writer, [ids(8), ids(2)])
     }
 

@@ -4,7 +4,7 @@ use crate::cell::{Metrics, OpenCell, json, write_note};
 use crate::{Error, Result, RunDir, events::EventLog, log::CommandLog, output, schema};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
-use fsarena_core::{host::Host, sample::ReadingDef};
+use fsarena_core::{host::Host, metric::readings_of, sample::ReadingDef};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 use std::{collections::HashMap, path::PathBuf};
@@ -45,6 +45,13 @@ impl Writer {
         transaction.commit().map_err(Error::write(&path))?;
         let (run, open) = (run.clone(), HashMap::new());
         Ok(Writer { run, db, path, log, events, host, metrics, open, round: None, uncounted: 0 })
+    }
+
+    /// Keeps the readings of a metric in the event log: those who follow the run compare its variants by that.
+    #[must_use]
+    pub fn followed_by(mut self, metric: &str) -> Writer {
+        self.events.readings = readings_of(metric);
+        self
     }
 
     /// The file with the output of a cell's commands, where they printed anything.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Outcome, printing};
 use crate::{commands::report, flags::Runs};
-use fsarena_core::{exit::ExitCode, plan::Plan};
+use fsarena_core::exit::ExitCode;
 use fsarena_report::report::Asked;
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
@@ -53,16 +53,11 @@ pub fn run(args: Args) -> Outcome {
         port: args.port,
         token: args.token.filter(|token| !token.is_empty()),
         hosts,
-        analysis: Analysis { report, metric },
+        analysis: Analysis { report, metric: |plan| work::main_metric(plan).into() },
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing)?;
     drop(out);
     server.run()?;
     Ok(ExitCode::Done)
-}
-
-/// The primary metric of a plan.
-fn metric(plan: &Plan) -> String {
-    work::metrics(plan).first().map_or("elapsed", |main| main).into()
 }

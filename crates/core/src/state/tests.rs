@@ -142,6 +142,21 @@ fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
 }
 
 #[test]
+fn a_reading_that_a_command_printed_keeps_its_definition() {
+    let mut state = run(&["ext4"]);
+    let mut events = cell(&state, 0, 0, 1.0, Outcome::Done);
+    let (unit, direction) = (Unit::PerSecond, Direction::Higher);
+    let info = MetricInfo { id: "tps".into(), unit, direction, help: String::new() };
+    let Event::Cell { what: CellEvent::Sample(sample), cell } = &mut events[2] else { unreachable!() };
+    sample.readings.set("tps", 7.0);
+    let defined = Event::Cell { cell: cell.clone(), what: CellEvent::Reading(info.clone()) };
+    events.insert(2, defined);
+    apply(&mut state, 1.0, &events);
+    let (known, values) = state.record.metric("tps").unwrap();
+    assert_eq!((known, values.into_owned()), (info, vec![7.0]));
+}
+
+#[test]
 fn a_budget_ends_earlier_than_the_rounds() {
     let left = |rounds, budget_s| {
         let mut state = run(&["ext4", "xfs"]);

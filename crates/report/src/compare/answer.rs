@@ -84,6 +84,11 @@ pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
     format!("{}{more}", shown.join(between))
 }
 
+/// `2 rows (cp, mv)`: how many of a thing there are, and the first of their names.
+pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
+    format!("{} ({})", number::plural(names.len(), what), first_of(names, ", "))
+}
+
 /// Figures and what they are called.
 pub struct Answer<'a> {
     /// All of them.

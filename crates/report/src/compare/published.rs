@@ -4,7 +4,7 @@ use super::Compared;
 use super::answer::{Answer, Figure, first_of};
 use super::order::{self, Order, Orders, Tasks};
 use crate::published::{conclusions_of, machine};
-use crate::words::{label, machines};
+use crate::words::{label, machines, sentence};
 use crate::{difference::Finding, document::Table, error::Error, number::plural, sections::head};
 use fsarena_core::{conclusion::Machine, factor, published::Published, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -150,7 +150,7 @@ impl Known<'_> {
         let name = |at: &usize| self.record.variants[*at].name.as_str();
         let roles = self.pairs.iter().filter(|(role, at)| *role != name(at) && self.noun == "variant");
         let roles: Vec<String> = roles.map(|(role, at)| format!("{} as {role}", name(at))).collect();
-        (!roles.is_empty()).then(|| format!("Compared by their order in the run: {}.", roles.join(", ")))
+        sentence("Compared by their order in the run", &roles)
     }
 
     /// Figures of one side only.
@@ -160,10 +160,8 @@ impl Known<'_> {
         let here = self.record.names().into_iter().enumerate();
         let here = here.filter(|(at, _)| !self.pairs.iter().any(|(_, variant)| variant == at));
         let here: Vec<&str> = here.map(|(_, name)| name).collect();
-        let only = |names: Vec<&str>, where_: &str| {
-            (!names.is_empty()).then(|| format!("Not compared, only {where_}: {}.", names.join(", ")))
-        };
-        [only(then, "published"), only(here, "in this run")].into_iter().flatten().collect()
+        let only_then = sentence("Not compared, only published", &then);
+        only_then.into_iter().chain(sentence("Not compared, only in this run", &here)).collect()
     }
 
     /// The run, beside what is known of the figures.

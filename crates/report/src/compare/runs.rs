@@ -16,25 +16,17 @@ use fsarena_stats::ratio::Ratio;
 use pair::{Pair, Side, Task};
 use serde_json::{Map, Value, json};
 
-/// Compares run `b` with run `a`.
-///
-/// # Errors
-/// Those of a comparison of several runs.
-pub fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
-    compare_several(&[a, b], metric)
-}
-
 /// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
 /// independent samples (see [`fsarena_stats::shift`]), and where the order of the variants changed. Of several, those that
 /// cannot be compared with the first are left out, with the reason.
 ///
 /// # Errors
 /// Where the first does not know the metric, or every other does not either, or has no variant or no task in common with it.
-pub(super) fn compare_several<'r>(records: &[&'r RunRecord], metric: &str) -> Result<Compared, Error> {
+pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<Compared, Error> {
     let [first, others @ ..] = records else { return Ok(Compared::default()) };
     let a = Side::of(first, metric)?;
     let mut refused = vec![];
-    let beside = |other: &&'r RunRecord| a.comparable(other).and_then(|()| Side::of(other, metric));
+    let beside = |other| a.comparable(other).and_then(|()| Side::of(other, metric));
     let sides = kept(others.iter().map(beside), &mut refused);
     let pairs = kept(sides.iter().map(|other| Pair::of(&a, other)), &mut refused);
     if pairs.is_empty() {

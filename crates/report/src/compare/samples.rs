@@ -1,7 +1,7 @@
 //! Samples of any tool beside other samples of it.
 
 use super::Compared;
-use super::answer::{Answer, Figure, first_of};
+use super::answer::{Answer, Figure, counted, first_of};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
@@ -165,8 +165,7 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     let metrics = distinct(others.into_iter().map(|(_, metric)| metric));
     let mut items = vec![];
     if !lacking.is_empty() {
-        let (rows, named) = (plural(lacking.len(), "row"), first_of(&lacking, ", "));
-        items.push(format!("Not compared, only {letter} has values: {rows} ({named})."));
+        items.push(format!("Not compared, only {letter} has values: {}.", counted(&lacking, "row")));
     }
     if !metrics.is_empty() {
         let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));

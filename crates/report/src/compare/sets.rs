@@ -6,6 +6,7 @@ use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, three};
 use crate::published::{conclusions_of, machine};
+use crate::words::sentence;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{conclusion::Trust, metric, sample::Direction};
 use serde_json::json;
@@ -104,7 +105,7 @@ impl Sets<'_> {
         let only = |set: &Published, label: &str| {
             let mut only = set.variants();
             only.retain(|name| !self.names.contains(name));
-            (!only.is_empty()).then(|| format!("Not compared, only in {label}: {}.", only.join(", ")))
+            sentence(&format!("Not compared, only in {label}"), &only)
         };
         words.extend(only(self.sets[0], &a).into_iter().chain(only(self.sets[1], &b)));
         words

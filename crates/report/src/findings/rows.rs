@@ -1,17 +1,16 @@
 //! From samples and published figures to the rows of a matrix.
 
-use crate::{error::Error, matrix::place};
+use crate::error::Error;
+use crate::matrix::{SIZE, THREADS, place};
 use fsarena_core::metric::{CLIENT_BOUND, reading};
-use fsarena_core::{cell::TaskId, factor, published::Published, record::RunRecord};
+use fsarena_core::published::{Figure, Published};
+use fsarena_core::{cell::TaskId, factor, record::RunRecord};
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::{comparison::median, grid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metric that is compared.
 const METRIC: &str = "iops";
-/// The parameters of a task that belongs to a matrix.
-const SIZE: &str = "bs";
-const THREADS: &str = "threads";
 
 /// The name of a cell's task.
 pub fn task(mode: &str, block_size: u64, threads: u32) -> String {
@@ -80,7 +79,7 @@ fn of_run(record: &RunRecord) -> Vec<Row> {
 /// Where it is none.
 pub fn of_published(published: &Published) -> Result<Vec<Row>, Error> {
     let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
-    let row = |figure: &fsarena_core::published::Figure| {
+    let row = |figure: &Figure| {
         let (block_size, threads) = place(&figure.task_id())?;
         let (variant, mode) = (figure.variant.clone(), figure.task.clone());
         let (raw, iops) = (variant == factor::RAW, vec![Some(figure.value)]);

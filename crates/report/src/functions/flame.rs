@@ -3,6 +3,7 @@
 use super::Sampled;
 use crate::error::Error;
 use inferno::flamegraph::{self, Options};
+use std::collections::BTreeMap;
 
 /// The flame graph of one variant: every call chain with its thousands of instructions.
 ///
@@ -21,7 +22,7 @@ pub fn of_one(title: &str, variant: &Sampled) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// Fails without samples.
 pub fn of_two(title: &str, [first, second]: [&Sampled; 2]) -> Result<Vec<u8>, Error> {
-    let mut chains: std::collections::BTreeMap<String, [u64; 2]> = Default::default();
+    let mut chains: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (at, variant) in [first, second].into_iter().enumerate() {
         for (frames, samples) in &variant.stacks {
             chains.entry(frames.join(";")).or_default()[at] += scaled(variant, *samples);

@@ -5,6 +5,7 @@
 
 use super::importer::{Fault, Importer};
 use super::series::{Collector, Quantity, direction};
+use super::sheet::Sheet;
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -17,82 +18,36 @@ pub const CSV: Importer = Importer {
     read,
 };
 
-/// Columns that number the rounds; files of version 0.1 call them blocks.
-const ROUND: [&str; 2] = ["round", "block"];
-
 /// Columns that say when and in which order something ran, not how it went.
 const CIRCUMSTANCES: [&str; 4] = ["position", "started_at_s", "timestamp", "date"];
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let table = Table::read(text)?;
-    let names: Vec<usize> = (0..table.heads.len()).filter(|at| table.tells_apart(*at)).collect();
+    let sheet = Sheet::read(text.as_bytes(), None)?;
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = sheet.heads.iter().find(|head| !seen.insert(*head)) {
+        return Err(Fault::at(1, format!("two columns are called `{twice}`")));
+    }
+    let circumstance = |head: &str| CIRCUMSTANCES.contains(&head.to_ascii_lowercase().as_str());
+    let columns = sheet.heads.iter().enumerate();
+    let columns = columns.filter(|(at, head)| Some(*at) != sheet.round && !circumstance(head));
+    let (metrics, others): (Vec<_>, Vec<_>) = columns.partition(|(at, _)| sheet.is_of_numbers(*at));
     let metrics: Vec<(usize, Quantity)> =
-        (0..table.heads.len()).filter_map(|at| Some((at, table.metric(at)?))).collect();
+        metrics.into_iter().map(|(at, head)| (at, metric_of(head))).collect();
+    // A column that is the same in every row names nothing.
+    let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
+    let names: Vec<usize> = others.into_iter().map(|(at, _)| at).filter(varies).collect();
     if metrics.is_empty() {
         return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
     }
-    for row in &table.rows {
-        let round = table.round.and_then(|at| row.get(at)).filter(|round| !round.is_empty());
-        let words: Vec<&str> = names.iter().map(|at| row[*at].as_str()).collect();
-        let name = words.join(" ");
+    for row in &sheet.rows {
+        let round = sheet.round.map(|at| &row[at]).filter(|round| !round.is_empty());
+        let name = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(" ");
         for (at, metric) in &metrics {
             let Ok(value) = row[*at].parse() else { continue };
-            into.push(Quantity { name: &name, ..*metric }, round.map(String::as_str), value);
+            into.push(Quantity { name: &name, ..*metric }, round, value);
         }
     }
     Ok(())
-}
-
-struct Table {
-    heads: Vec<String>,
-    rows: Vec<Vec<String>>,
-    round: Option<usize>,
-}
-
-impl Table {
-    fn read(text: &str) -> Result<Table, Fault> {
-        let first = text.lines().next().unwrap_or_default();
-        let delimiter =
-            [b'\t', b';'].into_iter().find(|byte| first.as_bytes().contains(byte)).unwrap_or(b',');
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .delimiter(delimiter)
-            .trim(csv::Trim::All)
-            .from_reader(text.as_bytes());
-        let mut rows = Vec::new();
-        for record in reader.records() {
-            let record = record.map_err(fault)?;
-            rows.push(record.iter().map(String::from).collect::<Vec<String>>());
-        }
-        // A list of numbers has no head.
-        let headless = rows.first().is_none_or(|row| row.iter().all(|field| field.parse::<f64>().is_ok()));
-        let heads = match headless {
-            true => (1..=rows.first().map_or(0, Vec::len)).map(|at| format!("column {at}")).collect(),
-            false => rows.remove(0),
-        };
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = heads.iter().find(|head| !seen.insert(*head)) {
-            return Err(Fault::at(1, format!("two columns are called `{twice}`")));
-        }
-        let round = heads.iter().position(|head| ROUND.iter().any(|name| head.eq_ignore_ascii_case(name)));
-        Ok(Table { heads, rows, round })
-    }
-
-    fn circumstance(&self, at: usize) -> bool {
-        Some(at) == self.round || CIRCUMSTANCES.contains(&self.heads[at].to_ascii_lowercase().as_str())
-    }
-
-    /// Whether a column names what was measured.
-    fn tells_apart(&self, at: usize) -> bool {
-        let text = self.rows.iter().any(|row| !row[at].is_empty() && row[at].parse::<f64>().is_err());
-        text && !self.circumstance(at) && self.rows.iter().any(|row| row[at] != self.rows[0][at])
-    }
-
-    fn metric(&self, at: usize) -> Option<Quantity<'_>> {
-        let mut values = self.rows.iter().map(|row| &row[at]).filter(|value| !value.is_empty()).peekable();
-        let numbers = values.peek().is_some() && values.all(|value| value.parse::<f64>().is_ok());
-        (numbers && !self.circumstance(at)).then(|| metric_of(&self.heads[at]))
-    }
 }
 
 /// `elapsed_s` is the metric `elapsed` in seconds. What fsarena knows has the direction that it has there.
@@ -108,17 +63,6 @@ fn metric_of(head: &str) -> Quantity<'_> {
     let by_unit = unit.and_then(|unit| direction(unit.suffix()));
     let direction = known.map(|def| def.direction).or(by_unit).unwrap_or(Direction::Neutral);
     Quantity { name: "", metric, unit: unit.map_or("", Unit::symbol), direction }
-}
-
-fn fault(error: csv::Error) -> Fault {
-    let line = error.position().map(|position| position.line() as usize);
-    let message = match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} fields where the lines before have {expected_len}")
-        }
-        _ => error.to_string(),
-    };
-    Fault { line, message }
 }
 
 #[cfg(test)]

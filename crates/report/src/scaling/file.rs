@@ -1,6 +1,7 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
-use crate::import::{Fault, ImportError};
+use crate::import::{Fault, ImportError, Sheet};
+use csv::StringRecord;
 use fsarena_stats::scaling::series::Series;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,8 @@ const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jo
 /// What the column of throughput is called; else it is the only other one of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
 
-/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text tell curves apart; a column `round` pairs; without a head the
-/// first column is the number of clients and the second the throughput.
+/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text tell curves apart; a column
+/// `round` pairs; without a head the first column is the number of clients and the second the throughput.
 ///
 /// # Errors
 /// The fault, with file and line.
@@ -24,27 +25,19 @@ pub fn read(origin: &str, bytes: &[u8]) -> Result<Vec<Series>, ImportError> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .trim(csv::Trim::All)
-        .comment(Some(b'#'))
-        .from_reader(bytes);
-    let mut records = Vec::new();
-    for record in reader.records() {
-        records.push(record.map_err(|error| Fault::whole(error.to_string()))?);
-    }
-    within("rows", records.len(), MAX_ROWS)?;
-    let columns = Columns::of(&records)?;
+    let sheet = Sheet::read(bytes, Some(b'#'))?;
+    within("rows", sheet.rows.len(), MAX_ROWS)?;
+    let columns = Columns::of(&sheet)?;
     let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
     let (mut rounds, mut numbers) = (BTreeMap::new(), BTreeSet::new());
     // Without a column of rounds, repeats of one number are rounds in their order.
     let mut repeats: BTreeMap<(String, u64), u32> = BTreeMap::new();
-    for record in &records[usize::from(columns.head)..] {
-        let (name, n, round, x) = columns.row(record)?;
-        let next = rounds.len() as u32;
-        let round = *rounds.entry(round).or_insert(next);
+    for row in &sheet.rows {
+        let (name, n, x) = columns.read(row)?;
         let repeat = repeats.entry((name.clone(), n.to_bits())).or_default();
-        curves.entry(name).or_default().push((n, if columns.round.is_some() { round } else { *repeat }, x));
+        let next = rounds.len() as u32;
+        let round = sheet.round.map_or(*repeat, |at| *rounds.entry(&row[at]).or_insert(next));
+        curves.entry(name).or_default().push((n, round, x));
         *repeat += 1;
         numbers.insert(n.to_bits());
     }
@@ -62,24 +55,21 @@ fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
 
 /// Which column is what.
 struct Columns {
-    head: bool,
     clients: usize,
     throughput: usize,
-    round: Option<usize>,
     names: Vec<usize>,
 }
 
 impl Columns {
-    fn of(records: &[csv::StringRecord]) -> Result<Columns, Fault> {
-        let first = records.first().ok_or_else(|| Fault::whole("it is empty: nothing to fit"))?;
-        let number = |text: &str| text.parse::<f64>().is_ok();
-        if first.iter().all(number) {
-            return match first.len() {
-                2 => Ok(Columns { head: false, clients: 0, throughput: 1, round: None, names: vec![] }),
+    fn of(sheet: &Sheet) -> Result<Columns, Fault> {
+        if sheet.headless {
+            return match sheet.heads.len() {
+                0 => Err(Fault::whole("it is empty: nothing to fit")),
+                2 => Ok(Columns { clients: 0, throughput: 1, names: vec![] }),
                 _ => Err(Fault::at(1, "without a head there are two columns: clients and throughput")),
             };
         }
-        let heads: Vec<String> = first.iter().map(str::to_ascii_lowercase).collect();
+        let heads: Vec<String> = sheet.heads.iter().map(|head| head.to_ascii_lowercase()).collect();
         let called = |words: &[&str]| {
             // A unit may follow: `throughput_mb_per_s`.
             let is = |head: &String| {
@@ -87,33 +77,29 @@ impl Columns {
             };
             heads.iter().position(is)
         };
-        let clients = called(&CLIENTS).ok_or_else(|| {
-            Fault::at(1, format!("no column is the number of clients: call it one of {}", CLIENTS.join(", ")))
-        })?;
-        let round = called(&["round"]).or_else(|| heads.iter().position(|head| head == "block"));
-        let numeric = |at: usize| records[1..].iter().all(|record| record.get(at).is_some_and(number));
-        let others: Vec<usize> = (0..heads.len()).filter(|at| *at != clients && Some(*at) != round).collect();
-        let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or_else(|| {
-            let numbers: Vec<usize> = others.iter().copied().filter(|at| numeric(*at)).collect();
-            <[usize; 1]>::try_from(numbers).ok().map(|[only]| only)
-        });
-        let throughput = throughput.ok_or_else(|| {
-            Fault::at(1, format!("no column is the throughput: call it one of {}", THROUGHPUT.join(", ")))
-        })?;
-        let names = others.into_iter().filter(|at| *at != throughput && !numeric(*at)).collect();
-        Ok(Columns { head: true, clients, throughput, round, names })
+        let missing = |what: &str, words: &[&str]| {
+            Fault::at(1, format!("no column is the {what}: call it one of {}", words.join(", ")))
+        };
+        let clients = called(&CLIENTS).ok_or_else(|| missing("number of clients", &CLIENTS))?;
+        let others = (0..heads.len()).filter(|at| *at != clients && Some(*at) != sheet.round);
+        let (numbers, others): (Vec<_>, Vec<_>) = others.partition(|at| sheet.is_of_numbers(*at));
+        let only = <[usize; 1]>::try_from(numbers).ok().map(|[only]| only);
+        let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or(only);
+        let throughput = throughput.ok_or_else(|| missing("throughput", &THROUGHPUT))?;
+        let names = others.into_iter().filter(|at| *at != throughput).collect();
+        Ok(Columns { clients, throughput, names })
     }
 
-    fn row(&self, record: &csv::StringRecord) -> Result<(String, f64, String, f64), Fault> {
-        let line = record.position().map_or(0, csv::Position::line) as usize;
+    /// The name of the curve, the number of clients and the throughput.
+    fn read(&self, row: &StringRecord) -> Result<(String, f64, f64), Fault> {
+        let line = row.position().map_or(0, csv::Position::line) as usize;
         let number = |at: usize, what: &str| {
-            let text = record.get(at).unwrap_or_default();
+            let text = &row[at];
             text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is not a number")))
         };
-        let name: Vec<&str> = self.names.iter().filter_map(|at| record.get(*at)).collect();
+        let name: Vec<&str> = self.names.iter().map(|at| &row[*at]).collect();
         let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
-        let round = self.round.and_then(|at| record.get(at)).unwrap_or_default().to_string();
-        Ok((name, number(self.clients, "number of clients")?, round, number(self.throughput, "throughput")?))
+        Ok((name, number(self.clients, "number of clients")?, number(self.throughput, "throughput")?))
     }
 }
 

@@ -5,13 +5,18 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{Compared, compare_all, compare_published, compare_runs, compare_samples};
+use fsarena_report::compare::{Compared, compare_all, compare_published, compare_samples};
+use fsarena_report::error::Error;
 use fsarena_report::report::{self, Asked, Report};
 use fsarena_report::{
     document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
+    compare_all(&[a.clone(), b.clone()], metric)
+}
 
 /// What a format prints; `full` is the terminal's whole report.
 fn export(record: RunRecord, format: &str, metrics: &[&str]) -> String {

@@ -33,9 +33,9 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
     let asked = Asked { study, metric, variant, reference };
     let studies = studies(&listed);
-    let states: Vec<_> = runs.iter().map(|run| (&run.found.id, run.stamp())).collect();
+    let states: Vec<_> = runs.iter().map(|run| (&run.found.id, &run.found.stamp)).collect();
     let shows = format!("history {asked:?} {studies:?} {states:?}");
-    let largest = runs.iter().map(|run| run.stamp().bytes()).max().unwrap_or(0);
+    let largest = runs.iter().map(|run| run.found.stamp.bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
     let page =
         state.renderer.page(&shows, largest, move || make(&shared, asked, &runs, (studies, variants))).await;
@@ -44,7 +44,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
 
 /// Whether a run of a study is one that a history can look at.
 fn can_be_followed(run: &Overview, study: &str) -> bool {
-    run.summary.study == study && run.problem.is_none() && run.stamp().bytes() <= LARGEST_LISTED
+    run.summary.study == study && run.problem.is_none() && run.found.stamp.bytes() <= LARGEST_LISTED
 }
 
 fn most_common(listed: &[Arc<Overview>]) -> Option<String> {

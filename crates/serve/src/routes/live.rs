@@ -44,9 +44,11 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
 /// A run before its first event, and by what its variants compare.
 fn beginning(shared: &Arc<Shared>, found: &Found) -> fsarena_store::Result<(RunRecord, Intervals)> {
     let plan = found.run.plan()?;
-    let intervals = Intervals::of(&(shared.analysis.metric)(&plan));
+    let metric = (shared.analysis.metric)(&plan);
     let variants = matrix::expand(&plan);
-    Ok((RunRecord::new(plan, variants), intervals))
+    let mut record = RunRecord::new(plan, variants);
+    fsarena_store::reading(&found.run, &metric)?.map(|info| record.define(info));
+    Ok((record, Intervals::of(&metric)))
 }
 
 /// One listener.

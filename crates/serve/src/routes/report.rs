@@ -3,9 +3,7 @@
 use super::answer::{Answer, find, impossible};
 use crate::state::{Shared, State};
 use crate::{folder::Found, guard::with_policy, renderer::Made};
-
 use axum::extract::Path;
-
 use fsarena_report::{commands::Commands, html};
 use std::sync::Arc;
 

@@ -4,7 +4,6 @@ use super::answer::{Answer, all, blocking, failed, unreadable};
 use crate::templates::{self, Message};
 use crate::{overview::Overview, state::State, wanted::Wanted};
 use axum::extract::Query;
-
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use serde_json::json;

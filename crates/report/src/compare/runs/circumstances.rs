@@ -4,7 +4,7 @@ use super::pair::{Pair, Side};
 use crate::document::{Cell, Document, Table, row};
 use crate::sections::{head, notes};
 use crate::words::{begun, each_host, label};
-use crate::{compare::answer::first_of, number::plural};
+use crate::{compare::answer::counted, number::plural};
 use fsarena_core::{event::NoteKind, record::RunRecord};
 
 /// The most runs that are columns; more are rows.
@@ -93,8 +93,7 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
         if !only.is_empty() {
-            let (count, named) = (plural(only.len(), what), first_of(&only, ", "));
-            items.push(format!("Not compared, for only {letter} has values: {count} ({named})."));
+            items.push(format!("Not compared, for only {letter} has values: {}.", counted(&only, what)));
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
