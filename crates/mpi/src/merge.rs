@@ -73,7 +73,7 @@ impl Rule {
             Unit::PerSecond | Unit::BytesPerSecond => Rule::Rate,
             _ if MACHINES.iter().any(|prefix| id.starts_with(prefix)) => Rule::Machines,
             _ if id == reading::STEADY => Rule::Smallest,
-            _ if id == "peak_memory_bytes" || LARGEST.iter().any(|part| id.contains(part)) => Rule::Largest,
+            _ if id == reading::PEAK_MEMORY || LARGEST.iter().any(|part| id.contains(part)) => Rule::Largest,
             Unit::Ratio | Unit::Percent => Rule::Mean,
             Unit::Nanoseconds if id == "cpu_per_operation_ns" => Rule::Mean,
             _ => Rule::Sum,

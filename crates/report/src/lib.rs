@@ -33,7 +33,6 @@ mod section;
 mod sections;
 mod seen;
 pub mod time_series;
-mod totals;
 mod typical;
 mod words;
 

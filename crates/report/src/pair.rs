@@ -5,9 +5,7 @@ use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{metric::adds_up, names::distinct};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{
-    comparison::median, composite::sums, grid::Grid, ratio::Ratio, sequential::Centre, weights,
-};
+use fsarena_stats::{comparison::median, composite, grid::Grid, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];
@@ -68,7 +66,7 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = overall(&values, adds_up(&metric.id, metric.unit));
+        let pairs = composite::log_ratios(&values, adds_up(&metric.id, metric.unit));
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true));
     }
     if tasks.len() <= FEW {
@@ -79,24 +77,6 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
         rows.extend(of_task);
     }
     rows
-}
-
-/// The log ratio of all tasks together: of their sum where that means anything, else their mean log ratio.
-fn overall(values: &[&Vec<Vec<f64>>], adds_up: bool) -> Pairs {
-    if adds_up {
-        let sums = sums(values);
-        return log_ratios(&sums[0], &sums[1]);
-    }
-    let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
-        values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
-    };
-    let d: Vec<Vec<f64>> = values.iter().map(log).collect();
-    // A round that ran has a number in every task, be it an infinite one.
-    let ran =
-        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
-    let mean = weights::composite(&d, &vec![1.0; d.len()]);
-    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
-    Pairs { excluded: ran.saturating_sub(d.len()), d }
 }
 
 /// One row; none without a round that has both.

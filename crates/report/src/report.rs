@@ -1,17 +1,19 @@
 //! A run, analysed and ready to be exported.
 
 use crate::pair::{self, Row};
-use crate::ranking::{Ranking, check_weights};
+use crate::ranking::{check_weights, weight};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
+use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::{
-    cell::Variant, claim::Claim, conclusion, exit::ExitCode, host, names::unknown, record::RunRecord, study,
+    claim::Claim, conclusion, exit::ExitCode, host, names::unknown, record::RunRecord, study,
 };
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carry::{CarryOver, carry_over};
 use fsarena_stats::conclusion::{Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::modes::{Modes, modes};
+use fsarena_stats::ranking::Ranking;
 use fsarena_stats::verdict::{self, Outcome};
 use std::sync::OnceLock;
 
@@ -174,7 +176,8 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
 impl Report {
     /// The variants ranked by the first metric; none where nothing ranks them.
     pub fn ranking(&self) -> Option<&Ranking> {
-        let of = |analysis: &Analysis| Ranking::of(&self.record, analysis, &self.weights);
+        let weight = |task: &TaskInfo| weight(&self.weights, task);
+        let of = |analysis: &Analysis| Ranking::of(&self.record, analysis, weight);
         let first = || self.analyses.first().filter(|_| self.ranks());
         self.ranking.get_or_init(|| first().and_then(of)).as_ref()
     }

@@ -15,9 +15,6 @@ use fsarena_sys::kernel::Kernel;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The reading that commands' own peak memory is merged into.
-const PEAK_MEMORY: &str = "peak_memory_bytes";
-
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
     let fixed =
@@ -191,8 +188,8 @@ impl<'a> Bench<'a> {
         readings.extend(own.readings);
         // The peak of a task is that of its largest process, ours or a command's.
         let commands = own.peak_bytes as f64;
-        if commands > readings.get(PEAK_MEMORY).unwrap_or(0.0) {
-            readings.set(PEAK_MEMORY, commands);
+        if commands > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
+            readings.set(reading::PEAK_MEMORY, commands);
         }
         let sample =
             Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };

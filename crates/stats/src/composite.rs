@@ -2,7 +2,9 @@
 
 use crate::average::log;
 use crate::comparison::{Comparison, compare_with};
+use crate::pairs::{self, Pairs};
 use crate::regret::{self, Regrets};
+use crate::weights;
 use fsarena_core::sample::Direction;
 
 /// `tasks[task][variant][round]`.
@@ -40,6 +42,25 @@ pub fn means(tasks: &Tasks) -> Vec<Vec<f64>> {
 /// The sum over tasks, `sums[variant][round]`; NaN where the round lacks a task.
 pub fn sums(tasks: &Tasks) -> Vec<Vec<f64>> {
     fold(tasks, |values| values.sum())
+}
+
+/// The log ratios of the second of two variants to the first over all tasks together: of their sum where that means
+/// anything, else their mean log ratio.
+pub fn log_ratios(tasks: &Tasks, adds_up: bool) -> Pairs {
+    if adds_up {
+        let sums = sums(tasks);
+        return pairs::log_ratios(&sums[0], &sums[1]);
+    }
+    let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
+        values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
+    };
+    let d: Vec<Vec<f64>> = tasks.iter().map(log).collect();
+    // A round that ran has a number in every task, be it an infinite one.
+    let ran =
+        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
+    let mean = weights::composite(&d, &vec![1.0; d.len()]);
+    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
+    Pairs { excluded: ran.saturating_sub(d.len()), d }
 }
 
 /// One number for each variant and round. NaN spreads through sums, so a round that lacks a task has none.

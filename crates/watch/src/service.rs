@@ -30,7 +30,7 @@ impl Known {
             Ok(pid) => Known::Pid(pid),
             Err(_) if text.starts_with('/') => Known::Cgroup(text.into()),
             // The kernel keeps 15 bytes of a name.
-            Err(_) => Known::Name(text.bytes().take(15).map(char::from).collect()),
+            Err(_) => Known::Name(String::from_utf8_lossy(&text.as_bytes()[..text.len().min(15)]).into()),
         }
     }
 }
@@ -200,6 +200,7 @@ mod tests {
     fn names_numbers_and_paths() {
         assert_eq!(Known::of("squid"), Known::Name("squid".into()));
         assert_eq!(Known::of("a-name-of-many-letters"), Known::Name("a-name-of-many-".into()));
+        assert_eq!(Known::of("café"), Known::Name("café".into()));
         assert_eq!(Known::of("17"), Known::Pid(17));
         assert_eq!(Known::of("/sys/fs/cgroup/x"), Known::Cgroup("/sys/fs/cgroup/x".into()));
     }

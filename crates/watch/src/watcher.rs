@@ -1,10 +1,9 @@
 //! Window after window.
 
-use crate::counter::{Counter, Trouble};
 use crate::window::{Mark, Window};
 use crate::{
-    clocks::Moment, error::Error, gauges::Gauges, plan::Watch, readings::OWN_CPU, service::Service,
-    tally::Tally, target::Target,
+    clocks::Moment, counter::Counter, error::Error, gauges::Gauges, plan::Watch, readings::OWN_CPU,
+    service::Service, tally::Tally, target::Target,
 };
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
@@ -149,10 +148,7 @@ impl Watcher {
     pub fn close(&mut self) -> Window {
         let mut readings = Readings::default();
         let (requests, mut marks) = match &mut self.counter {
-            Some(counter) => {
-                let reading: Result<f64, Trouble> = counter.read();
-                self.tally.close(&reading)
-            }
+            Some(counter) => self.tally.close(&counter.read()),
             None => (None, vec![]),
         };
         let now = (self.clock)();
@@ -167,7 +163,9 @@ impl Watcher {
             marks.push(mark);
             self.gauges.look_at(self.target.numbers());
         }
-        requests.into_iter().for_each(|requests| readings.set(reading::REQUESTS, requests));
+        if let Some(requests) = requests {
+            readings.set(reading::REQUESTS, requests);
+        }
         let own = own_ns();
         readings.set(OWN_CPU, own.saturating_sub(self.own_ns) as f64);
         let seconds = now.awake_s - self.began.awake_s;

@@ -30,6 +30,8 @@ pub const FETCHED: &str = "fetched_bytes";
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
 /// Bytes read from the device under test.
 pub const DEVICE_READ: &str = "device_read_bytes";
+/// Peak memory of the largest process. Over tasks it is not summed: the hungriest task counts.
+pub const PEAK_MEMORY: &str = "peak_memory_bytes";
 /// Reads a second that the load itself counted.
 pub const READ_RATE: &str = "read_iops_per_s";
 /// Writes a second that the load itself counted.

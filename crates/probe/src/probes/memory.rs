@@ -2,6 +2,7 @@
 
 use crate::gauge::{Gauge, TextGauge, Unavailable, field};
 use crate::probe::{Opened, Probe, Scene, Takes};
+use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ pub const PROBE: Probe = Probe {
     id: "memory",
     help: "peak resident memory",
     readings: &[Takes::AtReturn.of(
-        ReadingDef::lower("peak_memory_bytes", Unit::Bytes)
+        ReadingDef::lower(reading::PEAK_MEMORY, Unit::Bytes)
             .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
     )],
     open,

@@ -3,9 +3,9 @@
 
 use crate::number::with_unit;
 use crate::seen::{Seen, stacked};
-use crate::totals::{self, Total};
 use fsarena_charts::{Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::sample::Unit;
+use fsarena_stats::totals::{self, Total};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean

@@ -2,10 +2,10 @@
 
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
-use crate::ranking::{Ranked, Ranking};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::interval;
 use fsarena_core::metric::label;
+use fsarena_stats::ranking::{Ranked, Ranking};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

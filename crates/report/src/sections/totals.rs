@@ -3,9 +3,9 @@
 use super::tasks::header;
 use crate::document::{Cell, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::totals::{PEAK_MEMORY, Total, of};
 use crate::typical;
 use fsarena_core::metric::{label, reading};
+use fsarena_stats::totals::{Total, of};
 
 /// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
 /// sums.
@@ -24,7 +24,7 @@ const SHOWN: [&str; 15] = [
     "device_flushes_count",
     "pressure_io_full_ns",
     "pressure_cpu_some_ns",
-    PEAK_MEMORY,
+    reading::PEAK_MEMORY,
 ];
 
 /// What the work cost.

@@ -1,12 +1,10 @@
 //! Metrics summed over the tasks of a round.
 
-use fsarena_core::{metric, record::RunRecord, sample::Unit};
-use fsarena_stats::grid::{by_round, left_out, rounds};
+use crate::grid::{by_round, left_out, rounds};
+use fsarena_core::metric::{self, reading::PEAK_MEMORY};
+use fsarena_core::{record::RunRecord, sample::Unit};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A peak is not summed: that of a round is that of its hungriest task.
-pub const PEAK_MEMORY: &str = "peak_memory_bytes";
 
 /// A metric or reading, summed over the tasks of a round.
 #[derive(Debug, Clone, PartialEq)]
