@@ -2,7 +2,7 @@
 
 pub mod flame;
 
-use crate::document::{Document, Part, Table, labelled};
+use crate::document::{Document, Table, labelled};
 use crate::{error::Error, page::Page};
 use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
 use serde::Serialize;
@@ -115,8 +115,7 @@ pub fn page(run: &str, task: &str, variants: &[Sampled], pictures: &[(String, St
     document.heading(1, format!("Where the instructions of {task} go"));
     document.text(told(variants, &functions));
     document.table(table(variants, &functions));
-    let pictures = pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect();
-    document.parts.push(Part::List(pictures));
+    document.list(pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect());
     document.text(
         "Sampled in boots of their own, by a timer of the guest's clock, and scaled to the counted instructions. Where the \
          kernel has interrupts off, the sample falls on the function that allows them again.",

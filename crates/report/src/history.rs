@@ -7,7 +7,7 @@ mod chart;
 mod point;
 mod words;
 
-use crate::document::{Document, Part, Table, row};
+use crate::document::{Document, Table, row};
 use crate::{difference::ratio_cell, number::with_unit, page::Page, words::begun};
 use fsarena_stats::change::{Change, Standing, changes};
 use serde_json::{Value, json};
@@ -45,8 +45,7 @@ pub fn history(asked: &Asked, mut points: Vec<Point>) -> Page {
     document.heading(1, words::title(asked, paired));
     document.list(words::changes(asked, &points, &changes, paired));
     document.text(words::left_out(other_work, unpaired));
-    let chart = (points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired));
-    document.parts.extend(chart.map(|chart| Part::Chart(Box::new(chart))));
+    document.charts((points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
     document.table(table(asked, &points, &changes, paired));
     document.text(words::METHOD);
@@ -107,6 +106,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::document::Part;
     use crate::document::terminal::Screen;
     use fsarena_charts::{Dash, Look, Shape, colour::VERMILLION};
     use fsarena_core::record::MetricInfo;

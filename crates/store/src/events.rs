@@ -138,8 +138,9 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, command, plan, run_cell, writer};
-    use fsarena_core::event::Outcome;
+    use crate::testing::{cells, command, host, plan, run_cell, sample, writer};
+    use fsarena_core::sample::{ReadingDef, Unit};
+    use fsarena_core::{event::Outcome, metric::TIMER};
 
     fn append(path: &Path, bytes: &[u8]) {
         File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
@@ -175,13 +176,19 @@ mod tests {
     fn the_readings_of_the_metric_that_is_followed_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
-        let (run, writer) = writer(root.path(), &plan);
-        run_cell(&mut writer.followed_by("durable"), &cells(&plan, 0)[0], Outcome::Done);
+        let run = RunDir::create(root.path(), &plan, "0.1.0").unwrap();
+        let defs = [ReadingDef::higher("commit_iops_per_s", Unit::PerSecond), TIMER[0]];
+        let writer = crate::Writer::open(&run, &host("b"), &defs).unwrap();
+        let (mut writer, cell) = (writer.followed_by("commits_per_s"), cells(&plan, 0).remove(0));
+        writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
+        let mut sample = sample("append", 1.0);
+        sample.readings.set("commit_iops_per_s", 7.0);
+        writer.apply(&Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample) }).unwrap();
         let told = Events::of(&run).next(9).unwrap();
         let Event::Cell { what: CellEvent::Sample(sample), .. } = &told[1].1.event else {
             panic!("{told:?}")
         };
-        assert!(sample.readings.0.is_empty(), "it has only its elapsed time: {sample:?}");
+        assert_eq!(sample.readings.0, [("commit_iops_per_s".to_string(), 7.0)].into());
     }
 
     #[test]
@@ -208,7 +215,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
         std::fs::create_dir(run.event_log()).unwrap();
-        let mut writer = crate::Writer::open(&run, &crate::testing::host("b"), &[]).unwrap();
+        let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
         writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
         assert_eq!(Events::of(&run).next(9).unwrap(), []);
     }

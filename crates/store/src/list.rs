@@ -1,9 +1,8 @@
 //! Lists the runs of a directory.
 
 use crate::{Error, Result, RunDir, read::status, rows::Source, schema};
-use fsarena_core::record::RunStatus;
+use fsarena_core::{names::distinct, record::RunStatus};
 use serde::Serialize;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The entry of one run in a listing.
@@ -78,10 +77,8 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
 /// What a column of a table says, each text once.
 fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
     let sql = format!("SELECT id, substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
-    let (mut texts, _) = source.table(table, &sql, |row| row.text(1))?;
-    let mut seen = HashSet::new();
-    texts.retain(|text| seen.insert(text.clone()));
-    Ok(texts)
+    let (texts, _) = source.table(table, &sql, |row| row.text(1))?;
+    Ok(distinct(texts))
 }
 
 impl RunSummary {

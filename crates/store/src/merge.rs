@@ -21,9 +21,9 @@ pub struct Merged {
     pub run: RunDir,
     /// Cells that this merge added.
     pub added: usize,
-    /// Whether every round of the plan is there, and which are not, in words.
+    /// Whether every round of the plan is there.
     pub complete: bool,
-    /// The same in words.
+    /// The same in words, with what is missing.
     pub why: String,
 }
 

@@ -32,10 +32,11 @@ impl Compared {
         if !self.facts.is_empty() {
             document.parts.push(Part::Facts(self.facts.clone()));
         }
-        let chart: Vec<Part> = self.chart.iter().map(|chart| Part::Chart(Box::new(chart.clone()))).collect();
+        let mut charts = Document::default();
+        charts.charts(self.chart.clone());
         let chapters = [
             (Chapter::Answer, &self.answer.parts),
-            (Chapter::Charts, &chart),
+            (Chapter::Charts, &charts.parts),
             (Chapter::Data, &self.data.parts),
             (Chapter::Method, &self.method.parts),
         ];

@@ -3,12 +3,11 @@
 use super::order::{self, Order, Orders, Tasks};
 use super::{Compared, answer::first_of};
 use crate::document::{Table, row};
-use crate::error::Error;
 use crate::number::{plural, three};
 use crate::published::{conclusions_of, machine};
-use crate::words::sentence;
+use crate::{error::Error, words::sentence};
 use fsarena_core::published::{Figure, Published};
-use fsarena_core::{conclusion::Trust, metric, sample::Direction};
+use fsarena_core::{conclusion::Trust, metric, names::distinct, sample::Direction};
 use serde_json::json;
 
 /// Compares two sets of published figures, task by task, on the filesystems that both have.
@@ -131,6 +130,6 @@ impl Sets<'_> {
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);
         let row = |part: &String| row![part.as_str(), stated(a.get(part)), stated(b.get(part))];
         let header = ["machine".into(), self.sets[0].name(), self.sets[1].name()];
-        Ok(Table::words(header).with(a.keys().map(row)))
+        Ok(Table::words(header).with(distinct(a.keys().chain(b.keys())).into_iter().map(row)))
     }
 }

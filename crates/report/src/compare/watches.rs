@@ -2,7 +2,7 @@
 
 use super::Compared;
 use super::cost::{self, Resource, Service};
-use crate::document::{Part, Table, row};
+use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, with_unit};
 use crate::words::{begun, machines};
@@ -41,7 +41,9 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
     let mut services = vec![];
     for (number, record) in records.iter().enumerate() {
         services.push(service(record, number, records)?);
-        compared.answer.parts.extend(left_out(record, &services[number]));
+        if let Some(text) = left_out(record, &services[number]) {
+            compared.answer.loud(text);
+        }
     }
     let has = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
     let kept: Vec<usize> = (0..READINGS.len()).filter(has).collect();
@@ -120,19 +122,17 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
 }
 
 /// The windows left out, and why: never because of their values.
-fn left_out(record: &RunRecord, service: &Service) -> Option<Part> {
+fn left_out(record: &RunRecord, service: &Service) -> Option<String> {
     let spoilt = dropped(record).len();
     let unknown = service.load.iter().filter(|load| !load.is_finite()).count();
-    if spoilt + unknown == 0 {
-        return None;
-    }
-    let text = format!(
-        "{}: {} left out because something disturbed them, {} because their requests are not known; \
-         `fsarena report {}` says what happened",
-        service.name,
-        plural(spoilt, "window"),
-        plural(unknown, "window"),
-        record.id
-    );
-    Some(Part::Loud(text))
+    (spoilt + unknown > 0).then(|| {
+        format!(
+            "{}: {} left out because something disturbed them, {} because their requests are not known; \
+             `fsarena report {}` says what happened",
+            service.name,
+            plural(spoilt, "window"),
+            plural(unknown, "window"),
+            record.id
+        )
+    })
 }
