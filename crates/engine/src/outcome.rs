@@ -217,8 +217,7 @@ mod tests {
 
     #[test]
     fn a_generator_is_judged_by_the_processor_time_of_an_operation() {
-        let calibration =
-            Calibration { clock: "tsc".into(), clock_ns: 20.0, generator_ns: 50.0, ring_nop_ns: None };
+        let calibration = Calibration { clock: "tsc", clock_ns: 20.0, generator_ns: 50.0, ring_nop_ns: None };
         // One thread, 1000 ns an operation.
         assert_eq!(client_share(&calibration, 1000, 1_000_000, 1), 0.05);
         assert_eq!(client_share(&calibration, 0, 0, 1), 0.0);

@@ -88,9 +88,8 @@ impl Workload for SquidWorkload {
         vec!["squid"]
     }
 
-    /// Where it has its shared memory.
     fn writes_to(&self) -> Option<&'static str> {
-        Some("/dev/shm")
+        Some(process::MEMORY)
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

@@ -16,6 +16,8 @@ const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Sign
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How its service name begins; the process id follows. Its shared memory bears that name.
 const NAME: &str = "fsarena";
+/// Where squid has its shared memory.
+pub const MEMORY: &str = "/dev/shm";
 
 /// Where a squid has its files.
 #[derive(Debug, Clone)]
@@ -126,7 +128,7 @@ struct SharedMemory;
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(MEMORY).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-'));
             let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
