@@ -3,7 +3,6 @@
 
 use crate::common::{Place, root};
 use serde_json::Value;
-use std::process::Command;
 
 /// Nothing waits for quiet.
 const PLAN: &str = r#"
@@ -74,11 +73,7 @@ fn each_number_of_clients_has_a_throughput_by_processes_and_by_threads() {
 
 #[test]
 fn the_real_dbench_gives_the_same_task() {
-    if !root() {
-        return;
-    }
-    if !Command::new("dbench").arg("--help").output().is_ok_and(|output| output.status.success()) {
-        fsarena_skip::skipped("program dbench");
+    if !root() || !fsarena_skip::program("dbench") {
         return;
     }
     let place = place("use = \"dbench-like\"\nclients = [1, 2]", "use = \"dbench-tool\"\nclients = [1]");
@@ -131,15 +126,8 @@ fn a_thousand_clients_with_256_files_are_refused_before_anything_is_made() {
     }
     for by in ["processes", "threads"] {
         let place = place("clients = [1, 2]", &format!("clients = [1000]\nby = \"{by}\""));
-        let run = place.fsarena(&["run", "plan.toml"]);
-        let mut limited = Command::new("prlimit");
-        limited
-            .args(["--nofile=256:256", "--"])
-            .arg(run.get_program())
-            .args(run.get_args())
-            .current_dir(&place.dir);
-        limited.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = limited.output().unwrap();
+        let limited = ["prlimit", "--nofile=256:256", "--"];
+        let output = place.started_by(&limited, &["run", "plan.toml"]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(6), "{said}");
         assert!(said.contains("1000 clients") && said.contains("256 are allowed"), "{said}");

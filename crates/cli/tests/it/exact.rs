@@ -1,7 +1,6 @@
 //! Guests that count instructions, through the real binary.
 
 use crate::common::{Place, text};
-use fsarena_sys::program;
 use std::path::{Path, PathBuf};
 
 /// Two cells that are over in a moment.
@@ -12,8 +11,7 @@ const TWO: [&str; 13] = [
 
 /// Where a kernel for guests is, without fetching one. Says so where the test is skipped for the lack of something.
 fn cache() -> Option<PathBuf> {
-    if program::find("qemu-system-x86_64").is_none() {
-        fsarena_skip::skipped("program qemu-system-x86_64");
+    if !fsarena_skip::program("qemu-system-x86_64") {
         return None;
     }
     let kernels = |dir: &Path| {

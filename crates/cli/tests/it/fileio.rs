@@ -64,9 +64,7 @@ fn each_engine_gives_a_rate_for_every_mode() {
         return;
     }
     for engine in ["native", "sysbench", "fio"] {
-        let here = std::process::Command::new(engine).arg("--version").output().is_ok();
-        if engine != "native" && !here {
-            fsarena_skip::skipped(&format!("program {engine}"));
+        if engine != "native" && !fsarena_skip::program(engine) {
             continue;
         }
         let place = Place::new();

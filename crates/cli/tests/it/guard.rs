@@ -6,11 +6,11 @@
 //!
 //! Arguments of mkfs and mount that name a second device or file are refused alike.
 
+use crate::common::gate::{Gate, Running, When};
 use crate::common::nobody::Nobody;
 use crate::common::stand_in::{Disk, InUse, Name, run, text};
 use crate::common::{Place, root};
-use std::process::{Child, Stdio};
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 /// The device is refused under this name with these words, and stays as it is.
 #[track_caller]
@@ -283,17 +283,6 @@ fn options_that_reach_a_users_file() {
     assert!(!nobody.home.join("runs").exists());
 }
 
-/// A run in progress. If the test fails, dropping it tells fsarena to end and clean up.
-struct GoingOn(Child);
-
-impl Drop for GoingOn {
-    fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
-    }
-}
-
 /// While one run has its filesystems mounted, another puts no image onto the one that it sees.
 #[test]
 fn images_on_a_filesystem_under_test() {
@@ -301,17 +290,10 @@ fn images_on_a_filesystem_under_test() {
         return;
     }
     let place = Place::new();
-    place.shim(
-        "umount",
-        "case \"$*\" in */mnt/test*) : >\"$DIR/there\"; until [ -e \"$DIR/go\" ]; do sleep 0.02; done;; esac\n\
-         exec \"$REAL\" \"$@\"",
-    );
-    let mut first = place.fsarena(&["run", "plan.toml", "--quiet", "--set", "driver=commands"]);
-    let mut first = GoingOn(first.stdout(Stdio::null()).spawn().unwrap());
-    while !place.dir.join("there").exists() {
-        assert_eq!(first.0.try_wait().unwrap(), None, "the first run ended before its first task");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut gate = Gate::new(&place, When::Before, "umount", "*/mnt/test*", 0);
+    let args = ["run", "plan.toml", "--quiet", "--set", "driver=commands"];
+    let mut first = Running::start(&place, place.fsarena(&args));
+    gate.wait(&mut first);
     // Only the agents see the filesystem under test.
     assert!(
         !crate::common::left_below(&place.dir)
@@ -326,7 +308,7 @@ fn images_on_a_filesystem_under_test() {
         assert!(said.contains("itself under test") && said.contains("--on loop:DIR"), "{said}");
         assert!(!dir.join("runs").exists());
     }
-    std::fs::write(place.dir.join("go"), "").unwrap();
-    assert!(first.0.wait().unwrap().success());
+    gate.open();
+    assert!(first.ended().success(), "{}", first.said());
     place.assert_clean();
 }

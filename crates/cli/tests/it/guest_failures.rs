@@ -1,9 +1,8 @@
 //! Guests that fail: each is one clear failed cell, and nothing is left of any.
 
 use crate::common::kernel::{self, debian, has};
-use crate::common::nobody::Nobody;
 use crate::common::{self, Place, root};
-use std::time::{Duration, Instant};
+use crate::common::{gate::wait_until, nobody::Nobody};
 use std::{path::Path, process::Stdio};
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -266,23 +265,15 @@ fn a_killed_run_leaves_no_guest() {
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(image).collect()
         };
         // fsarena, the guest's keeper, the guest.
-        wait(|| ours().len() >= 3, "the guest to begin");
+        wait_until("the guest begins", || ours().len() >= 3);
         run.kill().unwrap();
         run.wait().unwrap();
-        wait(|| ours().is_empty(), "every process to go");
+        wait_until("every process is gone", || ours().is_empty());
         let (_, said) = nobody.expect(0, &["recover"]);
         assert!(said.contains("its process") && !said.contains("failed"), "{said}");
         let (_, said) = nobody.expect(0, &["recover"]);
         assert!(!said.contains("its process"), "{said}");
         assert_eq!(common::left_below(&nobody.home), [""; 0]);
         std::fs::remove_dir_all(nobody.home.join("runs")).unwrap();
-    }
-}
-
-fn wait(what: impl Fn() -> bool, name: &str) {
-    let begun = Instant::now();
-    while !what() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waiting for {name}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

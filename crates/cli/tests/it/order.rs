@@ -78,12 +78,9 @@ fn place() -> Place {
 /// A shim could not note them: mkfs may write to its device and to nothing else.
 fn started(place: &Place, args: &[&str]) -> Vec<Argv> {
     let trace = place.dir.join("trace");
-    let fsarena = place.fsarena(args);
-    let mut strace = std::process::Command::new("strace");
-    strace.args(["-f", "-z", "-qq", "-s", "65536", "-e", "trace=execve", "-o"]).arg(&trace);
-    strace.arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir).env_clear();
-    strace.envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = strace.output().unwrap();
+    let strace = ["strace", "-f", "-z", "-qq", "-s", "65536", "-e", "trace=execve", "-o"];
+    let strace = [&strace[..], &[trace.to_str().unwrap()]].concat();
+    let output = place.started_by(&strace, args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(trace).unwrap();
     // 123 execve("/usr/bin/touch", ["touch", "f0"], 0x7ffd /* 5 vars */) = 0

@@ -1,6 +1,6 @@
 //! The real PostgreSQL through the real binary.
 
-use crate::common::{Place, root};
+use crate::common::{Place, gate::wait_until, root};
 use crate::squid::{median, place};
 use fsarena_sys::program;
 use rustix::process::{Pid, Signal, kill_process};
@@ -138,9 +138,7 @@ fn a_killed_run_leaves_no_postgres() {
             place.expect(0, &["recover"]);
         }
         // They notice when the first has gone.
-        while !servers(&place).is_empty() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until("every server is gone", || servers(&place).is_empty());
         place.assert_clean();
     }
 }

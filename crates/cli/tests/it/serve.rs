@@ -1,7 +1,7 @@
 //! `fsarena serve` over loopback: its pages, and whom it refuses.
 
-use crate::common::web::Web;
 use crate::common::{Place, root, stored};
+use crate::common::{gate::wait_until, web::Web};
 use fsarena_core::event::Event;
 use fsarena_store::{RunDir, Writer};
 use rustix::process::Signal;
@@ -51,12 +51,10 @@ fn answers_come_to_the_list() {
             serde_json::from_str(&web.page(&format!("/runs.json?search={one}"))).unwrap();
         rows["runs"][0]["answer"].as_str().map(String::from)
     };
-    let answer = std::iter::repeat_with(answered).find_map(|answer| {
-        std::thread::sleep(std::time::Duration::from_millis(if answer.is_none() { 200 } else { 0 }));
-        answer
-    });
-    assert!(answer.as_ref().is_some_and(|answer| answer.contains("ext2")), "{answer:?}");
-    assert!(web.page("/").contains(&answer.unwrap()));
+    wait_until("the list has an answer", || answered().is_some());
+    let answer = answered().unwrap();
+    assert!(answer.contains("ext2"), "{answer}");
+    assert!(web.page("/").contains(&answer));
 }
 
 #[test]
@@ -196,12 +194,13 @@ fn a_real_run_of_another_process_is_watched_to_its_end() {
     let web = Web::start(&place, &[]);
     let mut run =
         place.fsarena(&["run", "./plan.toml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let id = std::iter::repeat_with(|| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut id = None;
+    wait_until("the run is in the list", || {
         let rows: serde_json::Value = serde_json::from_str(&web.page("/runs.json")).unwrap();
-        rows["runs"][0]["run"].as_str().map(String::from)
+        id = rows["runs"][0]["run"].as_str().map(String::from);
+        id.is_some()
     });
-    let id = id.into_iter().flatten().next().unwrap();
+    let id = id.unwrap();
     let end = web.events(&id, None).last().unwrap();
     assert_eq!((end.event.as_str(), &end.json()["done"]), ("end", &2.into()), "{end:?}");
     assert_eq!(end.json()["ended"]["complete"], true);

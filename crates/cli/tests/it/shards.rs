@@ -186,15 +186,9 @@ fn hosts_are_compared_and_the_one_that_differs_is_named() {
     }
     for (host, shard) in [("h1", "1/2"), ("h2", "2/2")] {
         let script = format!("hostname {host} && exec \"$0\" \"$@\"");
-        let ours = place.fsarena(&[]);
-        let environment = ours.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let mut command = Command::new("unshare");
-        command
-            .args(["--uts", "sh", "-c", &script])
-            .arg(ours.get_program())
-            .args(RUN)
-            .args(["--shard", shard]);
-        let output = command.current_dir(&place.dir).env_clear().envs(environment).output().unwrap();
+        let starter = ["unshare", "--uts", "sh", "-c", &script];
+        let args = [&RUN[..], &["--shard", shard]].concat();
+        let output = place.started_by(&starter, &args).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
     let (printed, _) = place.expect(0, &["merge", "runs"]);

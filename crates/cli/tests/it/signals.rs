@@ -5,7 +5,7 @@ use crate::common::disk::{Disk, Frozen, waits_for_disk};
 use crate::common::gate::{Gate, Running, When};
 use crate::common::{self, Place, root};
 use rustix::process::{Pid, Signal};
-use std::{io::Write, os::unix::process::CommandExt, process::Command};
+use std::{io::Write, os::unix::process::CommandExt};
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
@@ -267,10 +267,7 @@ fn nohup_keeps_its_meaning() {
     }
     let place = Place::new();
     let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 0);
-    let fsarena = place.fsarena(&["run", "plan.toml", "--fs", "ext2"]);
-    let mut nohup = Command::new("nohup");
-    nohup.arg(fsarena.get_program()).args(fsarena.get_args()).current_dir(&place.dir);
-    nohup.env_clear().envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let nohup = place.started_by(&["nohup"], &["run", "plan.toml", "--fs", "ext2"]);
     let mut run = Running::start(&place, nohup);
     gate.wait(&mut run);
     run.signal(Signal::HUP);

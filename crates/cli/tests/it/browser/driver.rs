@@ -25,13 +25,8 @@ pub enum Screen {
 impl Driver {
     /// Starts it. None, with a word, where Debian's packages are not there; in CI they have to be.
     pub fn start() -> Option<Driver> {
-        let found = |program: &str| {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-        };
-        if !found("chromedriver") || !found("chromium") {
+        if !["chromedriver", "chromium"].into_iter().all(fsarena_skip::program) {
             assert!(std::env::var_os("CI").is_none(), "CI has to have chromium and chromium-driver");
-            fsarena_skip::skipped("program chromedriver");
             return None;
         }
         let mut child = Command::new("chromedriver")

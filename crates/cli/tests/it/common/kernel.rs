@@ -1,7 +1,6 @@
 //! Kernels for guests: Debian's, where they were fetched, and stand-ins that do one thing.
 
 use super::install;
-use fsarena_sys::program;
 use std::path::{Path, PathBuf};
 
 /// Where a kernel without modules is entered, in physical memory.
@@ -11,11 +10,7 @@ const HEAD: usize = 0x100;
 
 /// Says so where a test is skipped for the lack of a program.
 pub fn has(names: &[&str]) -> bool {
-    let missing = names.iter().find(|name| program::find(name).is_none());
-    if let Some(name) = missing {
-        fsarena_skip::skipped(&format!("program {name}"));
-    }
-    missing.is_none()
+    names.iter().all(|name| fsarena_skip::program(name))
 }
 
 /// The fetched Debian kernel whose package begins and ends so: `.ci/run` fetches them. Says so where there is none.

@@ -109,6 +109,15 @@ impl Place {
         command
     }
 
+    /// It, started by another command that takes it as its last words.
+    pub fn started_by(&self, starter: &[&str], args: &[&str]) -> Command {
+        let fsarena = self.fsarena(args);
+        let mut command = Command::new(starter[0]);
+        command.args(&starter[1..]).arg(fsarena.get_program()).args(args).current_dir(&self.dir).env_clear();
+        command.envs(fsarena.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    }
+
     /// Runs it to its end.
     pub fn output(&self, args: &[&str]) -> Output {
         self.fsarena(args).output().unwrap()
@@ -121,6 +130,14 @@ impl Place {
         let (printed, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{args:?}\n{printed}\n{said}");
         (printed, said)
+    }
+
+    /// The real binary where a program is not installed. It looks beyond PATH, so the program is hidden where it is, from
+    /// this one process. Needs the rights of root.
+    pub fn without(&self, program: &str, args: &[&str]) -> Command {
+        let Some(program) = fsarena_sys::program::find(program) else { return self.fsarena(args) };
+        let hide = "mount --bind /dev/null \"$0\" && exec \"$@\"";
+        self.started_by(&["unshare", "--mount", "sh", "-c", hide, program.to_str().unwrap()], args)
     }
 
     /// Puts a shell script in the place of a program. In it `$REAL` is the real one, empty where there is none.
