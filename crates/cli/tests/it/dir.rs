@@ -55,6 +55,7 @@ fn a_directory_without_direct_io_is_refused_before_anything_is_measured() {
     let memory = place.mount(Disk::without_direct_io());
     let (_, said) = place.expect(2, &["run", "engel", "--on", &format!("dir:{}", memory.display())]);
     assert!(said.contains("its filesystem has no direct I/O") && said.contains("direct=false"), "{said}");
+    assert!(!place.runs().exists(), "nothing was measured");
 }
 
 /// Each of these workloads has a separate tree among its inputs.

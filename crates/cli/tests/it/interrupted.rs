@@ -108,8 +108,9 @@ fn pipes_in_the_directory_of_a_run_are_refused() {
         for line in lines {
             refused(&place, line, &[file, "a named pipe (FIFO)"]);
         }
-        // A listing only looks whether a process writes the run.
-        place.output(&["list", "runs"]);
+        // A listing reads the database alone.
+        let (listed, _) = place.expect(0, &["list", "runs"]);
+        assert!(listed.contains(&run.id()), "{listed}");
     }
 }
 

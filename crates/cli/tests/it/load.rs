@@ -1,6 +1,6 @@
 //! `fsarena load` through the real binary, on filesystems of the test's own.
 
-use crate::common::{Place, root, text};
+use crate::common::{Place, root, stand_in};
 use crate::{common::disk::Disk, common::gate::Running};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -169,18 +169,15 @@ fn devices_are_refused() {
         return;
     }
     let place = Place::new();
-    let image = place.dir.join("image");
-    std::fs::write(&image, vec![7; 1 << 20]).unwrap();
-    let attached =
-        std::process::Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
-    let device = text(&attached.stdout).trim().to_string();
-    let (_, said) = place.expect(5, &["load", "--file", &device, "--rw", "randwrite"]);
+    let disk = stand_in::Disk::new(1);
+    std::fs::write(&disk.path, vec![7; 1 << 20]).unwrap();
     let link = place.dir.join("link");
-    std::os::unix::fs::symlink(&device, &link).unwrap();
-    place.expect(5, &["load", "--file", link.to_str().unwrap(), "--rw", "randwrite"]);
-    assert!(std::process::Command::new("losetup").args(["--detach", &device]).status().unwrap().success());
-    assert!(said.contains("is a block device"), "{said}");
-    assert!(std::fs::read(&image).unwrap().iter().all(|byte| *byte == 7), "not a byte was written");
+    std::os::unix::fs::symlink(&disk.path, &link).unwrap();
+    for name in [&disk.path, &link] {
+        let (_, said) = place.expect(5, &["load", "--file", name.to_str().unwrap(), "--rw", "randwrite"]);
+        assert!(said.contains("is a block device"), "{said}");
+    }
+    assert!(disk.bytes().iter().all(|byte| *byte == 7), "not a byte was written");
     place.expect(5, &["load", "--file", "/dev/null"]);
     place.expect(5, &["load", "--file", place.dir.to_str().unwrap()]);
 }

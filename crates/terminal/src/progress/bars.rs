@@ -158,7 +158,7 @@ mod tests {
                 let widest = lines.iter().map(|line| line.chars().count()).max();
                 lines.len() >= 3 && widest.is_some_and(|widest| (columns - 5..=columns).contains(&widest))
             };
-            while !drawn() && begun.elapsed() < Duration::from_secs(5) {
+            while !drawn() && begun.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(10));
             }
             assert!(drawn(), "{columns}: {:#?}", place.lines());
