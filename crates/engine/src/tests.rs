@@ -36,7 +36,11 @@ fn outcome(job: &Job, files: &Files) -> Outcome {
 
 /// A machine or container may forbid io_uring; then there is nothing to test it on.
 fn has_uring() -> bool {
-    io_uring::IoUring::new(2).is_ok()
+    let forbidden = io_uring::IoUring::new(2).err();
+    if let Some(error) = &forbidden {
+        fsarena_skip::skipped(&format!("no io_uring: {error}"));
+    }
+    forbidden.is_none()
 }
 
 #[test]

@@ -323,10 +323,11 @@ mod tests {
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let waiting = std::thread::spawn({
             let kernel = Kernel::at(root.path());
-            let plan = IdlePlan { timeout_s: 2.0, ..plan() };
+            let plan = IdlePlan { timeout_s: 20.0, ..plan() };
             move || wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
         });
-        std::thread::sleep(Duration::from_millis(80));
+        // Long against what a busy machine may keep the thread from its first look.
+        std::thread::sleep(Duration::from_secs(1));
         std::fs::remove_dir_all(root.path().join("proc/99")).unwrap();
         let busy = waiting.join().unwrap();
         let after = on_device();

@@ -146,8 +146,12 @@ mod tests {
         // After a reboot.
         let host = Host { boot_id: "2".into(), ..host };
         // A process that another test starts just now holds the lock until it executes its program.
-        let mut tries = std::iter::repeat_with(|| Recorder::open(run.clone(), &host));
-        let mut recorder = tries.find_map(Result::ok).unwrap();
+        let mut tries = (0..1000).map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            Recorder::open(run.clone(), &host)
+        });
+        let mut recorder =
+            tries.find_map(Result::ok).expect("no other process holds the lock for ten seconds");
         assert_eq!((recorder.next().unwrap(), recorder.watch()), (2, &watch));
         recorder.keep(&window(2, 12.0, vec![])).unwrap();
         recorder.finish("the windows are done", true).unwrap();

@@ -210,15 +210,16 @@ mod tests {
         let kernel = Kernel::host();
         let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
         let mut service = Service::new(&kernel, &[Known::Pid(child.id() as i32)]);
-        let mut used = 0.0;
-        while used == 0.0 {
+        // A busy machine may let it wait, but not for a minute.
+        let used = (0..12_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             let mut readings = Readings::default();
             service.turn(&mut readings);
             assert_eq!(readings.get(SERVICE_PROCESSES), Some(1.0));
             assert!(readings.get(SERVICE_MEMORY).unwrap() > 0.0);
-            used = readings.get(SERVICE_CPU).unwrap();
-        }
+            readings.get(SERVICE_CPU).unwrap() > 0.0
+        });
+        assert!(used, "a busy process uses no CPU time");
         child.kill().unwrap();
         child.wait().unwrap();
         let mut readings = Readings::default();

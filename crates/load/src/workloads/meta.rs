@@ -165,10 +165,12 @@ mod tests {
                 // As the barrier has it: all have prepared a task before any begins.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
-                for action in prepare.into_iter().chain(work).flatten() {
-                    let found = action.perform(&mut |_| {}).unwrap();
-                    assert!(found.readings.get("all_operations_count").is_none_or(|count| count >= 20.0));
-                }
+                let perform = |action: Action| action.perform(&mut |_| {}).unwrap();
+                prepare.into_iter().flatten().for_each(|action| drop(perform(action)));
+                let found = work.into_iter().flatten().map(perform);
+                let counts: Vec<f64> =
+                    found.filter_map(|found| found.readings.get("all_operations_count")).collect();
+                assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");
             }
             let files = walk(dir.path()).unwrap();
             let leaves = if dirs == "own" { 1 + 2 * 3 } else { 1 + 3 };

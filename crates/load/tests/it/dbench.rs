@@ -44,14 +44,6 @@ Rmdir \"\\clients\\client1\\e\" NT_STATUS_OK
 Unlink \"\\clients\\client1\\B\" 0x6 NT_STATUS_OK
 ";
 
-fn installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--help").output().is_ok_and(|output| output.status.success());
-    if !found {
-        fsarena_skip::skipped(&format!("program {program}"));
-    }
-    found
-}
-
 /// The work of a traced child, not a test. Does nothing without a load in its environment.
 #[test]
 fn child() {
@@ -100,7 +92,7 @@ fn calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
 
 #[test]
 fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
-    if !installed("strace") || !installed("dbench") {
+    if !fsarena_skip::program("strace") || !fsarena_skip::program("dbench") {
         return;
     }
     // In memory, where no disk decides how many passes there are.

@@ -53,14 +53,6 @@ fn child() {
     work(task(&words, Path::new(&dir))).unwrap();
 }
 
-fn installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        fsarena_skip::skipped(&format!("program {program}"));
-    }
-    found
-}
-
 /// Calls by name, as strace -c counts them.
 fn counted(command: &mut Command, table: &Path) -> BTreeMap<String, u64> {
     let output = command.output().unwrap();
@@ -82,7 +74,7 @@ fn strace(table: &Path) -> Command {
 
 #[test]
 fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
-    if !installed("strace") || !installed("sysbench") {
+    if !fsarena_skip::program("strace") || !fsarena_skip::program("sysbench") {
         return;
     }
     let within = tempfile::tempdir().unwrap();
@@ -130,7 +122,7 @@ fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>
 #[test]
 fn every_thread_of_the_real_tools_works() {
     for tool in ["sysbench", "fio"] {
-        if !installed(tool) {
+        if !fsarena_skip::program(tool) {
             continue;
         }
         for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {

@@ -88,6 +88,15 @@ fn verified_reads_find_files_with_blocks_of_their_size() {
             action.perform(&mut |_| {}).unwrap();
         }
     }
+    // They do look: a byte that changed since the files were made is found.
+    let mut tasks = FILEIO.steps(&job(&set), &place(&dir)).unwrap().into_iter();
+    let task = tasks.find(|task| task.info.id.name == "seqrd").unwrap();
+    task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
+    let damaged = std::fs::File::options().write(true).open(dir.path().join("test_file.0")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&damaged, b"X", 1234).unwrap();
+    let read = task.work.into_iter().map(|action| action.perform(&mut |_| {}));
+    let said = read.filter_map(Result::err).map(|error| error.to_string()).collect::<String>();
+    assert!(said.contains("wrong data"), "{said}");
 }
 
 #[test]
