@@ -2,7 +2,7 @@
 //! carry.
 
 use fsarena_core::record::{LogLine, RunRecord};
-use fsarena_core::{event::CommandRecord, metric::reading};
+use fsarena_core::{event::CommandRecord, metric::reading, safe};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -101,6 +101,11 @@ fn task_at(tasks: &[Timed], began: f64) -> Option<u32> {
     tasks.iter().filter(within).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
 }
 
+/// A line of the command log, for people: how long the command took, how it ended, and its words.
+pub fn logged(command: &CommandRecord) -> String {
+    format!("{:>8} ms  {:<8}  {}", command.ms, safe::line(&command.ended), safe::line(&words(command)))
+}
+
 /// A command in words: `mkfs.ext4 -q /dev/loop0`, with how often where it ran more than once.
 fn words(command: &CommandRecord) -> String {
     let shown = |argv: &[String]| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
@@ -141,6 +146,12 @@ mod tests {
     #[test]
     fn words_are_as_a_shell_would_take_them() {
         assert_eq!(words(&line("c", &["cp", "-r", "a b", "it's"]).command), "cp -r 'a b' 'it'\\''s'");
+    }
+
+    #[test]
+    fn a_logged_command_is_one_line_without_control_characters() {
+        let line = logged(&line("c", &["cp", "a\nb\u{1b}[2J"]).command);
+        assert!(line.ends_with("  cp 'a⏎b\\u{1b}[2J'"), "{line}");
     }
 
     #[test]

@@ -7,10 +7,22 @@ use crate::{error::Error, matrix, page::Page, sampled::column_name, sections::co
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{factor, metric, study};
+use fsarena_core::study::{self, Study};
+use fsarena_core::{factor, metric, names};
 use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::recompute::recompute;
 use serde_json::{Map, Value, json};
+
+/// The set of this name: `piszcz-I`.
+///
+/// # Errors
+/// A name that no set has, or a fault in the figures that ship with a study.
+pub fn find(name: &str) -> Result<Published, Error> {
+    let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
+    let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
+    let named = names.iter().map(String::as_str).zip(&sets);
+    Ok(names::find("published figures", &format!("published:{name}"), named, |(name, _)| name)?.1.clone())
+}
 
 /// The tables of one set: each metric, task by variant. Then what the author concluded, held against them.
 ///

@@ -6,9 +6,10 @@ mod profile;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
-use crate::{commands::show, given::Given, output, progress::Progress, running::handle_signals};
+use crate::{given::Given, output, progress::Progress, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::findings::{self, rows};
+use fsarena_report::published;
 use fsarena_report::scaling::{curves, file};
 use fsarena_run::again::Choice;
 use fsarena_run::{Keep, Request, execute};
@@ -94,7 +95,7 @@ impl Args {
 /// Analyses the matrix, then confirms (`--confirm`) or explains (`--explain`) its findings if requested.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        return published(&args, name);
+        return of_published(&args, name);
     }
     if args.what.ends_with(".csv") {
         args.refuse(&["metric", "ceiling"], "is a file of curves")?;
@@ -151,16 +152,16 @@ pub fn run(args: Args) -> Outcome {
     output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
 }
 
-fn published(args: &Args, name: &str) -> Outcome {
+fn of_published(args: &Args, name: &str) -> Outcome {
     args.refuse(
         &AGAIN,
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
          list studies`), and analyse that run",
     )?;
     args.refuse(&["metric"], "has one metric")?;
-    let set = show::published(name)?;
+    let set = published::find(name)?;
     if !set.derived.is_empty() {
-        return output::page(&fsarena_report::published::consistency(&set), &args.format);
+        return output::page(&published::consistency(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
         return scaling(args, &args.what, curves, FILE_SEED);

@@ -2,13 +2,13 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
-use crate::{commands::show, given::Given, output};
+use crate::{given::Given, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
 use fsarena_report::import::{self, Samples};
-use fsarena_report::page::FORMATS;
+use fsarena_report::{page::FORMATS, published};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::Path;
@@ -71,7 +71,7 @@ pub fn run(args: Args) -> Outcome {
 
 fn compared(args: &Args) -> Result<Compared, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
-    let set = |name: &str| name.strip_prefix("published:").map(show::published).transpose();
+    let set = |name: &str| name.strip_prefix("published:").map(published::find).transpose();
     let read = |name: &String| {
         // No run has a name like a file's: what looks like one is a file that is missing.
         let path = Path::new(name);

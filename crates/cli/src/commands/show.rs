@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{flags::Runs, output};
-use fsarena_core::names::{find, nearest, unknown};
-use fsarena_core::study::{self, Study};
-use fsarena_core::{app, event::CommandRecord, exit::ExitCode, published::Published, record::LogLine, safe};
+use fsarena_core::names::{nearest, unknown};
+use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
+use fsarena_report::{commands::logged, published};
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        output::page(&fsarena_report::published::show(&published(name)?)?, &args.format)
+        output::page(&published::show(&published::find(name)?)?, &args.format)
     } else if let Some(study) = study::find(&args.what) {
         let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
         print(&args.format, "a study", study.plan.into(), || {
@@ -63,14 +63,6 @@ fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
     }
 }
 
-/// Finds published figures by their name.
-pub fn published(name: &str) -> Result<Published, Failure> {
-    let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
-    let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
-    let named = names.iter().map(String::as_str).zip(&sets);
-    Ok(find("published figures", &format!("published:{name}"), named, |(name, _)| name)?.1.clone())
-}
-
 /// A plan that ships with fsarena, as a table.
 fn table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
     toml::from_str(plan).map_err(|error| Failure::new(ExitCode::Internal, format!("{name}: {error}")))
@@ -85,23 +77,10 @@ fn commands(run: &RunDir) -> Result<Vec<LogLine>, Failure> {
 fn text_of(run: &RunDir, commands: &[LogLine]) -> Result<String, Failure> {
     let file = run.plan_file();
     let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
-    let lines: Vec<String> = commands.iter().map(|line| command_line(&line.command)).collect();
+    let lines: Vec<String> = commands.iter().map(|line| logged(&line.command)).collect();
     let count = match lines.len() {
         0 => "no commands: the run ended before its first one".into(),
         count => format!("{count} commands"),
     };
     Ok(format!("# {}\n\n{plan}\n# {count}\n{}\n", run.path().display(), lines.join("\n")))
-}
-
-/// A line of the command log, for people. Control characters in file names stay escaped.
-fn command_line(command: &CommandRecord) -> String {
-    let words: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
-    let more =
-        if command.times > 1 { format!("  (and {} more alike)", command.times - 1) } else { String::new() };
-    format!("{:>8} ms  {:<8}  {}{more}", command.ms, safe::line(&command.ended), words.join(" "))
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("{word:?}") }
 }

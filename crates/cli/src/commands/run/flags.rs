@@ -60,7 +60,7 @@ pub struct Args {
     /// debian:VERSION is the newest Debian package of that version, installed or downloaded into a cache.
     #[arg(long, value_name = "KERNEL", help_heading = "Guests")]
     pub kernel: Vec<String>,
-    /// Directory with the modules of kernels that --kernel names by path
+    /// Directory with the modules of kernels that are named by path
     ///
     /// The directory of the kernel release, or its parent.
     #[arg(long, value_name = "DIR", help_heading = "Guests")]

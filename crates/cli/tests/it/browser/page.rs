@@ -91,7 +91,9 @@ fn filters(window: &Window, table: &str) {
         "return [...document.querySelector('{table} tbody').rows].filter(r => !r.hidden).map(r => r.textContent)"
     );
     let kept: Vec<String> = serde_json::from_value(window.ask(&kept)).unwrap();
-    let found = |row: &String| first.split_whitespace().all(|word| row.contains(word));
+    // The filter is blind to case: `Mount` finds `Unmount`.
+    let first = first.to_lowercase();
+    let found = |row: &String| first.split_whitespace().all(|word| row.to_lowercase().contains(word));
     assert!(!first.is_empty() && !kept.is_empty() && kept.iter().all(found), "{table}: {first}: {kept:?}");
     window.ask(&typed(""));
     assert_eq!(window.ask(&rows).as_u64(), all, "{table}");
