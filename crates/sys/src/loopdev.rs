@@ -66,7 +66,10 @@ fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) 
     let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").to_the_end();
-    let taken = |error: &argv::Error| matches!(error, argv::Error::Failed { said, .. } if said.contains("busy") || said.contains("temporarily"));
+    let taken = |error: &argv::Error| match error {
+        argv::Error::Failed { said, .. } => said.contains("busy") || said.contains("temporarily"),
+        _ => false,
+    };
     Ok(PathBuf::from(retry(TRIES, taken, || argv.expect(log))?.stdout.trim()))
 }
 
