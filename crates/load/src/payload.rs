@@ -12,7 +12,7 @@ use std::path::Path;
 /// The setting for what is written.
 pub const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random");
 
-/// What is written by [`PAYLOAD`].
+/// The bytes that a workload writes, by [`PAYLOAD`].
 pub fn content(settings: &Settings) -> Content {
     if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
 }

@@ -346,7 +346,7 @@ mod tests {
         for (name, length) in [("a", 100), ("b", 101), ("c", 600)] {
             std::os::unix::fs::symlink("x".repeat(length), dir.path().join(name)).unwrap();
         }
-        // What the archive takes is compared with what was said.
+        // The size of the archive is compared with the one that was computed.
         assert_eq!(archived(&Source::Directories(vec![dir.path().into()])).len(), 4);
     }
 

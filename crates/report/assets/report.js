@@ -179,7 +179,7 @@ function enhance(scroll) {
   bar.append(count);
 }
 
-// What is wider than its place says so, and a picture can be seen whole, if small.
+// A box wider than its place says so, and a chart can be seen whole, if small.
 function wide(box) {
   const hint = make("p", { class: "hint", hidden: true }, make("span", {}, "More at the side: scroll →"));
   const narrow = matchMedia("(max-width: 47rem)");

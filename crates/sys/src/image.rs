@@ -16,7 +16,7 @@ const ALIGN: usize = 4096;
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    /// Open since it was made: whoever may write to its directory can put another file, or a link to one, in its place.
+    /// Open since it was made: another user who may write to its directory can put a file or link in its place.
     file: File,
     size_bytes: u64,
     armed: Armed,

@@ -122,7 +122,7 @@ impl Kernel {
     }
 }
 
-/// What is chosen of `none [mq-deadline] kyber`: the one in brackets.
+/// The choice in brackets, as of `none [mq-deadline] kyber`.
 pub(crate) fn bracketed(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }

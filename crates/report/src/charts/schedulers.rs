@@ -48,7 +48,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 struct Side<'a> {
     /// What the names of its charts begin with.
     id: &'static str,
-    /// What is 100%.
+    /// The figure that counts as 100%.
     best: &'static str,
     panels: &'a [String],
     bars: &'a [String],

@@ -1,4 +1,4 @@
-//! A table in CSV, whoever wrote it.
+//! A table in CSV, from any program.
 
 use super::importer::Fault;
 use csv::StringRecord;
@@ -12,7 +12,7 @@ pub struct Sheet {
     pub heads: Vec<String>,
     /// Whether it has none: a list of numbers.
     pub headless: bool,
-    /// What is below the head.
+    /// The rows below the head.
     pub rows: Vec<StringRecord>,
     /// The column that numbers the rounds.
     pub round: Option<usize>,

@@ -39,7 +39,7 @@ impl Args {
             (!other_device, &["other_signature"], "requires --other DEVICE"),
         ];
         for (applies, flags, why) in cases {
-            // Asked in any case: in debug builds this finds a name that is no flag's.
+            // Asked in any case: in debug builds this finds a name without a flag.
             let refused = self.given.refuse(flags, why);
             if applies {
                 refused?;
