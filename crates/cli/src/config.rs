@@ -20,8 +20,8 @@ pub const KEYS: [(&str, &[&str]); 14] = [
     ("run.max-rounds", &["run", "ab"]),
     ("run.metric", &["run", "ab"]),
     ("run.rounds", &["run", "ab"]),
-    ("run.scale", &["run", "ab"]),
-    ("run.user", &["run", "ab"]),
+    ("run.scale", &["run", "ab", "advise"]),
+    ("run.user", &["run", "ab", "advise"]),
     ("report.margin", &["report", "merge"]),
     ("report.metric", &["report", "merge"]),
     ("serve.bind", &["serve"]),
@@ -200,13 +200,18 @@ mod tests {
     fn every_key_is_a_flag() {
         for (key, commands) in KEYS {
             let cli = Cli::command();
-            let mut all = cli.get_subcommands().flat_map(|command| {
-                command.get_arguments().chain(cli.get_arguments()).map(move |arg| (command.get_name(), arg))
-            });
-            let fits = |(command, arg): (&str, &Arg)| {
-                (commands == ["*"] || commands.contains(&command)) && arg.get_long() == Some(flag(key))
+            let has = |command: &Command| {
+                command
+                    .get_arguments()
+                    .chain(cli.get_arguments())
+                    .any(|arg| arg.get_long() == Some(flag(key)))
             };
-            assert!(all.any(fits), "{key}");
+            match commands {
+                ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
+                _ => {
+                    commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}"))
+                }
+            }
         }
     }
 
@@ -224,6 +229,7 @@ mod tests {
         assert_eq!(values(file, "fsarena run --shard 1/2", &flags)[2], None);
         assert_eq!(values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
         assert_eq!(values(file, "fsarena report", &flags[..1]), [some("/srv/runs")]);
+        assert_eq!(values("run.scale = 'tiny'", "fsarena advise", &["scale"]), [some("tiny")]);
     }
 
     #[test]
