@@ -1,9 +1,13 @@
 //! By how much counts of the same work differ.
 
-use fsarena_core::{factor, record::RunRecord};
+use fsarena_core::row::Row;
+use fsarena_core::{factor, number, record::RunRecord};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
+pub const PROMISED: f64 = 0.05;
 
 /// By how much a task varies.
 #[derive(Debug, Serialize)]
@@ -51,6 +55,49 @@ impl Spread {
     }
 }
 
+/// By how much the tasks of a filesystem vary.
+#[derive(Serialize)]
+pub struct Line {
+    filesystem: String,
+    tasks: usize,
+    median: String,
+    worst: String,
+    worst_task: String,
+}
+
+impl Row for Line {
+    const COLUMNS: &'static [&'static str] =
+        &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
+}
+
+/// A line for each filesystem, of spreads in the order of [`Spread::all_of`].
+pub fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
+    let line = |of: &[Spread]| {
+        let worst = of.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+        Some(Line {
+            filesystem: worst.filesystem.clone(),
+            tasks: of.len(),
+            median: number::percent(Spread::median(of)? / 100.0),
+            worst: number::percent(worst.percent / 100.0),
+            worst_task: worst.task.clone(),
+        })
+    };
+    spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(line).collect()
+}
+
+/// Whether the median over all tasks is as promised, and how many tasks took the same number in each repeat.
+pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
+    let Some(all) = all else { return "Nothing was counted.\n".into() };
+    let same = spreads.iter().filter(|one| one.percent == 0.0).count();
+    let end = if all <= PROMISED { "as promised" } else { "which is MORE than promised" };
+    format!(
+        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED}%); \
+         {same} tasks took the very same number each time.\n",
+        number::percent(all / 100.0),
+        spreads.len(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +108,17 @@ mod tests {
         let spread = Spread::of(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
         assert!((spread.percent - 200.0 / 1001.0).abs() < 1e-12);
         assert!(Spread::of(&key, &[]).is_none() && Spread::of(&key, &[0.0]).is_none());
+    }
+
+    #[test]
+    fn each_filesystem_is_a_line() {
+        let of =
+            |fs: &str, task: &str, counts: &[f64]| Spread::of(&(fs.into(), task.into()), counts).unwrap();
+        let spreads =
+            [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
+        let lines = by_filesystem(&spreads);
+        assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
+        assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took the very same"));
+        assert!(words(&spreads, 2, Some(1.0)).contains("MORE"));
     }
 }

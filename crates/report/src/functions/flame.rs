@@ -3,7 +3,7 @@
 use super::Sampled;
 use crate::error::Error;
 use inferno::flamegraph::{self, Options};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// The flame graph of one variant: every call chain with its thousands of instructions.
 ///
@@ -45,6 +45,35 @@ fn drawn(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
         .map_err(|error| Error::Flame(error.to_string()))?;
     Ok(svg)
+}
+
+/// Writes the flame graphs of one task into a directory, and says which file shows what.
+///
+/// # Errors
+/// Where there are no samples, or a file cannot be written.
+pub fn draw(dir: &Path, task: &str, variants: &[Sampled]) -> Result<Vec<(String, String)>, Error> {
+    std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
+    let mut pictures = vec![];
+    let mut keep = |about: String, name: String, svg: Vec<u8>| {
+        let path = dir.join(name);
+        std::fs::write(&path, svg).map_err(Error::file(&path))?;
+        pictures.push((about, path.display().to_string()));
+        Ok::<(), Error>(())
+    };
+    for (at, variant) in variants.iter().enumerate() {
+        let about = format!("{} {task}", variant.variant);
+        keep(about.clone(), format!("{}-{at}.svg", plain(task)), of_one(&about, variant)?)?;
+    }
+    if let [a, b] = variants {
+        let about = format!("{task}: {} against {}", b.variant, a.variant);
+        keep(about.clone(), format!("{}-difference.svg", plain(task)), of_two(&about, [a, b])?)?;
+    }
+    Ok(pictures)
+}
+
+/// A name that any filesystem takes.
+fn plain(task: &str) -> String {
+    task.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const USER: &str = "(user code)";
 /// The directory of flame graphs in that of the run.
 const DIR: &str = "profile";
 
-/// Runs every variant once more and says where the instructions of a task went. Nothing of it is stored but the pictures:
+/// Runs every variant once more and says where the instructions of a task went. Only the flame graphs are stored:
 /// sampling is work too.
 pub fn profile(
     runs: &Path,
@@ -43,32 +43,6 @@ pub fn profile(
     };
     let variants: Vec<Sampled> = names.into_iter().filter_map(sampled).collect();
     let dir = RunDir::find(runs, what)?.path().join(DIR);
-    let pictures = draw(&dir, &task.to_string(), &variants)?;
+    let pictures = flame::draw(&dir, &task.to_string(), &variants)?;
     Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
-}
-
-/// Writes the flame graphs, and says which file shows what.
-fn draw(dir: &Path, task: &str, variants: &[Sampled]) -> Result<Vec<(String, String)>, Failure> {
-    std::fs::create_dir_all(dir).map_err(Failure::file(dir))?;
-    let mut pictures = vec![];
-    let mut keep = |about: String, name: String, svg: Vec<u8>| {
-        let path = dir.join(name);
-        std::fs::write(&path, svg).map_err(Failure::file(&path))?;
-        pictures.push((about, path.display().to_string()));
-        Ok::<(), Failure>(())
-    };
-    for (at, variant) in variants.iter().enumerate() {
-        let about = format!("{} {task}", variant.variant);
-        keep(about.clone(), format!("{}-{at}.svg", plain(task)), flame::of_one(&about, variant)?)?;
-    }
-    if let [a, b] = variants {
-        let about = format!("{task}: {} against {}", b.variant, a.variant);
-        keep(about.clone(), format!("{}-difference.svg", plain(task)), flame::of_two(&about, [a, b])?)?;
-    }
-    Ok(pictures)
-}
-
-/// A name that any filesystem takes.
-fn plain(task: &str) -> String {
-    task.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect()
 }
