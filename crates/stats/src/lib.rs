@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod average;
+pub mod bca;
 pub mod best;
 pub mod carry;
 pub mod change;
