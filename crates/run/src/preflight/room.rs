@@ -4,7 +4,7 @@ use crate::executor::{Fatal, Result, require};
 use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
-use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
+use fsarena_core::plan::{Backing, DevicePlan, Emulator, OtherDevice, Plan};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
@@ -12,9 +12,9 @@ use fsarena_sys::{host::available_memory, kernel::Kernel, undo::state_dir};
 use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
-const SIZE_TASK: u64 = 256 << 20;
+const SIZE_STEP: u64 = 256 << 20;
 /// The same for the source disk.
-const OTHER_TASK: u64 = 64 << 20;
+const OTHER_STEP: u64 = 64 << 20;
 /// Files on the source disk: archives, and copies of them.
 const OTHER_FILES: u64 = 100;
 /// Where images in memory lie.
@@ -74,7 +74,7 @@ pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<()> {
 /// The size of the image: what was asked for if it will do, else what work and filesystems need.
 pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
     match plan.device.size {
-        None => Ok(needed.checked_next_multiple_of(SIZE_TASK).unwrap_or(u64::MAX)),
+        None => Ok(needed.checked_next_multiple_of(SIZE_STEP).unwrap_or(u64::MAX)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
         Some(size) => Err(Fatal::Missing(format!(
             "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
@@ -104,6 +104,10 @@ pub fn images(
         (None, None, _) => (0, 0, other),
     };
     let on_disk = images_dir(device, runs);
+    if matches!(&device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Uml) {
+        let mut dirs = [runs, on_disk].into_iter().chain(device.other_dir.as_deref());
+        dirs.try_for_each(names_one_file)?;
+    }
     let zram = sum(BackingDevice::Zram);
     for (dir, needed) in [
         (device.other_dir.as_deref().unwrap_or(on_disk), apart),
@@ -123,6 +127,17 @@ pub fn images(
         "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
          a smaller --scale"
     )))
+}
+
+/// User Mode Linux takes what follows a comma or a colon in the path of a disk for a second file.
+fn names_one_file(dir: &Path) -> Result<()> {
+    let whole = dir.canonicalize().or_else(|_| std::path::absolute(dir)).unwrap_or_else(|_| dir.into());
+    require(!whole.to_string_lossy().contains([',', ':']), || {
+        Fatal::Plan(format!(
+            "{whole:?}: User Mode Linux reads a comma or colon in a path as the beginning of a second file; name another \
+             directory with --runs or --other, or take --on qemu"
+        ))
+    })
 }
 
 fn room(dir: &Path, needed: u64) -> Result<()> {
@@ -177,5 +192,22 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
 pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
     let bytes = def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES));
-    bytes.checked_next_multiple_of(OTHER_TASK).unwrap_or(u64::MAX)
+    bytes.checked_next_multiple_of(OTHER_STEP).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_user_mode_linux_would_split_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let split = dir.path().join("a,b");
+        std::os::unix::fs::symlink(&split, dir.path().join("link")).unwrap();
+        // A directory that does not exist yet counts too, and so does what a link leads to.
+        assert!(names_one_file(dir.path()).is_ok() && names_one_file(&split).is_err());
+        std::fs::create_dir(&split).unwrap();
+        assert!(names_one_file(&dir.path().join("link")).is_err());
+        assert!(names_one_file(Path::new("/srv/a:b")).is_err());
+    }
 }
