@@ -114,7 +114,7 @@ impl Row for Power {
 }
 
 impl Resolution {
-    /// Judges what was measured of variants that have so many files more, in per cent; the first two are identical.
+    /// Judges variants by how many per cent more files each has; the first two are identical.
     pub fn of(record: &RunRecord, more: &[u64], seed: u64) -> Resolution {
         let mut rounds = 0;
         // By task and metric: for each variant the value of each round, NaN where there is none.

@@ -62,7 +62,7 @@ fn unquoted(text: &str) -> Result<Vec<Letter>, String> {
     quote.map_or(Ok(letters), |quote| Err(format!("the quote {quote} is not closed")))
 }
 
-/// The plan that was written, with these two variants instead of its own. Without a claim, B is claimed to be equivalent
+/// The written plan with these two variants in place of those that it names. Without a claim, B is claimed to be equivalent
 /// to A, by each main metric of the work.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Walking a directory by descriptors. A walk by paths could be led elsewhere: whoever may write to a directory can
+//! Walking a directory by descriptors. A walk by paths could be led elsewhere: a user who may write to a directory can
 //! put a link in the place of a directory in it at any moment.
 
 use rustix::fs::{Dir, DirEntry, Mode, OFlags, openat};

@@ -50,7 +50,7 @@ fn drawn(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
 /// Writes the flame graphs of one task into a directory, and says which file shows what.
 ///
 /// # Errors
-/// Where there are no samples, or a file cannot be written.
+/// Fails without samples, or where a file cannot be written.
 pub fn draw(dir: &Path, task: &str, variants: &[Sampled]) -> Result<Vec<(String, String)>, Error> {
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let mut pictures = vec![];
