@@ -16,9 +16,11 @@ pub const SHARED: &str = "/var/cache/fsarena";
 /// The directory for fetched and unpacked kernels: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
 /// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
 pub fn dir() -> PathBuf {
-    let found = own_dir::find("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", ".cache");
     let user = rustix::process::geteuid().as_raw();
-    found.unwrap_or_else(|| std::env::temp_dir().join(format!("fsarena-cache-{user}")))
+    own_dir::find("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match own_dir::home() {
+        Some(home) if home.is_dir() => home.join(".cache/fsarena"),
+        _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
+    })
 }
 
 /// Notes that an entry does not match its digest, and what fsarena does about that.

@@ -17,7 +17,7 @@ pub(crate) fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) ->
 
 /// The sample variance; NaN of fewer than two values.
 pub fn variance(values: &[f64]) -> f64 {
-    squares(values.iter()) / (values.len() as f64 - 1.0)
+    if values.len() < 2 { f64::NAN } else { squares(values.iter()) / (values.len() - 1) as f64 }
 }
 
 /// The values in ascending order.

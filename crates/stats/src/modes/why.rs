@@ -68,6 +68,8 @@ fn lag(orders: &[Vec<usize>], variant: usize, high: &High) -> f64 {
             places[usize::from(*high)].push(place as f64);
         }
     }
+    // 0 of no places: a share would take NaN for more than any drawn order makes.
+    let mean = |places: &[f64]| if places.is_empty() { 0.0 } else { mean(places) };
     mean(&places[1]) - mean(&places[0])
 }
 
@@ -163,6 +165,12 @@ mod tests {
     /// The rounds in which `holds` of the order, as the higher cluster.
     fn high(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
+    }
+
+    #[test]
+    fn a_cluster_without_a_place_is_no_reason() {
+        let (orders, all) = (vec![vec![]; 8], high(&vec![vec![]; 8], |_, _| true));
+        assert_eq!((lag(&orders, 0, &all), by_order(&orders, 0, &all, 1).0), (0.0, None));
     }
 
     #[test]

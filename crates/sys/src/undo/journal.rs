@@ -46,8 +46,8 @@ pub(super) struct Owner {
 /// Where undo journals and the list of written signatures are kept: `$FSARENA_STATE_DIR`, else
 /// `/var/lib/fsarena` for root, else `$XDG_STATE_HOME/fsarena`, else `~/.local/state/fsarena`.
 pub fn state_dir() -> PathBuf {
-    let found = own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", ".local/state");
-    found.unwrap_or_else(|| "/.local/state/fsarena".into())
+    let below_home = || own_dir::home().unwrap_or_else(|| "/".into()).join(".local/state/fsarena");
+    own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
 }
 
 /// The extension of a journal.
