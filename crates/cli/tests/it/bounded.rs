@@ -74,7 +74,7 @@ fn tables_have_limits() {
         })
     };
     write("long.csv", &curve(20_000, |at| at));
-    expect(&place, 2, &["analyse", "long.csv"], &["20000 rows", "the limit is 10000"]);
+    expect(&place, 2, &["analyse", "long.csv"], &["20001 rows", "the limit is 10000"]);
     write("many.csv", &curve(9_000, |at| at));
     expect(&place, 2, &["analyse", "many.csv"], &["9000 numbers of clients", "the limit is 500"]);
     write("repeats.csv", &curve(9_000, |at| at % 4 + 1));

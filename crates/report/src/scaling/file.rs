@@ -26,7 +26,7 @@ pub fn read(origin: &str, bytes: &[u8]) -> Result<Vec<Series>, ImportError> {
 
 fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
     let sheet = Sheet::read(bytes, Some(b'#'))?;
-    within("rows", sheet.rows.len(), MAX_ROWS)?;
+    within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
     let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
     let (mut rounds, mut numbers) = (BTreeMap::new(), BTreeSet::new());
