@@ -2,11 +2,20 @@
 
 CARGO   ?= cargo
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
+# Under sudo, root often has no Rust. Then the user who called sudo builds, with theirs, and what is built stays theirs.
+ifneq ($(and $(SUDO_USER),$(if $(shell command -v $(firstword $(CARGO))),,no cargo)),)
+USER_HOME := $(shell getent passwd $(SUDO_USER) | cut -d: -f6)
+export PATH := $(PATH):$(USER_HOME)/.cargo/bin
+export CARGO_HOME ?= $(USER_HOME)/.cargo
+export RUSTUP_HOME ?= $(USER_HOME)/.rustup
+AS_USER := runuser -u $(SUDO_USER) -- env HOME=$(USER_HOME)
+endif
 # Another machine to build for: aarch64-unknown-linux-gnu. RUNNER runs its programs here: qemu-aarch64-static.
 TARGET_TRIPLE ?=
 RUNNER  ?=
 OUT     := $(TARGET)/$(if $(TARGET_TRIPLE),$(TARGET_TRIPLE)/)release
 FSARENA := $(OUT)/fsarena
+HOST    := $(shell PATH="$(PATH)" $(addprefix RUSTUP_HOME=,$(RUSTUP_HOME)) rustc -vV 2> /dev/null | sed -n 's/^host: //p')
 SHARE   := $(OUT)/share
 ARGS    ?=
 
@@ -16,7 +25,7 @@ all: man
 
 # Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
 build:
-	$(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- -C target-feature=+crt-static
+	$(AS_USER) $(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- -C target-feature=+crt-static
 
 # One load from many clients: needs an MPI library (Debian: libopenmpi-dev openmpi-bin libclang-dev).
 MPI := --package fsarena-mpi --features mpi
@@ -25,13 +34,16 @@ mpi:
 
 # Its tests, by the mpirun on PATH.
 test-mpi:
-	env --default-signal=HUP,INT,QUIT $(CARGO) test $(MPI)
+	contrib/install-needs mpi
+	if command -v mpicc > /dev/null; then env --default-signal=HUP,INT,QUIT $(CARGO) test --no-fail-fast $(MPI); \
+		else echo "skipped: fsarena-mpi, which needs: program mpicc"; fi
 
 # Manual pages and completions, by the binary itself, into target/release/share.
 man: build
-	rm -rf $(SHARE) && mkdir -p $(SHARE)/man/man1
-	$(RUNNER) $(FSARENA) man $(SHARE)/man/man1
-	for shell in bash zsh fish nushell; do $(RUNNER) $(FSARENA) completions $$shell > $(SHARE)/fsarena.$$shell || exit; done
+	$(AS_USER) rm -rf $(SHARE) && $(AS_USER) mkdir -p $(SHARE)/man/man1
+	$(AS_USER) $(RUNNER) $(FSARENA) man $(SHARE)/man/man1
+	for shell in bash zsh fish nushell; do \
+		$(AS_USER) sh -c "$(RUNNER) $(FSARENA) completions $$shell > $(SHARE)/fsarena.$$shell" || exit; done
 
 # Installs what is built, and builds only if nothing is: after `make`, root needs no Rust for `make install`.
 PREFIX  ?= /usr/local
@@ -59,7 +71,7 @@ uninstall:
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2> /dev/null || stat -c %Y Cargo.toml)
 DIST    := $(TARGET)/dist
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-NAME    := fsarena-$(VERSION)-$(or $(TARGET_TRIPLE),$(shell rustc -vV 2> /dev/null | sed -n 's/^host: //p'))
+NAME    := fsarena-$(VERSION)-$(or $(TARGET_TRIPLE),$(HOST))
 DOC      = $(STAGE)/usr/share/doc/fsarena
 
 tarball: STAGE := $(OUT)/tarball
@@ -91,30 +103,44 @@ release:
 
 # mkfs programs of every filesystem this kernel mounts, squid and PostgreSQL: through apt when root, else says what to install.
 setup: build
-	$(FSARENA) doctor --install
+	FSARENA=$(FSARENA) contrib/install-needs run
 
+# Without root and without QEMU only the filesystem below this directory can be measured, and nothing compared.
+DIRECTORY_ONLY = [ "$$(id -u)" -ne 0 ] && ! command -v qemu-system-x86_64 > /dev/null
 run: setup
-	$(FSARENA) run $(ARGS)
+	$(FSARENA) run $(or $(ARGS),$$(if $(DIRECTORY_ONLY); then echo --on dir:.; fi))
 
 # Tests run as root where they can: real loop mounts. What needs root is skipped, and says so, elsewhere.
-# Most of their time is waiting, for disks and guests and programs, so more go on at a time than there are CPUs. What
-# they lack is installed by the binary that they try: another build of it would have other features, and be another.
+# They try the program as it ships, static; a static build is one for an explicit target, since without it plain flags
+# would reach the macros that run inside the compiler.
+# Most of their time is waiting, for disks and guests and programs, so more go on at a time than there are CPUs.
 # Tests send signals, which a job in the background or under nohup would hand down ignored.
 # A test that this machine cannot run notes what it lacks in FSARENA_SKIPS; the last lines count and name these.
+HOST_FLAGS    = CARGO_TARGET_$(shell echo $(HOST) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static"
+STATIC_TEST   = env --default-signal=HUP,INT,QUIT $(HOST_FLAGS) $(CARGO) test --target $(HOST) --no-fail-fast
+# What `make install` installs, into a directory of the tests.
+INSTALLED    := $(abspath $(TARGET))/installed
 test: export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
 test: export FSARENA_SKIPS ?= $(abspath $(TARGET))/skipped-tests
-test:
-	mkdir -p $(dir $(FSARENA_SKIPS)) && : > $(FSARENA_SKIPS)
-	$(CARGO) test --workspace --tests --no-run
-	-$(TARGET)/debug/fsarena doctor --install
-	env --default-signal=HUP,INT,QUIT $(CARGO) test --workspace --tests
-	$(CARGO) test --workspace --doc
-	@sort -u $(FSARENA_SKIPS) | sed 's/^\([^\t]*\)\t/skipped: \1, which needs: /'; \
-		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"
+test: man
+	rm -f $(FSARENA_SKIPS) && : > $(FSARENA_SKIPS)
+	$(AS_USER) $(STATIC_TEST) --workspace --tests --no-run
+	FSARENA=$(TARGET)/$(HOST)/debug/fsarena contrib/install-needs test
+	$(AS_USER) rm -rf $(INSTALLED) && $(AS_USER) $(MAKE) install DESTDIR=$(INSTALLED) > /dev/null
+	@failed=0; \
+		$(STATIC_TEST) --workspace --tests || failed=1; \
+		$(STATIC_TEST) --workspace --doc || failed=1; \
+		FSARENA_SHIPPED=$(INSTALLED)$(PREFIX)/bin/fsarena $(STATIC_TEST) --package fsarena --test it -- $(SHIPPED_TESTS) || failed=1; \
+		sort -u $(FSARENA_SKIPS) | sed 's/^\([^\t]*\)\t/skipped: \1, which needs: /'; \
+		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"; \
+		exit $$failed
+# The main paths, tried on the very file that is installed: runs, their reports, signals, rights and recovery.
+SHIPPED_TESTS := shipped:: commands:: dir:: own_command:: recover:: rights:: signals:: serve:: squid:: postgres::
 
 # Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds. Needs root; at
 # most 2 hours.
 test-long: build
+	contrib/test-fresh
 	$(FSARENA) selftest --here --idle
 	contrib/test-slurm $(FSARENA)
 	! command -v mpicc.mpich > /dev/null || MPICC=mpicc.mpich FSARENA_MPIRUN=mpirun.mpich \
@@ -125,11 +151,10 @@ test-long: build
 FUZZ_RUNS    ?= 100000
 FUZZ_TARGETS ?=
 FUZZ_DIR     := $(abspath $(TARGET))/fuzz
-FUZZ_HOST     = $(shell rustc -vV | sed -n 's/^host: //p')
-FUZZ          = $(FUZZ_DIR)/$(FUZZ_HOST)/fuzz/fuzz
+FUZZ          = $(FUZZ_DIR)/$(HOST)/fuzz/fuzz
 fuzz: export RUSTFLAGS := -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
 fuzz:
-	$(CARGO) build --profile fuzz --package fsarena-fuzz --features libfuzzer --target $(FUZZ_HOST) --target-dir $(FUZZ_DIR)
+	$(CARGO) build --profile fuzz --package fsarena-fuzz --features libfuzzer --target $(HOST) --target-dir $(FUZZ_DIR)
 	@mkdir -p $(FUZZ_DIR)/faults; failed=; for target in $(or $(FUZZ_TARGETS),$$($(FUZZ) 2> /dev/null)); do \
 		mkdir -p $(FUZZ_DIR)/corpus/$$target; \
 		FUZZ_TARGET=$$target nice env --ignore-signal=PIPE $(FUZZ) -runs=$(FUZZ_RUNS) -timeout=20 -rss_limit_mb=1024 \
@@ -143,12 +168,12 @@ fuzz:
 # --erase on 10,000 generated device set-ups: nothing goes that was not fsarena's own or named. Needs root, half an hour.
 hostile: export FSARENA_HOSTILE ?= 10000
 hostile:
-	$(CARGO) test --package fsarena --test it -- hostile:: --nocapture
+	$(STATIC_TEST) --package fsarena --test it -- hostile:: --nocapture
 
 # SIGKILL at 300 random instants of runs, guests and watches; recover and resume lose nothing. Needs root, half an hour.
 kill: export FSARENA_KILLS ?= 300
 kill:
-	env --default-signal=HUP,INT,QUIT $(CARGO) test --package fsarena --test it -- kill:: --nocapture
+	$(STATIC_TEST) --package fsarena --test it -- kill:: --nocapture
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,6 +1,6 @@
 //! Every command as scripts and people see it: what it prints where, in which format, with which exit code.
 
-use crate::common::{Place, stored, text};
+use crate::common::{Place, program, stored, text};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -218,9 +218,9 @@ fn a_run_into_pipes() {
 
 /// Runs it on a terminal, as script(1) makes one.
 fn on_a_terminal(place: &Place, variable: (&str, &str), args: &str) -> String {
-    let fsarena = env!("CARGO_BIN_EXE_fsarena");
+    let report = format!("{} report {args}", program().display());
     let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--command", &format!("{fsarena} report {args}"), "/dev/null"]);
+    command.args(["--quiet", "--return", "--command", &report, "/dev/null"]);
     // Nothing else of the environment, where CI, CLICOLOR or SHELL would decide.
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
     command.env("FSARENA_RUNS", place.runs()).env("TERM", "xterm");

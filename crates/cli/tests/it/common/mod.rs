@@ -38,6 +38,12 @@ driver = "native"
 tasks = [1, 2, 3]
 "#;
 
+/// The program under test: the installed file that `make test` names in FSARENA_SHIPPED, else the one that cargo built
+/// for these tests.
+pub fn program() -> PathBuf {
+    std::env::var_os("FSARENA_SHIPPED").unwrap_or_else(|| env!("CARGO_BIN_EXE_fsarena").into()).into()
+}
+
 /// A temporary directory that holds a state directory, runs, a home and shims.
 pub struct Place {
     pub dir: PathBuf,
@@ -101,7 +107,7 @@ impl Place {
     /// The real binary, with nothing in its environment but what belongs to this place.
     pub fn fsarena(&self, args: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fsarena"));
+        let mut command = Command::new(program());
         command.args(args).current_dir(&self.dir).env_clear();
         command.env("PATH", format!("{}:{path}", self.dir.join("shims").display()));
         command.env("HOME", self.dir.join("home"));

@@ -1,8 +1,8 @@
 //! The real binary as a user without privileges.
 
-use super::{Place, install, text};
+use super::{Place, install, program, text};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{os::unix::process::CommandExt, process::Command};
 
 /// The user and the group that own nothing.
@@ -20,7 +20,7 @@ impl Nobody {
     pub fn within(place: &Place) -> Nobody {
         let (home, fsarena) = (place.dir.join("nobody"), place.dir.join("fsarena"));
         std::fs::set_permissions(&place.dir, PermissionsExt::from_mode(0o755)).unwrap();
-        install(Path::new(env!("CARGO_BIN_EXE_fsarena")), &fsarena);
+        install(&program(), &fsarena);
         let nobody = Nobody { home, fsarena };
         nobody.dir("");
         nobody
