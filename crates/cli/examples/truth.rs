@@ -16,12 +16,8 @@ use std::path::{Path, PathBuf};
 use std::{error::Error, process::Command};
 
 /// The places to compare: a name, the value of `--on`, and the metric.
-const PLACES: [(&str, &str, &str); 4] = [
-    ("machine", "ram", "durable"),
-    ("UML", "uml", "durable"),
-    ("TCG", "qemu", "durable"),
-    ("exact", "exact", "instructions"),
-];
+const PLACES: [(&str, &str, &str); 3] =
+    [("machine", "ram", "durable"), ("TCG", "qemu", "durable"), ("exact", "exact", "instructions")];
 const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// By their published numbers: files, directories, a tree, large files.
 const TASKS: &str = "1,3,4,6,7,9,11,12,19,20";

@@ -61,14 +61,6 @@ impl Error {
         Error::Usage(format!("{a} and {b} cannot be compared: they have no {what} in common"))
     }
 
-    /// A run of which nothing can be said to be better.
-    pub fn ranks_nothing(run: &str) -> Error {
-        Error::Usage(format!(
-            "run {run} ran in User Mode Linux, whose times say that something works and rank nothing: no claim can be \
-             judged by it, and it is compared with nothing"
-        ))
-    }
-
     /// A file or folder that could not be written.
     pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.display().to_string();

@@ -48,7 +48,7 @@ impl Row {
 
 /// The comparison of the two variants by each of these metrics and by [`COSTS`]. Empty unless the run has exactly two.
 pub fn rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<Row> {
-    if record.variants.len() != 2 || !record.plan.device.backing.ranks() {
+    if record.variants.len() != 2 {
         return vec![];
     }
     let ids = distinct(asked.chain(COSTS));

@@ -12,7 +12,6 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
     match () {
         () if plan.stop.best_within.is_none() => None,
         () if variants.len() < 2 => Some("finding the best requires two variants or more"),
-        () if !plan.device.backing.ranks() => Some("User Mode Linux cannot rank variants; use --on qemu"),
         () => None,
     }
 }

@@ -158,17 +158,6 @@ impl Overall {
 }
 
 impl Analysis {
-    /// The same without any word on which variant is better, for runs that cannot tell ([`Backing::ranks`]).
-    ///
-    /// [`Backing::ranks`]: fsarena_core::plan::Backing::ranks
-    pub fn unranked(mut self) -> Analysis {
-        let unranked = |task: TaskAnalysis| TaskAnalysis { comparison: task.comparison.unranked(), ..task };
-        self.tasks = self.tasks.into_iter().map(unranked).collect();
-        // A sum over tasks or a mean of them would have no use but to rank.
-        self.overall = None;
-        self
-    }
-
     /// Whether no comparison in it has enough rounds for an exact interval.
     pub fn provisional(&self) -> bool {
         match &self.overall {

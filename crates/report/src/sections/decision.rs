@@ -48,7 +48,7 @@ pub struct Decision<'a> {
 impl Decision<'_> {
     /// The decision of a run that compares variants; none where nothing bounds what a choice costs.
     pub fn of(report: &Report) -> Option<Decision<'_>> {
-        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral && report.ranks();
+        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
         let analysis = report.analyses.first().filter(better)?;
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();

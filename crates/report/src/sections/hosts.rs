@@ -52,7 +52,7 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     let analysis = report.analyses.first()?;
     let names: BTreeSet<&str> = record.hosts.iter().map(|host| host.hostname.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    if names.len() < 2 || !report.ranks() {
+    if names.len() < 2 {
         return None;
     }
     let of = by_round(record);

@@ -59,7 +59,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
 
 /// The medians behind the ratios, in their unit.
 fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if matrix::fits(analysis) || !report.ranks() {
+    if matrix::fits(analysis) {
         return; // The tables above are of medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);

@@ -31,11 +31,11 @@ pub struct Args {
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where to run: loop or loop:DIR, ram, zram, dir:PATH, qemu, uml or exact [default: loop, without root qemu]
+    /// Where to run: loop or loop:DIR, ram, zram, dir:PATH, qemu or exact [default: loop, without root qemu]
     ///
     /// loop or loop:DIR: image on disk. ram: image in memory. zram: compressed memory. dir:PATH: existing directory
-    /// as it is, without root; repeat it to compare directories. qemu or uml: guest kernel, without root. exact:
-    /// guest that counts instructions instead of time.
+    /// as it is, without root; repeat it to compare directories. qemu: guest kernel, without root. exact: guest that
+    /// counts instructions instead of time.
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "Variants")]
     pub on: Vec<On>,
     /// Filesystems to compare
