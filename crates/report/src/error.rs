@@ -44,9 +44,6 @@ pub enum Error {
     /// The values of a run or set do not form a curve.
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::series::Error),
-    /// A chart could not be drawn.
-    #[error(transparent)]
-    Chart(#[from] fsarena_charts::Error),
     /// A flame graph could not be drawn.
     #[error("a flame graph could not be drawn: {0}")]
     Flame(String),
