@@ -74,10 +74,10 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
-fn plans_of_version_0_1_say_settle() {
-    for table in ["idle", "settle"] {
-        let plan = read(&with(&format!("[{table}]\ntimeout = \"3s\"")), &Overrides::default()).unwrap();
-        assert_eq!(plan.idle.timeout_s, 3.0, "{table}");
+fn words_of_version_0_1_are_unknown_keys() {
+    for (text, key) in [("[settle]\ntimeout = \"3s\"", "settle"), ("[stop]\nblocks = 3", "blocks")] {
+        let error = read(&with(text), &Overrides::default()).unwrap_err().to_string();
+        assert!(error.contains(&format!("Unknown key `{key}`")), "{error}");
     }
 }
 

@@ -13,7 +13,7 @@ const MOST_READINGS: usize = 1_000;
 /// Reads everything a run's directory knows, while it is written as well as afterwards.
 ///
 /// # Errors
-/// Where a file is missing, damaged, not a run, or of a newer version; the message names the file.
+/// Where a file is missing, damaged, not a run, or of another version; the message names the file.
 pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
     let path = run.database();

@@ -24,23 +24,22 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Which stage of a study it is, where that has several.
-    #[serde(default, alias = "round", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
     /// The omissions, a sentence each: filesystems that lack an option set, and settings that
     /// the workload of `--workload` lacks.
-    #[serde(default, alias = "left_out", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
     /// Where the variants live.
     pub device: DevicePlan,
     /// When to stop.
     pub stop: StopPlan,
     /// When the machine counts as idle.
-    #[serde(alias = "settle")]
     pub idle: IdlePlan,
     /// Variants named one by one, instead of the product of the factors.
-    #[serde(default, rename = "variant", alias = "arm", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
     /// The workloads.
     #[serde(rename = "workload")]
@@ -224,8 +223,7 @@ pub const MOST_ROUNDS: u32 = 400;
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
-    /// The most rounds. Plans of version 0.1 call them blocks.
-    #[serde(alias = "blocks")]
+    /// The most rounds.
     pub rounds: u32,
     /// Rounds that run before these and belong to no comparison, those of all shards together.
     #[serde(default, skip_serializing_if = "is_zero")]
