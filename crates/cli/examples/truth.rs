@@ -136,7 +136,7 @@ fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
     let mut table = Table::figures(["task", "ratio"]);
     table.header.extend(PLACES.iter().map(|(name, ..)| name.to_string()));
     let mut orders: Vec<Vec<(Order, bool)>> = vec![vec![]; sides.len()];
-    let tasks = sides[0].record.tasks.iter().filter(|task| task.in_composite);
+    let tasks = sides[0].record.tasks.iter().filter(|task| task.in_totals);
     for task in tasks {
         for (first, second) in [(0, 1), (0, 2), (1, 2)] {
             let (first, second) = (FILESYSTEMS[first], FILESYSTEMS[second]);

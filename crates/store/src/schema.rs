@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
 /// a whole run is read in one sequential scan. A row of `series` is a stretch of a load with all that is known of it: its
@@ -23,7 +23,7 @@ CREATE TABLE host(
 CREATE TABLE variant(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, levels TEXT NOT NULL) STRICT;
 CREATE TABLE task(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, params TEXT NOT NULL, title TEXT NOT NULL, number TEXT,
-    in_composite INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
+    in_totals INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
 CREATE TABLE metric(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, direction TEXT NOT NULL,
     help TEXT NOT NULL) STRICT;
@@ -194,7 +194,7 @@ fn refuse_other(version: i64, path: &Path) -> Result<()> {
         ),
         _ => format!(
             "made by an earlier fsarena (store version {version}, this one reads {VERSION}); read it with that version, or \
-             run its plan again"
+             repeat the run with this one"
         ),
     };
     Err(Error::damaged(path, what))

@@ -71,7 +71,7 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
 
 /// A sample and the end of a cell, as a guest says them.
 const SAID: [&str; 2] = [
-    r#"{"event":{"event":"sample","task":{"id":{"name":"touch"},"title":"Touch","in_composite":true},"started_at":1.0,"readings":{"elapsed_ns":5e6,"user_ns":1e6,"system_ns":4e6}}}"#,
+    r#"{"event":{"event":"sample","task":{"id":{"name":"touch"},"title":"Touch","in_totals":true},"started_at":1.0,"readings":{"elapsed_ns":5e6,"user_ns":1e6,"system_ns":4e6}}}"#,
     r#"{"end":{"outcome":"done"}}"#,
 ];
 

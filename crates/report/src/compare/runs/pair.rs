@@ -4,7 +4,7 @@ use crate::compare::order::{Order, Orders};
 use crate::{error::Error, words::label};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::{comparison::Comparison, composite, grid::has_data, ratio::Ratio, shift};
+use fsarena_stats::{all_tasks, comparison::Comparison, grid::has_data, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
@@ -92,10 +92,10 @@ impl<'a> Pair<'a> {
         known.then(|| Task { title: label(info), ratios, orders, over_all: false })
     }
 
-    /// The sum over the composite's tasks that are in both.
+    /// The sum over the tasks in the totals that are in both.
     fn total(&self, tasks: &[(usize, usize)]) -> Option<Task<'a>> {
         let (a, b) = (self.a, self.b);
-        let counts = |i: usize| a.record.tasks[i].in_composite && has_data(a.values(i));
+        let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
         let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (a.values(*i), b.values(*j))).unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
@@ -107,7 +107,7 @@ impl<'a> Pair<'a> {
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
         Some(Task {
             title: format!("TOTAL of {} tasks", first.len()),
-            ratios: self.ratios(&composite::sums(&first), &composite::sums(&second)),
+            ratios: self.ratios(&all_tasks::sums(&first), &all_tasks::sums(&second)),
             orders: orders.filter(|_| same),
             over_all: true,
         })
