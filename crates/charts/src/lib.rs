@@ -1,11 +1,10 @@
-//! Charts: panels of marks between two axes, as plain data, drawn as SVG and PNG.
+//! Charts: panels of marks between two axes, as plain data, drawn as SVG.
 //!
-//! A [`Chart`] says what is to be seen. [`svg`] draws every chart, and [`png`] paints what it drew. Nothing here knows of
-//! runs or reports: a new kind of chart is made where its data is, of panels and marks.
+//! A [`Chart`] says what is to be seen. [`svg`] draws every chart. Nothing here knows of runs or reports: a new kind of
+//! chart is made where its data is, of panels and marks.
 
 pub mod axis;
 pub mod colour;
-pub mod png;
 pub mod svg;
 mod text;
 
@@ -13,11 +12,6 @@ pub use axis::Axis;
 pub use colour::{Colour, theme};
 use colour::{of_names, shade_number};
 use fsarena_core::{cell::Variant, factor::FS};
-
-/// A chart that could not be painted as PNG.
-#[derive(Debug, thiserror::Error)]
-#[error("a chart could not be drawn: {0}")]
-pub struct Error(String);
 
 /// A chart: panels with a title and a legend.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,11 +24,6 @@ pub fn file(chart: &Chart) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n")
 }
 
-/// The chart without any style sheet, on white: what is painted as PNG.
-pub(crate) fn plain(chart: &Chart) -> String {
-    element(chart, &chart.about, &paper(), MARGIN)
-}
-
 /// Room around a chart that stands alone, in CSS pixels.
 const MARGIN: f64 = 14.0;
 

@@ -3,11 +3,11 @@
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 
-/// DejaVu Sans: Latin, Greek, and signs of mathematics. PNG files are painted with it; readers of SVG files may have
-/// another font, and most are narrower.
-pub const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf");
+/// DejaVu Sans: Latin, Greek, and signs of mathematics. readers of SVG files may have another font, and most are
+/// narrower.
+const REGULAR: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-subset.ttf");
 /// The same in bold.
-pub const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
+const BOLD: &[u8] = include_bytes!("../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// Labels of axes and of the legend.
 pub const LABEL: Font = Font { size: 11.0, bold: false };

@@ -59,7 +59,7 @@ mod append {
 
         fn outline(&self, _: &Job) -> Vec<TaskInfo> {
             let title = "Append lines to a log".into();
-            vec![TaskInfo { id: TaskId::new("append"), title, number: None, in_composite: true }]
+            vec![TaskInfo { id: TaskId::new("append"), title, number: None, in_totals: true }]
         }
 
         // The room that the work needs. A device that is too small is an error before the run.

@@ -126,14 +126,13 @@ fn value_name(arg: &Arg) -> &str {
 }
 
 /// What `--on` accepts.
-const PLACES: [(&str, &str); 8] = [
+const PLACES: [(&str, &str); 7] = [
     ("loop", "image on disk"),
     ("loop:", "image in a directory"),
     ("ram", "image in memory"),
     ("zram", "compressed memory"),
     ("dir:", "existing directory as it is, without root"),
     ("qemu", "guest kernel, without root"),
-    ("uml", "guest kernel, without root"),
     ("exact", "guest that counts instructions instead of time"),
 ];
 

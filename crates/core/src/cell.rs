@@ -140,8 +140,8 @@ pub struct TaskInfo {
     /// The published number, where a study numbers its tasks: `009`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether it belongs to the composite. Tasks of the lifecycle (mkfs, mount) do not.
-    pub in_composite: bool,
+    /// Whether the total and the geometric mean count it. Tasks of the lifecycle (mkfs, mount) do not.
+    pub in_totals: bool,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! rm.system: patched == base within 0.5%
 //! rm.system: patched <= base within 1%          # no regression worth caring about
 //! rndwr.iops[bs=4096,threads=1]: ext4 > btrfs
-//! composite.elapsed: best is xfs
+//! geomean.elapsed: best is xfs
 //! untar.elapsed: worst is not "ext2/mkfs=-b 1024"
 //! seqwr.iops: ext4 < rndwr.iops                 # two workloads, one variant
 //! throughput[clients=5]: xfs >= 0.97 * ext2 within 3%

@@ -15,8 +15,7 @@ pub enum Outcome {
     Failed {
         /// What failed, and what it said.
         why: String,
-        /// Its cause; missing in runs of older versions.
-        #[serde(default)]
+        /// Its cause.
         cause: Cause,
     },
     /// A signal ended it.

@@ -13,7 +13,7 @@ mod stage;
 mod stored;
 mod written;
 
-pub use claims::{COMPOSITE, GEOMEAN, TOTAL, WHOLES};
+pub use claims::{GEOMEAN, TOTAL, WHOLES};
 pub use resolved::{
     Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_ROUNDS, OtherDevice, Plan, Stage,
     StopPlan,

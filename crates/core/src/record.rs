@@ -175,7 +175,7 @@ impl RunRecord {
 
     /// That the run lacks a task of this name, with those that it has.
     pub fn no_task(&self, name: &str) -> Unknown {
-        let tasks = self.tasks.iter().filter(|task| task.in_composite);
+        let tasks = self.tasks.iter().filter(|task| task.in_totals);
         let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
         unknown("task", name, known.iter().map(String::as_str)).at(format!("in run {}", self.id))
     }

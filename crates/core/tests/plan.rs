@@ -45,7 +45,7 @@ fn words() -> Vocabulary {
                 id: TaskId { name: name.into(), params },
                 title: name.into(),
                 number: None,
-                in_composite: true,
+                in_totals: true,
             };
             tasks.map(task).into()
         },
@@ -74,10 +74,10 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
-fn plans_of_version_0_1_say_settle() {
-    for table in ["idle", "settle"] {
-        let plan = read(&with(&format!("[{table}]\ntimeout = \"3s\"")), &Overrides::default()).unwrap();
-        assert_eq!(plan.idle.timeout_s, 3.0, "{table}");
+fn words_of_version_0_1_are_unknown_keys() {
+    for (text, key) in [("[settle]\ntimeout = \"3s\"", "settle"), ("[stop]\nblocks = 3", "blocks")] {
+        let error = read(&with(text), &Overrides::default()).unwrap_err().to_string();
+        assert!(error.contains(&format!("Unknown key `{key}`")), "{error}");
     }
 }
 
@@ -243,10 +243,10 @@ fn what_is_no_text_is_told_by_its_place() {
 #[test]
 fn claims_are_part_of_the_plan_and_stop_it() {
     let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nrounds = 3\nmargin = \"2%\"");
-    let claim = || "composite.durable: best is ext4".to_string();
+    let claim = || "geomean.durable: best is ext4".to_string();
     let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
     let claims: Vec<String> = plan.claims.iter().map(|claim| claim.to_string()).collect();
-    assert_eq!(claims, ["untar.elapsed: xfs < ext4", "composite.durable: best is ext4"]);
+    assert_eq!(claims, ["untar.elapsed: xfs < ext4", "geomean.durable: best is ext4"]);
     assert_eq!((plan.stop.rounds, plan.stop.when_decided, plan.stop.margin), (400, true, Some(0.02)));
     let fixed = read(&text, &Overrides { rounds: Some(9), ..Default::default() }).unwrap();
     assert_eq!((fixed.stop.rounds, fixed.stop.when_decided), (9, false));

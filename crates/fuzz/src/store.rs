@@ -1,4 +1,4 @@
-//! Runs read back: the database, of this version and the first, and the log of events.
+//! Runs read back: the database and the log of events.
 
 use crate::room::{self, sensible};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};

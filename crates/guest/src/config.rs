@@ -107,13 +107,6 @@ pub enum EventChannel {
     /// An I/O port of this number, which takes a byte at a time and answers at once: nothing of the host's pace
     /// reaches the guest.
     Io(u64),
-    /// A file of this name in a directory of the host, which User Mode Linux mounts.
-    Hostfs {
-        /// The directory.
-        dir: String,
-        /// The file in it.
-        file: String,
-    },
     /// The console.
     #[default]
     Console,
@@ -126,8 +119,6 @@ pub enum Disks {
     /// By the serial number that virtio gives them: the order of their names is not predictable.
     #[default]
     BySerial,
-    /// `ubda`, `ubdb`, in the order of the command line.
-    Ubd,
     /// `pmem0`, `pmem1`: memory that is there from the beginning, in the order of the command line.
     Memory,
 }

@@ -18,7 +18,7 @@ pub enum Kind {
     Bootable,
     /// A kernel that QEMU boots only inside its bzImage.
     WithoutEntry,
-    /// Anything else: a User Mode Linux, say.
+    /// Anything else.
     Program,
 }
 

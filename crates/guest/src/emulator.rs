@@ -1,8 +1,8 @@
-//! The command lines of the emulators.
+//! The command line of QEMU.
 
 use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL, OTHER, TEST, member};
 use crate::exact::{self, option, words};
-use crate::{kernel::GuestKernel, launch::Launch, xstate};
+use crate::{kernel::GuestKernel, launch::Launch};
 use fsarena_core::plan::{Accelerator, Emulator};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
@@ -11,8 +11,6 @@ use std::{ffi::OsString, process::Stdio};
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The virtio serial port that events come over.
 const PORT: &str = "fsarena.events";
-/// The file that events of User Mode Linux come in.
-const EVENTS_FILE: &str = "events.jsonl";
 /// The devices of that port. Not `stdio`: at the end of an empty standard input that hangs up on the guest.
 const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
                       -device virtserialport,chardev=events,name=fsarena.events";
@@ -22,17 +20,17 @@ const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/de
 pub struct Machine<'a> {
     /// What emulates it.
     pub emulator: Emulator,
-    /// What runs its instructions; nothing to User Mode Linux.
+    /// What runs its instructions.
     pub accelerator: Accelerator,
     /// What it boots.
     pub kernel: &'a GuestKernel,
     /// Its initramfs; none where it begins with a state that is beyond it.
     pub initramfs: Option<&'a Path>,
-    /// The file with its config where the initramfs does not hold it: QEMU only.
+    /// The file with its config where the initramfs does not hold it.
     pub config: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
-    /// The file that records each write to the first image under test, where one does: QEMU only.
+    /// The file that records each write to the first image under test, where one does.
     pub record: Option<&'a Path>,
     /// The image of the journal's disk, where there is one.
     pub journal: Option<&'a Path>,
@@ -40,11 +38,11 @@ pub struct Machine<'a> {
     pub other: &'a Path,
     /// Its memory in mebibytes.
     pub memory_mib: u64,
-    /// A directory of this guest's own, for what it leaves: the console, events of User Mode Linux.
+    /// A directory of this guest's own, for what it leaves: the console.
     pub dir: &'a Path,
 }
 
-/// Kernel parameters for every emulator: among others, no self-tests of ciphers and none of the 256 legacy ptys.
+/// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
 const KERNEL: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
 /// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
 /// its local timer, whose calibration takes a third of the boot.
@@ -60,24 +58,14 @@ impl Machine<'_> {
     /// Where the guest's words go.
     pub fn events(&self) -> EventChannel {
         match self.emulator {
-            Emulator::Uml => {
-                let dir = self.dir.to_string_lossy().into_owned();
-                EventChannel::Hostfs { dir, file: EVENTS_FILE.into() }
-            }
             Emulator::Qemu => EventChannel::Port(PORT.into()),
             Emulator::Exact => EventChannel::Io(exact::PORT),
         }
     }
 
-    /// The file in which a guest's words are found; none where they are on its emulator's standard output.
-    pub fn events_file(&self) -> Option<PathBuf> {
-        (self.emulator == Emulator::Uml).then(|| self.dir.join(EVENTS_FILE))
-    }
-
     /// How it tells its disks apart.
     pub fn disks(&self) -> Disks {
         match self.emulator {
-            Emulator::Uml => Disks::Ubd,
             Emulator::Exact if exact::has_memory_disks(&self.kernel.modules) => Disks::Memory,
             Emulator::Qemu | Emulator::Exact => Disks::BySerial,
         }
@@ -85,42 +73,11 @@ impl Machine<'_> {
 
     /// How it is started, with these further arguments and this standard input.
     pub fn launch(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> Launch {
-        Launch {
-            argv: self.argv().into_iter().chain(further).collect(),
-            console: self.console(),
-            events: self.events_file(),
-            user_mode: self.emulator == Emulator::Uml,
-            stdin,
-        }
+        Launch { argv: self.argv().into_iter().chain(further).collect(), console: self.console(), stdin }
     }
 
     /// The program and its arguments.
     pub fn argv(&self) -> Vec<OsString> {
-        match self.emulator {
-            Emulator::Uml => self.user_mode(),
-            Emulator::Qemu | Emulator::Exact => self.qemu(),
-        }
-    }
-
-    fn user_mode(&self) -> Vec<OsString> {
-        let with = |name: &str, path: &Path| {
-            let mut word = OsString::from(name);
-            word.push(path);
-            word
-        };
-        let mut all = vec![self.kernel.image.clone().into(), format!("mem={}M", self.memory_mib).into()];
-        // Its sockets and pid file go where everything else of this guest goes.
-        all.extend([with("ubd0=", &self.test[0]), with("ubd1=", self.other), with("uml_dir=", self.dir)]);
-        all.extend(self.initramfs.map(|path| with("initrd=", path)));
-        let further = self.test[1..].iter().map(PathBuf::as_path).chain(self.journal);
-        all.extend(further.zip(2..).map(|(path, number)| with(&format!("ubd{number}="), path)));
-        all.extend(words("con=null con0=null,fd:1 ssl=null").chain(words(KERNEL)));
-        // The kernel passes parameters that it does not know to /init as environment variables.
-        all.extend(xstate::is_too_large().then(|| OsString::from(xstate::WITHOUT_VECTORS)));
-        all
-    }
-
-    fn qemu(&self) -> Vec<OsString> {
         let exact = self.emulator == Emulator::Exact;
         let (accelerator, cpu) = match (self.accelerator, exact) {
             // Its random numbers come from the seed below. In QEMU 7.2 an interrupt behind CMPXCHG16B can find broken
@@ -211,14 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_a_path_is_doubled_for_qemu_alone() {
+    fn a_comma_in_a_path_is_doubled() {
         assert!(words(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
-        assert!(words(Emulator::Uml, "/a,b").contains("ubd0=/a,b ubd1=/o "));
     }
 
     #[test]
-    fn members_of_an_array_and_the_journal_follow_the_other_disk() {
-        assert!(words(Emulator::Uml, "/t").contains("ubd1=/o uml_dir=/d initrd=/i ubd2=/m ubd3=/j "));
+    fn members_of_an_array_and_the_journal_are_disks_with_a_serial_number() {
         assert!(
             words(Emulator::Qemu, "/t")
                 .contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")

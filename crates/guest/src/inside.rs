@@ -52,9 +52,8 @@ pub fn boot() -> Result<Booted> {
     config.modules.iter().try_for_each(|module| load(module))?;
     let events = events(&config.events)?;
     let Stack { more, journal: apart, .. } = config.stack;
-    // The order in which an emulator without names attaches them.
+    // The order in which exact guests have them.
     let disk = |number: usize, name: &str| match config.disks {
-        Disks::Ubd => there(format!("/dev/ubd{}", char::from(b'a' + number as u8))),
         Disks::BySerial => by_serial(name),
         Disks::Memory => there(format!("/dev/pmem{number}")),
     };

@@ -1,8 +1,8 @@
 //! The process between fsarena and a guest.
 //!
-//! No guest may outlive fsarena, however that ends. The kernel kills one process when its parent dies; User Mode Linux
-//! is several, and those that its first leaves behind hold the image. So a process stands between: it leads the group,
-//! a signal tells it of its parent's death, and it kills the group.
+//! No guest may outlive fsarena, however that ends. The kernel kills one process when its parent dies, and those that
+//! this one started go on and hold the image. So a process stands between: it leads the group, a signal tells it of its
+//! parent's death, and it kills the group.
 //!
 //! All of it runs between fork and exec, where nothing may be allocated.
 

@@ -3,15 +3,12 @@
 use crate::debian::{self, Log, by_version, in_order, is_version};
 use crate::elf::{self, Kind};
 use crate::{Error, Result, cache, digest, modules::Modules, vmlinux};
-use fsarena_core::plan::Emulator;
-use fsarena_sys::{argv::Argv, input, program};
+use fsarena_sys::input;
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
 pub const DEBIAN: &str = "debian";
-/// The program of User Mode Linux, as Debian calls it.
-pub const UML: &str = "linux.uml";
 
 /// A kernel that a guest can boot.
 #[derive(Debug, Clone, Default)]
@@ -101,10 +98,7 @@ impl Places {
 ///
 /// # Errors
 /// Where there is none, it is damaged, or the cache cannot be written.
-pub fn find(emulator: Emulator, level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
-    if emulator == Emulator::Uml {
-        return user_mode(level, places, log);
-    }
+pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     let (image, modules) = match level.split_once(':') {
         _ if level.is_empty() || level == DEBIAN => packaged("", places, log)?,
         Some((DEBIAN, version)) => packaged(version, places, log)?,
@@ -139,7 +133,7 @@ fn boots(image: &Path, kind: Kind) -> Result<PathBuf> {
         Kind::WithoutEntry => {
             "is a kernel without CONFIG_PVH, which QEMU boots only as a bzImage: --kernel PATH/bzImage"
         }
-        Kind::Program => "is a program, not a kernel for QEMU; a User Mode Linux runs with --on uml",
+        Kind::Program => "is a program, not a kernel that QEMU boots",
     };
     Err(Error::unfit(image, why))
 }
@@ -191,30 +185,6 @@ fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
     found
 }
 
-fn user_mode(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
-    if level.split(':').next() == Some(DEBIAN) {
-        return Err(Error::Plan(format!(
-            "`{level}` is a kernel for x86, and User Mode Linux is a program: name it by its path, or leave it out \
-             (apt-get install user-mode-linux)"
-        )));
-    }
-    let missing = || format!("{UML} is not installed: apt-get install user-mode-linux, or --on qemu");
-    let image = match level {
-        "" => program::find(UML).ok_or_else(|| Error::Missing(missing()))?,
-        level if level.contains('/') => PathBuf::from(level),
-        level => program::find(level).unwrap_or_else(|| PathBuf::from(".").join(level)),
-    };
-    image.metadata().map_err(|error| {
-        Error::unfit(&image, format!("{error}; with --on uml, --kernel takes the path of a User Mode Linux"))
-    })?;
-    let unfit = |error: fsarena_sys::argv::Error| {
-        Error::unfit(&image, format!("does not say that it is a User Mode Linux: {error}"))
-    };
-    let release = Argv::new(&image).arg("--version").expect(log).map_err(unfit)?.stdout.trim().to_string();
-    let modules = beside(&image, &release, places)?;
-    Ok(GuestKernel { code: image.clone(), image, release, modules })
-}
-
 /// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
 fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
     if let Some(given) = &places.modules {
@@ -226,7 +196,7 @@ fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
         return Modules::open(found.ok_or_else(|| Error::unfit(given, why()))?);
     }
     let own = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
-    let usual = [own, places.root.join("lib/modules"), places.root.join("usr/lib/uml/modules")];
+    let usual = [own, places.root.join("lib/modules")];
     let found = usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
     found.map_or_else(|| Ok(Modules::default()), |dir| Modules::open(&dir))
 }
@@ -302,18 +272,11 @@ mod tests {
         let (dir, places) = machine(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
-        let error = find(Emulator::Qemu, path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
+        let error = find(path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("not an x86 kernel"), "{error}");
-        let error = find(Emulator::Qemu, "/nowhere/bzImage", &places, &mut |_| {}).unwrap_err();
+        let error = find("/nowhere/bzImage", &places, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
-        assert!(find(Emulator::Uml, "debian:6.1", &places, &mut |_| {}).is_err());
-        assert!(find(Emulator::Uml, path.to_str().unwrap(), &places, &mut |_| {}).is_err());
-        let error = find(Emulator::Uml, "/nowhere/linux", &places, &mut |_| {}).unwrap_err().to_string();
-        assert!(
-            error.starts_with("/nowhere/linux: No such file") && error.contains("User Mode Linux"),
-            "{error}"
-        );
-        let error = find(Emulator::Exact, "/proc/self/exe", &places, &mut |_| {}).unwrap_err().to_string();
+        let error = find("/proc/self/exe", &places, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("is a program, not a kernel"), "{error}");
     }
 

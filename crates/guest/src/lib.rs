@@ -26,6 +26,5 @@ pub mod stripes;
 pub mod trial;
 pub mod vmlinux;
 pub mod writes;
-mod xstate;
 
 pub use error::{Error, Result};

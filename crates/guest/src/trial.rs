@@ -74,13 +74,8 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[])?;
     initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() })?;
     let console = room.path().join("console.log");
-    let launch = Launch {
-        argv: argv(kernel, &initramfs.path),
-        console: console.clone(),
-        events: None,
-        user_mode: false,
-        stdin: Stdio::null(),
-    };
+    let launch =
+        Launch { argv: argv(kernel, &initramfs.path), console: console.clone(), stdin: Stdio::null() };
     let mut guest = launch.start()?;
     let begun = Instant::now();
     let (mut works, mut ended) = (false, false);

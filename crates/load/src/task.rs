@@ -74,7 +74,7 @@ impl Call {
 pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
     let params = params.map(|(name, value)| (name.into(), value)).into();
     let id = TaskId { name: name.into(), params };
-    TaskInfo { id, title: title.into(), number: None, in_composite: true }
+    TaskInfo { id, title: title.into(), number: None, in_totals: true }
 }
 
 impl Task {

@@ -143,7 +143,7 @@ fn typical() -> Sample {
         latency: None,
     };
     let task =
-        TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_composite: true };
+        TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
     part::reduced(Sample {
         task,
         started_at: clock::now(),

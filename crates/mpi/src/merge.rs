@@ -273,7 +273,7 @@ pub mod tests {
 
     /// A sample of a task that began `start_s` seconds after 100 and took `elapsed_s`.
     pub fn sample(start_s: f64, elapsed_s: f64, readings: &[(&str, f64)]) -> Sample {
-        let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_composite: true };
+        let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_totals: true };
         let mut all = Readings::default();
         all.set(reading::ELAPSED, elapsed_s * 1e9);
         all.set(reading::DURABLE, (elapsed_s + 0.5) * 1e9);

@@ -46,11 +46,8 @@ const KINDS: &[Kind] = &[
     spent::charts,
 ];
 
-/// Every chart of a report. Bars side by side rank whatever the words say, so a run that can rank nothing has none.
+/// Every chart of a report.
 pub fn all(report: &Report) -> Vec<Chart> {
-    if !report.ranks() {
-        return vec![];
-    }
     let seen = Seen::of(report);
     let all = KINDS.iter().flat_map(|charts| charts(&seen));
     all.filter(|chart| !chart.panels.is_empty()).collect()

@@ -44,9 +44,6 @@ pub enum Error {
     /// The values of a run or set do not form a curve.
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::series::Error),
-    /// A chart could not be drawn.
-    #[error(transparent)]
-    Chart(#[from] fsarena_charts::Error),
     /// A flame graph could not be drawn.
     #[error("a flame graph could not be drawn: {0}")]
     Flame(String),
@@ -59,14 +56,6 @@ impl Error {
     /// Two things that have no variant or no task in common.
     pub fn nothing_in_common(a: &str, b: &str, what: &str) -> Error {
         Error::Usage(format!("{a} and {b} cannot be compared: they have no {what} in common"))
-    }
-
-    /// A run of which nothing can be said to be better.
-    pub fn ranks_nothing(run: &str) -> Error {
-        Error::Usage(format!(
-            "run {run} ran in User Mode Linux, whose times say that something works and rank nothing: no claim can be \
-             judged by it, and it is compared with nothing"
-        ))
     }
 
     /// A file or folder that could not be written.

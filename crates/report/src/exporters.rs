@@ -14,7 +14,6 @@ mod hyperfine;
 mod json;
 mod junit;
 mod md;
-mod png;
 mod series;
 mod svg;
 mod sysbench;
@@ -39,7 +38,6 @@ pub const EXPORTERS: &[&Exporter] = &[
     &junit::JUNIT,
     &github::GITHUB,
     &svg::SVG,
-    &png::PNG,
 ];
 
 /// A format in a listing.

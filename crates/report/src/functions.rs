@@ -68,7 +68,7 @@ pub fn counted(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<Strin
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let task = &record.tasks[record.samples.task[row] as usize];
         let variant = &record.variants[record.cells[record.samples.cell[row] as usize].variant];
-        if task.in_composite {
+        if task.in_totals {
             let of_task = counted.entry(task.id.clone()).or_default();
             of_task.entry(variant.name.clone()).or_default().push(*value);
         }

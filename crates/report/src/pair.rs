@@ -5,7 +5,7 @@ use fsarena_core::record::{MetricInfo, RunRecord};
 use fsarena_core::{metric::adds_up, names::distinct};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{comparison::median, composite, grid::Grid, ratio::Ratio, sequential::Centre};
+use fsarena_stats::{all_tasks, comparison::median, grid::Grid, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];
@@ -48,7 +48,7 @@ impl Row {
 
 /// The comparison of the two variants by each of these metrics and by [`COSTS`]. Empty unless the run has exactly two.
 pub fn rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<Row> {
-    if record.variants.len() != 2 || !record.plan.device.backing.ranks() {
+    if record.variants.len() != 2 {
         return vec![];
     }
     let ids = distinct(asked.chain(COSTS));
@@ -66,7 +66,7 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = composite::log_ratios(&values, adds_up(&metric.id, metric.unit));
+        let pairs = all_tasks::log_ratios(&values, adds_up(&metric.id, metric.unit));
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true));
     }
     if tasks.len() <= FEW {

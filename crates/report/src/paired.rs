@@ -3,7 +3,7 @@
 use crate::words::{label, over_all};
 use crate::{document::Source, seen::Seen};
 use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
-use fsarena_stats::composite::{means, sums};
+use fsarena_stats::all_tasks::{means, sums};
 use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios};
 
 /// One comparison, round by round.

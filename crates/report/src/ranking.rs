@@ -18,7 +18,7 @@ fn names(word: &str, task: &TaskInfo) -> bool {
 /// # Errors
 /// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
-    let tasks = || tasks.iter().filter(|task| task.in_composite);
+    let tasks = || tasks.iter().filter(|task| task.in_totals);
     let fault = |what: String| Err(Error::Usage(format!("--weight: {what}")));
     if !weights.is_empty() && tasks().next().is_none() {
         return fault("the run has no task that could be weighed".into());

@@ -30,7 +30,7 @@ impl Spread {
         for (row, count) in record.samples.values[counted].iter().enumerate() {
             let cell = &record.cells[record.samples.cell[row] as usize];
             let task = &record.tasks[record.samples.task[row] as usize];
-            if task.in_composite && !count.is_nan() {
+            if task.in_totals && !count.is_nan() {
                 let filesystem = record.variants[cell.variant].level(factor::FS).to_string();
                 counts
                     .entry((filesystem, format!("{} {}", cell.workload, task.id)))

@@ -139,12 +139,8 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
     let named = current(&record.variants, asked.current.as_deref())?;
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guessed(&record));
-    let ranks = record.plan.device.backing.ranks();
-    if !ranks && !asked.claims.is_empty() {
-        return Err(Error::ranks_nothing(&record.id));
-    }
     let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
-    let mut analyses: Vec<Analysis> =
+    let analyses: Vec<Analysis> =
         metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
     let mut claims = judge_all(&record, &record.plan.claims);
     let further = judge_all(&record, &asked.claims);
@@ -154,11 +150,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         }
     }
     claims.extend(further);
-    let mut conclusions = conclusions(&record)?;
-    if !ranks {
-        analyses = analyses.into_iter().map(Analysis::unranked).collect();
-        conclusions.clear();
-    }
+    let conclusions = conclusions(&record)?;
     record.plan.stop.margin = asked.margin.or(record.plan.stop.margin);
     Ok(Report {
         margin: record.plan.stop.margin(),
@@ -178,8 +170,7 @@ impl Report {
     pub fn ranking(&self) -> Option<&Ranking> {
         let weight = |task: &TaskInfo| weight(&self.weights, task);
         let of = |analysis: &Analysis| Ranking::of(&self.record, analysis, weight);
-        let first = || self.analyses.first().filter(|_| self.ranks());
-        self.ranking.get_or_init(|| first().and_then(of)).as_ref()
+        self.ranking.get_or_init(|| self.analyses.first().and_then(of)).as_ref()
     }
 
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
@@ -200,11 +191,6 @@ impl Report {
     pub fn carry_over(&self) -> Option<CarryOver> {
         let of = |analysis: &Analysis| carry_over(&self.record, &analysis.metric.id);
         *self.carry_over.get_or_init(|| self.analyses.first().and_then(of))
-    }
-
-    /// Whether it may say that one variant is better than another.
-    pub fn ranks(&self) -> bool {
-        self.record.plan.device.backing.ranks()
     }
 
     /// How the claims end a program.

@@ -24,7 +24,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
 
 /// A task that every filesystem goes through and no workload asks for.
 pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
-    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_composite: false }
+    TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
 
 /// The major and minor number of a device.

@@ -52,7 +52,7 @@ fn user() -> Finding {
     let fix = "`sudo fsarena run` for filesystems in this kernel, on loop images only";
     if is_root() {
         ok("user", "root: filesystems can be made and mounted")
-    } else if guests::emulators().is_empty() {
+    } else if !guests::has_emulator() {
         let found =
             "not root, and no emulator for guest kernels: only directories as they are (--on dir:PATH)";
         limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))

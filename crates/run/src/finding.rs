@@ -4,7 +4,7 @@ use crate::deciding::{Outlook, cost};
 use crate::work;
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_stats::grid::{self, references};
-use fsarena_stats::{analyse::composites, regret, table};
+use fsarena_stats::{analyse::combine_tasks, regret, table};
 use std::collections::BTreeSet;
 
 /// Why a plan cannot look for the best variant; none where it can.
@@ -12,7 +12,6 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
     match () {
         () if plan.stop.best_within.is_none() => None,
         () if variants.len() < 2 => Some("finding the best requires two variants or more"),
-        () if !plan.device.backing.ranks() => Some("User Mode Linux cannot rank variants; use --on qemu"),
         () => None,
     }
 }
@@ -25,7 +24,7 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: f64) -> Outlook {
     let seen = record.plan.stop.warmup + table::at(round as usize).map_or(0, |look| look.n as u32);
     let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < seen);
-    let main = work::metrics(&record.plan).first().and_then(|metric| composites(record, metric).ok());
+    let main = work::metrics(&record.plan).first().and_then(|metric| combine_tasks(record, metric).ok());
     let (direction, mut values) =
         main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));

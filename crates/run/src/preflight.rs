@@ -72,7 +72,7 @@ impl Check {
 type Refusing = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks that take nothing but a plan and its variants, in the order in which their faults are told.
-const REFUSING: [Refusing; 8] = [
+const REFUSING: [Refusing; 7] = [
     root_only,
     something_to_compare,
     only_erased_devices_are_preconditioned,
@@ -80,7 +80,6 @@ const REFUSING: [Refusing; 8] = [
     options,
     kernels_are_guests,
     guests::hold_programs,
-    claims_can_be_judged,
 ];
 
 /// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet. Each of the clients
@@ -183,16 +182,10 @@ fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<
     require(!plan.device.precondition || erases, || Fatal::Plan(why.into()))
 }
 
-fn claims_can_be_judged(plan: &Plan, _: &[Variant]) -> Result<()> {
-    let why = "User Mode Linux ranks nothing, so no claim can be decided and no two sides be compared in it: take `--on \
-               qemu` or `--on exact`";
-    require(plan.device.backing.ranks() || plan.claims.is_empty(), || Fatal::Plan(why.into()))
-}
-
 /// Only a guest boots a separate kernel.
 fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
-    let why = "a kernel is booted in a guest: --on qemu, --on uml or --on exact";
+    let why = "a kernel is booted in a guest: --on qemu or --on exact";
     let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
     variants.iter().try_for_each(|variant| require(allowed(variant), || Fatal::variant(variant, why)))
 }

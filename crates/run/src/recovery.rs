@@ -95,7 +95,7 @@ pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Done {
     let missing = || Failed::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
     let checking = Checking { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
-    let info = TaskInfo { in_composite: true, ..lifecycle("recover", "Come back after a power cut") };
+    let info = TaskInfo { in_totals: true, ..lifecycle("recover", "Come back after a power cut") };
     mount_task(kernel, mount, &info, |log| checking.before(log), bench)
         .map_err(|failed| failed.of("recover"))?;
     let verified =

@@ -29,7 +29,7 @@ fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3
     let id = cell.id();
     let mut readings = Readings::default();
     readings.set("elapsed_ns", seconds * 1e9);
-    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_totals: true };
     let sample = CellEvent::Sample(Sample {
         task,
         started_at: 5.0,

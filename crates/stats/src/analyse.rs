@@ -3,8 +3,8 @@
 //! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
 //! Verdicts on claims stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
 
+use crate::all_tasks::{self, AllTasks};
 use crate::comparison::{Comparison, compare_with};
-use crate::composite::{self, Composite};
 use crate::grid::{self, Grid, has_data};
 use crate::{average::median, simulate::parallel, trust::Doubt};
 use fsarena_core::names::{self, Unknown};
@@ -22,7 +22,7 @@ pub struct Analysis {
     pub dropped: Vec<u32>,
     /// Every task that has data, in the order of the run.
     pub tasks: Vec<TaskAnalysis>,
-    /// All composite tasks together. None where there is none with data.
+    /// All tasks in the totals together. None where there is none with data.
     pub overall: Option<Overall>,
 }
 
@@ -37,15 +37,15 @@ pub struct TaskAnalysis {
     pub set_aside: Option<Doubt>,
 }
 
-/// All composite tasks together.
+/// All tasks in the totals together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overall {
     /// The number of tasks in it.
     pub tasks: usize,
     /// Their sum, where the unit can be summed.
-    pub total: Option<Composite>,
+    pub total: Option<AllTasks>,
     /// Their geometric mean: every task counts the same.
-    pub geometric: Composite,
+    pub geometric: AllTasks,
     /// The sum as it would be without dropping any round, where some were dropped; else the same for the
     /// geometric mean of metrics that have no sum.
     pub without_drops: Option<Comparison>,
@@ -95,7 +95,7 @@ pub struct TaskMedians {
     pub variants: Vec<Option<f64>>,
 }
 
-/// The medians of every task of the composite that has data. What [`analyse`] says besides takes far longer.
+/// The medians of every task in the totals that has data. What [`analyse`] says besides takes far longer.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
@@ -118,22 +118,22 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall
     Some(Overall {
         tasks: tasks.len(),
         total: metric::adds_up(&info.id, info.unit)
-            .then(|| composite::total(&tasks, &grid.references, info.direction, split)),
-        geometric: composite::geometric(&tasks, &grid.references, info.direction, split),
+            .then(|| all_tasks::total(&tasks, &grid.references, info.direction, split)),
+        geometric: all_tasks::geometric(&tasks, &grid.references, info.direction, split),
         without_drops: None,
     })
 }
 
-/// What the answer is about, for each variant and round: the sum over the composite's tasks where the unit can be summed,
+/// What the answer is about, for each variant and round: the sum over the tasks in the totals where the unit can be summed,
 /// else their geometric mean; NaN where a round lacks one. Dropped rounds are left out.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
-pub fn composites(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
+pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
     let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
     let values =
-        if metric::adds_up(&info.id, info.unit) { composite::sums(&tasks) } else { composite::means(&tasks) };
+        if metric::adds_up(&info.id, info.unit) { all_tasks::sums(&tasks) } else { all_tasks::means(&tasks) };
     Ok((info, values))
 }
 
@@ -152,23 +152,12 @@ impl Overall {
     }
 
     /// The comparison that the answer quotes: of the sum, or of the geometric mean if the metric has no sum.
-    pub fn main(&self) -> &Composite {
+    pub fn main(&self) -> &AllTasks {
         self.total.as_ref().unwrap_or(&self.geometric)
     }
 }
 
 impl Analysis {
-    /// The same without any word on which variant is better, for runs that cannot tell ([`Backing::ranks`]).
-    ///
-    /// [`Backing::ranks`]: fsarena_core::plan::Backing::ranks
-    pub fn unranked(mut self) -> Analysis {
-        let unranked = |task: TaskAnalysis| TaskAnalysis { comparison: task.comparison.unranked(), ..task };
-        self.tasks = self.tasks.into_iter().map(unranked).collect();
-        // A sum over tasks or a mean of them would have no use but to rank.
-        self.overall = None;
-        self
-    }
-
     /// Whether no comparison in it has enough rounds for an exact interval.
     pub fn provisional(&self) -> bool {
         match &self.overall {
@@ -177,8 +166,8 @@ impl Analysis {
         }
     }
 
-    /// The tasks of the composite.
+    /// The tasks in the totals.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskAnalysis> {
-        self.tasks.iter().filter(|task| task.task.in_composite)
+        self.tasks.iter().filter(|task| task.task.in_totals)
     }
 }

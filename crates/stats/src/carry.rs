@@ -1,7 +1,7 @@
 //! Carry-over: whether it matters which variant ran before.
 
 use crate::average::{logs, mean};
-use crate::{analyse::composites, grid, orders, table::FIRST_LOOK};
+use crate::{analyse::combine_tasks, grid, orders, table::FIRST_LOOK};
 use fsarena_core::record::RunRecord;
 
 /// Schedules drawn beside the recorded one; it must exceed 95% of them.
@@ -22,9 +22,9 @@ pub struct CarryOver {
 /// The most rounds to look at: those of many machines take long, and the first ones tell as much of a machine.
 const ROUNDS: usize = 2_000;
 
-/// Tests the composite of a metric. None where there are under eight rounds, or nothing to compare.
+/// Tests all tasks together by a metric. None where there are under eight rounds, or nothing to compare.
 pub fn carry_over(record: &RunRecord, metric: &str) -> Option<CarryOver> {
-    let (_, mut values) = composites(record, metric).ok()?;
+    let (_, mut values) = combine_tasks(record, metric).ok()?;
     let mut rounds = grid::rounds(record, &grid::left_out(record));
     rounds.truncate(ROUNDS);
     values.iter_mut().for_each(|of_variant| of_variant.truncate(ROUNDS));

@@ -5,7 +5,7 @@ use crate::pairs::{self, Pairs};
 use crate::{letters, ratio::Ratio, sequential::separated, table::FIRST_LOOK, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
-/// How the variants compare on one task or composite.
+/// How the variants compare on one task, or on all together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// One entry a variant, in the order of the run's variants.

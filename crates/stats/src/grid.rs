@@ -49,14 +49,14 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The tasks of the composite that have data and may rank, with their values by variant and round.
+    /// The tasks in the totals that have data and may rank, with their values by variant and round.
     pub fn tasks<'a>(
         &'a self,
         record: &'a RunRecord,
     ) -> impl Iterator<Item = (&'a TaskInfo, &'a Vec<Vec<f64>>)> {
         let tasks = record.tasks.iter().zip(&self.values).enumerate();
         let kept = tasks.filter(|(at, (task, values))| {
-            task.in_composite && has_data(values) && !self.set_aside.contains_key(at)
+            task.in_totals && has_data(values) && !self.set_aside.contains_key(at)
         });
         kept.map(|(_, of)| of)
     }

@@ -1,5 +1,6 @@
 //! Statistics: pure functions of samples.
 
+pub mod all_tasks;
 pub mod analyse;
 pub mod average;
 pub mod bca;
@@ -7,7 +8,6 @@ pub mod best;
 pub mod carry;
 pub mod change;
 pub mod comparison;
-pub mod composite;
 pub mod conclusion;
 pub mod cost;
 pub mod evalue;

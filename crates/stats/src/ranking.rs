@@ -13,7 +13,7 @@ pub struct Ranking {
     pub direction: Direction,
     /// The tasks and their weights.
     pub weights: Vec<(String, f64)>,
-    /// How the variants compare on the composite.
+    /// How the variants compare on the weighted mean over tasks.
     pub comparison: Comparison,
     /// The variants that are ranked, best first.
     pub variants: Vec<Ranked>,
@@ -47,14 +47,14 @@ impl Ranking {
             return None;
         }
         let weights: Vec<f64> = tasks.iter().map(|task| weight(task)).collect();
-        let composites: Vec<Vec<f64>> =
-            (0..record.variants.len()).map(|variant| composite(&values, variant, &weights)).collect();
-        let comparison = compare_with(&composites, &analysis.grid.references, metric.direction);
+        let means: Vec<Vec<f64>> =
+            (0..record.variants.len()).map(|variant| weighted_mean(&values, variant, &weights)).collect();
+        let comparison = compare_with(&means, &analysis.grid.references, metric.direction);
         let live = live(&comparison);
         if live.len() < 2 {
             return None;
         }
-        let of_live: Vec<Vec<f64>> = live.iter().map(|variant| composites[*variant].clone()).collect();
+        let of_live: Vec<Vec<f64>> = live.iter().map(|variant| means[*variant].clone()).collect();
         let whole = |round: usize| of_live.iter().all(|variant| variant[round].is_finite());
         let rounds = (0..of_live[0].len()).filter(|round| whole(*round)).count();
         let ranks = simultaneous(&of_live, record.plan.seed)
@@ -101,10 +101,10 @@ impl Ranking {
 /// `[variant][round]` of a task.
 type Values<'a> = &'a Vec<Vec<f64>>;
 
-/// The composite of a variant in each round: the weighted geometric mean.
-fn composite(values: &[Values], variant: usize, weights: &[f64]) -> Vec<f64> {
+/// The weighted geometric mean over tasks of a variant in each round.
+fn weighted_mean(values: &[Values], variant: usize, weights: &[f64]) -> Vec<f64> {
     let logs = values.iter().map(|task| task[variant].iter().map(|value| value.ln()).collect());
-    let means = weights::composite(&logs.collect::<Vec<Vec<f64>>>(), weights).into_iter();
+    let means = weights::weighted_means(&logs.collect::<Vec<Vec<f64>>>(), weights).into_iter();
     means.map(|mean| if mean.is_finite() { mean.exp() } else { f64::NAN }).collect()
 }
 

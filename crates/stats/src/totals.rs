@@ -52,7 +52,7 @@ fn sums(record: &RunRecord, reading: &str, leave_out: &BTreeSet<u32>) -> Sums {
     let count = record.tasks.len().max(1);
     let done =
         |task: usize| variants.iter().flat_map(|variant| variant.chunks(count)).any(|of| !of[task].is_nan());
-    let tasks = record.tasks.iter().enumerate().filter(|(at, task)| task.in_composite && done(*at));
+    let tasks = record.tasks.iter().enumerate().filter(|(at, task)| task.in_totals && done(*at));
     let tasks: Vec<usize> = tasks.map(|(at, _)| at).collect();
     let of_variant =
         |variant: &Vec<f64>| variant.chunks(count).map(|round| sum(reading, round, &tasks)).collect();

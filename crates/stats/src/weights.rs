@@ -1,13 +1,13 @@
-//! Composites under the user's own weights.
+//! Means over tasks under the user's own weights.
 
 use crate::simulate::{MANY, stream};
 use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use rand::RngExt;
 
-/// The weighted composite of each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[task][round]`. NaN where a
+/// The weighted mean over tasks of each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[task][round]`. NaN where a
 /// task with weight is missing. It is a log ratio like any other d.
-pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
     let total: f64 = weights.iter().sum();
     let sum = |round: usize| {
@@ -17,7 +17,7 @@ pub fn composite(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     (0..rounds).map(sum).collect()
 }
 
-/// The smallest and the largest Hodges–Lehmann estimate of the composite when any one task is left out: how
+/// The smallest and the largest Hodges–Lehmann estimate of that mean when any one task is left out: how
 /// much the answer hangs on a single task. As θ. None where leaving one out leaves nothing.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
@@ -67,7 +67,7 @@ pub fn probability_best(
     let score = |variant: usize| {
         let of_variant = values.iter().map(|task| task[variant].as_ref());
         let logs = of_variant.map(|rounds| rounds.iter().map(|value| sign * value.ln()).collect());
-        composite(&logs.collect::<Vec<Vec<f64>>>(), weights)
+        weighted_means(&logs.collect::<Vec<Vec<f64>>>(), weights)
     };
     let scores: Vec<Vec<f64>> = (0..variants).map(score).collect();
     let known = |round: &usize| {
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn composites_by_hand() {
+    fn means_by_hand() {
         let d = [vec![0.1, 0.2, 0.3], vec![0.4, f64::NAN, 0.0], vec![9.0, 9.0, 9.0]];
-        let g = composite(&d, &[3.0, 1.0, 0.0]);
+        let g = weighted_means(&d, &[3.0, 1.0, 0.0]);
         assert!((g[0] - 0.175).abs() < 1e-12 && g[1].is_nan() && (g[2] - 0.225).abs() < 1e-12, "{g:?}");
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let expected = |left: usize| {
             let mut weights = [3.0, 1.0, 2.0];
             weights[left] = 0.0;
-            let known = composite(&d, &weights).into_iter().filter(|g| g.is_finite()).collect();
+            let known = weighted_means(&d, &weights).into_iter().filter(|g| g.is_finite()).collect();
             Walsh::new(known).unwrap().estimate()
         };
         let each = [0, 1, 2].map(expected);

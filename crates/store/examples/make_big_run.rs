@@ -147,7 +147,7 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
             id: TaskId::new(format!("task{task:03}")),
             title: format!("Task {task}"),
             number: Some(format!("{:03}", task + 1)),
-            in_composite: true,
+            in_totals: true,
         };
         let sample =
             Sample { task: info, started_at: 1.7e9, readings, series: vec![], latencies: Default::default() };

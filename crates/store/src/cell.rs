@@ -137,8 +137,8 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
         return Ok(id);
     }
     db.execute(
-        "INSERT INTO task(name, params, title, number, in_composite) VALUES(?1, ?2, ?3, ?4, ?5)",
-        params![task.id.name, params, task.title, task.number, task.in_composite],
+        "INSERT INTO task(name, params, title, number, in_totals) VALUES(?1, ?2, ?3, ?4, ?5)",
+        params![task.id.name, params, task.title, task.number, task.in_totals],
     )?;
     Ok(db.last_insert_rowid())
 }

@@ -216,8 +216,11 @@ impl RunDir {
             _ if input::is_refusal(&error) => Error::damaged(&file, error.to_string()),
             _ => Error::io("reading", &file)(error),
         })?;
-        let plan = toml::from_slice(&bytes)
-            .map_err(|error| Error::damaged(&file, format!("not a resolved plan: {error}")))?;
+        let plan = toml::from_slice(&bytes).map_err(|error| {
+            // The plan of an earlier version lacks keys: the version is the reason, not the key.
+            let other = schema::check_version(&self.database()).err();
+            other.unwrap_or_else(|| Error::damaged(&file, format!("not a resolved plan: {error}")))
+        })?;
         matrix::fault(&plan).map_or(Ok(()), |fault| Err(Error::damaged(&file, fault)))?;
         Ok(plan)
     }

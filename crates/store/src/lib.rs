@@ -19,7 +19,6 @@ mod latencies;
 mod list;
 mod log;
 mod merge;
-mod older;
 mod order;
 mod output;
 mod read;

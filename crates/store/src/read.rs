@@ -13,7 +13,7 @@ const MOST_READINGS: usize = 1_000;
 /// Reads everything a run's directory knows, while it is written as well as afterwards.
 ///
 /// # Errors
-/// Where a file is missing, damaged, not a run, or of a newer version; the message names the file.
+/// Where a file is missing, damaged, not a run, or of another version; the message names the file.
 pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
     let path = run.database();
@@ -71,13 +71,13 @@ pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
 
 /// The tasks as people read them, their ids, and for each id the place of its task.
 fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
-    let sql = "SELECT id, name, params, title, number, in_composite FROM task ORDER BY id";
+    let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
     let (found, ids) = source.table("task", sql, |row| {
         Ok(TaskInfo {
             id: TaskId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
             number: row.optional(4, Cursor::text)?,
-            in_composite: row.int(5)? != 0,
+            in_totals: row.int(5)? != 0,
         })
     })?;
     let mut places = vec![0; found.len()];

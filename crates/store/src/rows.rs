@@ -1,9 +1,9 @@
 //! Typed access to rows of a file that may be damaged.
 
 use crate::{Error, Result};
-use rusqlite::{Connection, MAIN_DB, Row, StatementStatus, types::ValueRef};
+use rusqlite::{Connection, Row, StatementStatus, types::ValueRef};
 use serde::de::DeserializeOwned;
-use std::{ffi::CStr, ops::ControlFlow, path::Path};
+use std::{ops::ControlFlow, path::Path};
 
 /// The name of a table, for errors.
 type Table = &'static str;
@@ -26,12 +26,6 @@ pub struct Cursor<'a> {
 }
 
 impl Source<'_> {
-    /// Whether the file has the table. Views do not count (SQLite's `table_exists` ignores them): a view could return
-    /// endless rows.
-    pub fn has(&self, table: &CStr) -> Result<bool> {
-        self.db.table_exists(Some(MAIN_DB), table).map_err(Error::read(self.path))
-    }
-
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
     fn visit(&self, table: Table, sql: &str, mut visit: impl FnMut(&Cursor) -> Flow) -> Result<bool> {
         let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;

@@ -1,16 +1,17 @@
 //! The tables of `run.db`, and how the file is opened.
 
-use crate::{Error, Result, older};
+use crate::{Error, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
 use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
-/// a whole run is read in one sequential scan.
+/// a whole run is read in one sequential scan. A row of `series` is a stretch of a load with all that is known of it: its
+/// columns never grow, and a tall row for each would take ten times the room.
 const TABLES: &str = "
 CREATE TABLE run(
     id TEXT NOT NULL, version TEXT NOT NULL, study TEXT NOT NULL, started TEXT NOT NULL,
@@ -22,7 +23,7 @@ CREATE TABLE host(
 CREATE TABLE variant(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, levels TEXT NOT NULL) STRICT;
 CREATE TABLE task(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, params TEXT NOT NULL, title TEXT NOT NULL, number TEXT,
-    in_composite INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
+    in_totals INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
 CREATE TABLE metric(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, direction TEXT NOT NULL,
     help TEXT NOT NULL) STRICT;
@@ -43,25 +44,32 @@ CREATE TABLE value(
 CREATE TABLE note(
     id INTEGER PRIMARY KEY, round INTEGER, cell INTEGER REFERENCES cell ON DELETE CASCADE,
     kind TEXT NOT NULL, variant TEXT, task TEXT, text TEXT NOT NULL, fix TEXT) STRICT;
-";
-
-/// What loads did over time. Runs of before have no such table, so it is made where one is missing. A row is a stretch
-/// with all that is known of it: its columns never grow, and a tall row for each would take ten times the room.
-const SERIES: &str = "
-CREATE TABLE IF NOT EXISTS series(
+CREATE TABLE series(
     sample INTEGER NOT NULL REFERENCES sample ON DELETE CASCADE, point INTEGER NOT NULL,
     start_s REAL NOT NULL, length_s REAL NOT NULL, warm_up INTEGER NOT NULL,
     operations INTEGER NOT NULL, bytes INTEGER NOT NULL,
     latency_p50_ns INTEGER, latency_p99_ns INTEGER, latency_p999_ns INTEGER,
     PRIMARY KEY(sample, point)) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS latencies(
+CREATE TABLE latencies(
     sample INTEGER PRIMARY KEY REFERENCES sample ON DELETE CASCADE, counts TEXT NOT NULL) STRICT;
 ";
 
 /// The tables that every run must have. Views do not count (SQLite's `table_exists` ignores them): a view could return
 /// endless rows.
-const NAMES: [&CStr; 9] =
-    [c"run", c"host", c"variant", c"task", c"metric", c"round", c"cell", c"sample", c"value"];
+const NAMES: [&CStr; 12] = [
+    c"run",
+    c"host",
+    c"variant",
+    c"task",
+    c"metric",
+    c"round",
+    c"cell",
+    c"sample",
+    c"value",
+    c"note",
+    c"series",
+    c"latencies",
+];
 
 /// Opens a file, with SQLite's memory statistics off: they take a lock of the whole process, and without them four
 /// threads read a thousand small files in two thirds of the time.
@@ -77,7 +85,7 @@ fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection
 /// Makes the tables in a new, empty file.
 pub fn create(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::default()).map_err(Error::write(path))?;
-    let tables = format!("BEGIN; {TABLES} {SERIES} PRAGMA user_version = {VERSION}; COMMIT;");
+    let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
     db.execute_batch(&tables).map_err(Error::write(path))?;
     Ok(db)
 }
@@ -92,17 +100,13 @@ pub fn open_to_write(path: &Path) -> Result<Connection> {
     prepared(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
-/// Makes the tables of a run today's, and sets how it is written.
+/// Checks a run, and sets how it is written.
 fn prepared(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
-    let version = check(&db, path)?;
+    check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
-        if version == older::VERSION {
-            older::migrate(&db, VERSION)?;
-        }
         // The answer is the mode that was had: where WAL is impossible the old one is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        db.execute_batch(settings)?;
-        db.execute_batch(SERIES)
+        db.execute_batch(settings)
     };
     set().map_err(Error::write(path))?;
     Ok(db)
@@ -135,10 +139,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection> {
 /// Begins to read, and checks what is there at that moment.
 fn begin(db: &Connection, path: &Path) -> Result<()> {
     db.execute_batch("BEGIN").map_err(Error::read(path))?;
-    match check(db, path)? {
-        older::VERSION => older::as_today(db).map_err(Error::read(path)),
-        _ => Ok(()),
-    }
+    check(db, path)
 }
 
 /// Whether SQLite failed to create its `-wal` and `-shm` files.
@@ -176,35 +177,53 @@ pub fn uri(path: &Path, parameter: &str) -> Result<String> {
     Ok(format!("file:{}?{parameter}", percent_encode(absolute.as_os_str().as_bytes(), IN_PATHS)))
 }
 
-/// The version of a run's tables. Refuses what is not a run, or a run of a newer fsarena.
-fn check(db: &Connection, path: &Path) -> Result<i64> {
+/// Refuses the run of another version, of which neither the tables nor the plan may be read as if they were today's. Passes
+/// over a file that cannot be asked: whoever opens it says why.
+pub fn check_version(path: &Path) -> Result<()> {
+    let asked =
+        open(path, READ).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
+    asked.map_or(Ok(()), |version| refuse_other(version, path))
+}
+
+/// An error that names the version of a run that is not today's. Versions up to 0 are those of any other database.
+fn refuse_other(version: i64, path: &Path) -> Result<()> {
+    let what = match version {
+        ..=0 | VERSION => return Ok(()),
+        _ if version > VERSION => format!(
+            "made by a newer fsarena (store version {version}, this one reads {VERSION}); use that version to read it"
+        ),
+        _ => format!(
+            "made by an earlier fsarena (store version {version}, this one reads {VERSION}); read it with that version, or \
+             repeat the run with this one"
+        ),
+    };
+    Err(Error::damaged(path, what))
+}
+
+/// Refuses what is not a run, or a run of another version.
+fn check(db: &Connection, path: &Path) -> Result<()> {
     let ask = || -> rusqlite::Result<(i64, bool)> {
         db.busy_timeout(Duration::from_secs(10))?;
         // A file from elsewhere: do not run what its schema may bring, and check each page that is read.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let names = if version == older::VERSION { older::NAMES } else { NAMES };
-        let there = names.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
+        let there = NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
         Ok((version, there.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|there| *there)))
     };
     let (version, complete) = ask().map_err(Error::read(path))?;
-    if version > VERSION {
-        let what = format!(
-            "made by a newer fsarena (store version {version}, this one reads up to {VERSION}); \
-             use that version to read it"
-        );
-        return Err(Error::damaged(path, what));
-    }
-    if ![VERSION, older::VERSION].contains(&version) || !complete {
+    refuse_other(version, path)?;
+    if version != VERSION || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
-    Ok(version)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RunDir;
+    use fsarena_core::exit::{ExitCode, Exits};
 
     fn fresh() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -229,6 +248,43 @@ mod tests {
         let error = open_to_read(&path).unwrap_err().to_string();
         assert!(error.contains("newer fsarena (store version 7"), "{error}");
         assert!(open_to_write(&path).is_err());
+    }
+
+    /// The tables of version 0.1, some of whose names and columns were others, and its plan without today's keys.
+    #[test]
+    fn a_run_of_an_earlier_version_is_refused_by_its_version() {
+        const FIRST: &str = "CREATE TABLE run(id TEXT, version TEXT, study TEXT, started TEXT, ended TEXT,
+                complete INTEGER, why TEXT, commands INTEGER) STRICT;
+            CREATE TABLE host(id INTEGER PRIMARY KEY, hostname TEXT) STRICT;
+            CREATE TABLE arm(id INTEGER PRIMARY KEY, name TEXT, levels TEXT) STRICT;
+            CREATE TABLE step(id INTEGER PRIMARY KEY, name TEXT, in_composite INTEGER) STRICT;
+            CREATE TABLE metric(id INTEGER PRIMARY KEY, name TEXT) STRICT;
+            CREATE TABLE block(number INTEGER PRIMARY KEY, host INTEGER, arm_order TEXT) STRICT;
+            CREATE TABLE cell(id INTEGER PRIMARY KEY, block INTEGER, arm INTEGER) STRICT;
+            CREATE TABLE sample(id INTEGER PRIMARY KEY, cell INTEGER, step INTEGER) STRICT;
+            CREATE TABLE value(sample INTEGER, metric INTEGER, value REAL) STRICT;
+            INSERT INTO run VALUES('r', '0.1.0', 'piszcz', '2026-11-22T00:00:00Z', '', 1, '', 0);
+            PRAGMA user_version = 1";
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().join("20261122-000000-piszcz-2222");
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(place.join("plan.toml"), "name = \"piszcz\"\n[stop]\nblocks = 2\n").unwrap();
+        Connection::open(place.join("run.db")).unwrap().execute_batch(FIRST).unwrap();
+        let run = RunDir::open(&place).unwrap();
+        let errors = [
+            run.plan().unwrap_err(),
+            crate::read(&run).unwrap_err(),
+            crate::summary(&run).unwrap_err(),
+            open_to_write(&run.database()).unwrap_err(),
+            open_to_merge(&run.database()).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.exit_code(), ExitCode::Usage);
+            assert!(
+                error.to_string().contains("run.db: made by an earlier fsarena (store version 1"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -13,10 +13,6 @@ const LONGEST_S: f64 = 1e9;
 /// Reads every point, or, where there are more than `most`, those of every n-th round.
 pub fn up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
-    // Runs of before have none.
-    if !source.has(c"series")? {
-        return Ok(table);
-    }
     let there_are: u64 = source.one("series", "SELECT count(*) FROM series", |row| row.number(0))?;
     let every = there_are.div_ceil(most).max(1);
     // Whole rounds, so that no variant is left out where another is not.
@@ -67,10 +63,10 @@ fn point(row: &Cursor) -> Result<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, host, plan, sample, writer};
+    use crate::testing::{cells, plan, sample, writer};
     use crate::{RunDir, Writer, read};
+    use fsarena_core::cell::Cell;
     use fsarena_core::event::{CellEvent, Event, Outcome};
-    use fsarena_core::{cell::Cell, metric::TIMER};
     use rusqlite::Connection;
 
     fn point(at: u64) -> Point {
@@ -116,19 +112,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_before_is_read_and_resumed() {
-        let root = tempfile::tempdir().unwrap();
-        let run = stored(root.path(), 1);
-        change(&run, "DROP TABLE series");
-        assert!(read(&run).unwrap().series.is_empty());
-        let mut writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
-        run_cell(&mut writer, &cells(&plan(&["ext4", "xfs"]), 1)[0], 3);
-        drop(writer);
-        let record = read(&run).unwrap();
-        assert_eq!((record.samples.len(), record.series.row), (6, vec![5, 5, 5]));
-    }
-
-    #[test]
     fn a_cell_that_is_run_again_takes_its_old_points_along() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
@@ -153,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_series_is_refused_or_passed_over() {
+    fn what_is_no_series_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let run = stored(root.path(), 1);
         for (sql, words) in [
@@ -171,6 +154,6 @@ mod tests {
         }
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n";
         change(&run, &format!("DROP TABLE series; CREATE VIEW series AS {endless}"));
-        assert!(read(&run).unwrap().series.is_empty());
+        assert!(read(&run).unwrap_err().to_string().contains("not an fsarena run"));
     }
 }

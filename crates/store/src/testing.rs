@@ -39,8 +39,7 @@ pub(crate) fn cells(plan: &Plan, round: u32) -> Vec<Cell> {
 pub(crate) fn sample(task: &str, elapsed_ns: f64) -> Sample {
     let mut readings = Readings::default();
     readings.set("elapsed_ns", elapsed_ns);
-    let task =
-        TaskInfo { id: TaskId::new(task), title: task.to_uppercase(), number: None, in_composite: true };
+    let task = TaskInfo { id: TaskId::new(task), title: task.to_uppercase(), number: None, in_totals: true };
     Sample { task, started_at: 1e9, readings, series: vec![], latencies: Default::default() }
 }
 

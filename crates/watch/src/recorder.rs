@@ -78,7 +78,7 @@ impl Recorder {
         let cell = self.watch.cell(&self.plan, window.number);
         let id = cell.id();
         let task =
-            TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_composite: true };
+            TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_totals: true };
         let sample = Sample {
             task,
             started_at: window.started_at,

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn charts_are_formats_too() {
-        assert_eq!(parse_export("png=out").map(|(exporter, _)| exporter.id), Ok("png"));
+        assert_eq!(parse_export("svg=out").map(|(exporter, _)| exporter.id), Ok("svg"));
         assert!(parse_export("jpg=out").is_err_and(|error| error.contains("svg")));
         assert!(parse_export("html").is_err_and(|error| error.contains("FORMAT=PATH")));
     }

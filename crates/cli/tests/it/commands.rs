@@ -175,7 +175,7 @@ fn unknown_names_are_usage_errors_with_proposals() {
         (&["run", "--set", "driver=magic"], &["one of commands, native"]),
         (&["run", "--metric", "elapsd"], &["elapsd", "fsarena list metrics"]),
         (&["run", "--export", "md=no/such/dir"], &["no/such/dir"]),
-        (&["run", "--on", "floppy"], &["loop, loop:DIR, ram, zram, dir:PATH, qemu, uml, exact"]),
+        (&["run", "--on", "floppy"], &["loop, loop:DIR, ram, zram, dir:PATH, qemu, exact"]),
         (&["run", "--on", "ram", "--on", "loop"], &["repeated for `dir:PATH` only"]),
         (&["run", "--resume", "nosuch"], &["nosuch", &id]),
         (&["run", "--rounds", "0"], &["at least one round"]),

@@ -38,7 +38,7 @@ fn steps(place: &Place) -> Vec<Value> {
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["analyses"][0]["metric"]["id"], "throughput");
     let tasks = report["analyses"][0]["tasks"].as_array().unwrap();
-    tasks.iter().filter(|task| task["task"]["in_composite"] == true).cloned().collect()
+    tasks.iter().filter(|task| task["task"]["in_totals"] == true).cloned().collect()
 }
 
 #[test]

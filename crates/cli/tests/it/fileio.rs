@@ -26,7 +26,7 @@ fn engel(place: &Place, more: &[&str]) -> Value {
 fn steps(report: &Value) -> Vec<&Value> {
     assert_eq!(report["analyses"][0]["metric"]["id"], "iops");
     let tasks = report["analyses"][0]["tasks"].as_array().unwrap();
-    tasks.iter().filter(|task| task["task"]["in_composite"] == true).collect()
+    tasks.iter().filter(|task| task["task"]["in_totals"] == true).collect()
 }
 
 #[test]

@@ -5,9 +5,7 @@ use crate::common::nobody::Nobody;
 use crate::common::{Place, root};
 use std::path::{Path, PathBuf};
 
-/// The emulators.
 const QEMU: &str = "qemu-system-x86_64";
-const UML: &str = "linux.uml";
 /// The whole study.
 const STUDY: [&str; 7] = ["run", "piszcz", "--scale", "tiny", "--rounds", "1", "--fs"];
 
@@ -21,24 +19,9 @@ fn run_in(nobody: &Nobody, runs: &str) -> PathBuf {
     std::fs::read_dir(nobody.home.join(runs)).unwrap().next().unwrap().unwrap().path()
 }
 
-/// Whether 1.00 stands somewhere as a ratio: a time has a unit behind it.
-fn has_ratio_of_one(text: &str) -> bool {
-    let words: Vec<&str> = text.split(' ').collect();
-    let is_time = |at: usize| {
-        words[at] == "1.00" && words.get(at + 1).is_some_and(|unit| ["s", "ms", "µs", "ns"].contains(unit))
-    };
-    (0..words.len()).any(|at| words[at].contains("1.00") && !is_time(at))
-}
-
-#[test]
-fn a_time_is_no_ratio() {
-    assert!(["1.00", "1.00 a", "1.00–1.3 ms", "x 1.00"].iter().all(|text| has_ratio_of_one(text)));
-    assert!(!has_ratio_of_one("Touch 1.00 ms 0.99 s 1.00 s"));
-}
-
-/// Whether both emulators are here, and what makes filesystems that only guests mount.
-fn can_boot_both() -> bool {
-    root() && has(&[QEMU, UML, "mkfs.jfs", "mkfs.reiserfs"]) && debian("6.1", "-amd64").is_some()
+/// Whether the emulator is here, and what makes filesystems that only guests mount.
+fn can_boot() -> bool {
+    root() && has(&[QEMU, "mkfs.jfs", "mkfs.reiserfs"]) && debian("6.1", "-amd64").is_some()
 }
 
 /// Every guest of a run kept its console and its command line, and no image is left.
@@ -50,37 +33,22 @@ fn assert_kept(run: &Path, guests: usize) {
     assert!(!run.join("images").exists(), "images are left");
 }
 
-/// The whole study on what this kernel cannot mount, under both emulators; their figures are not compared.
+/// The whole study on what this kernel cannot mount.
 #[test]
-fn both_emulators_do_the_whole_study_without_root() {
-    if !can_boot_both() {
+fn a_guest_does_the_whole_study_without_root() {
+    if !can_boot() {
         return;
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let all = |more: &[&'static str]| [&STUDY[..], &["ext4,jfs,reiserfs", "--full"], more].concat();
-    let ((emulated, said), (user_mode, _)) = std::thread::scope(|scope| {
-        // The command chooses no guest: fsarena uses one because the user is not root.
-        let emulated = scope.spawn(|| nobody.expect(0, &all(&["--runs", "emulated"])));
-        let user_mode = nobody.expect(0, &all(&["--on", "uml", "--runs", "uml"]));
-        (emulated.join().unwrap(), user_mode)
-    });
-    let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
+    // The command chooses no guest: fsarena uses one because the user is not root.
+    let (emulated, said) = nobody.expect(0, &[&STUDY[..], &["ext4,jfs,reiserfs", "--full"]].concat());
+    let emulated = flat(&emulated);
     assert!(said.contains("so this runs in a guest kernel (--on qemu)"), "{said}");
     assert!(emulated.contains("only differences above 1.5 times"), "{emulated}");
     assert!(emulated.contains("from launch to the first timed operation"), "{emulated}");
     assert!(emulated.contains("021 Cat a") && emulated.contains("GEOMETRIC MEAN"), "{emulated}");
-    assert!(user_mode.contains("do not rank the variants") && user_mode.contains("021 Cat a"), "{user_mode}");
-    assert!(user_mode.contains("Completed all tasks: ext4, jfs, reiserfs."), "{user_mode}");
-    assert!(!["leads", "GEOMETRIC", "the ratio"].iter().any(|word| user_mode.contains(word)), "{user_mode}");
-    assert!(!has_ratio_of_one(&user_mode), "{user_mode}");
-    assert_kept(&run_in(&nobody, "emulated"), 3);
-    assert_kept(&run_in(&nobody, "uml"), 3);
-    let id = |runs: &str| run_in(&nobody, runs).to_str().unwrap().to_string();
-    let (_, said) = nobody.expect(2, &["compare", &id("uml"), &id("emulated")]);
-    assert!(said.contains("figures of different executors are not compared"), "{said}");
-    let (_, said) = nobody.expect(2, &["compare", &id("uml"), "published:piszcz-I"]);
-    assert!(said.contains("rank nothing"), "{said}");
+    assert_kept(&run_in(&nobody, "runs"), 3);
 }
 
 /// A client that writes a file and reads it.
@@ -97,7 +65,7 @@ Close 1 0x0
 /// Guests see the files and disks that the host makes: the load of a loadfile, and journals on separate disks.
 #[test]
 fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
-    if !can_boot_both() {
+    if !can_boot() {
         return;
     }
     let place = Place::new();
@@ -109,24 +77,17 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
          [[workload]]\nuse = \"dbench\"\nloadfile = {load:?}\nclients = [2]\nseconds = 0.1\n"
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
-    let run = |code, on, fs| {
-        nobody.expect(
-            code,
-            &["run", "plan.toml", "--rounds", "1", "--on", on, "--runs", on, "--fs", fs, "--full"],
-        )
+    let run = |code, fs| {
+        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", "qemu", "--fs", fs, "--full"])
     };
-    let ((emulated, _), (user_mode, _)) = std::thread::scope(|scope| {
-        let emulated = scope.spawn(|| run(0, "qemu", "jfs"));
-        let user_mode = run(0, "uml", "ext3,xfs,jfs,reiserfs");
-        (emulated.join().unwrap(), user_mode)
-    });
-    let (emulated, user_mode) = (flat(&emulated), flat(&user_mode));
-    assert!(user_mode.contains("Completed all tasks: ext3, xfs, jfs, reiserfs."), "{user_mode}");
-    assert!(emulated.contains("Clients of a file server: 2"), "{emulated}");
+    let (answer, _) = run(0, "ext3,xfs,jfs,reiserfs");
+    let answer = flat(&answer);
+    assert!(answer.contains("Clients of a file server: 2"), "{answer}");
+    assert_kept(&run_in(&nobody, "runs"), 4);
     std::fs::remove_file(&load).unwrap();
-    let (_, said) = run(6, "uml", "ext4");
+    let (_, said) = run(6, "ext4");
     assert!(said.contains("load.txt") && said.contains("No such file"), "{said}");
-    assert_eq!(std::fs::read_dir(nobody.home.join("uml")).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(nobody.home.join("runs")).unwrap().count(), 1);
 }
 
 /// Two kernels of Debian as the two sides of a comparison.
@@ -153,8 +114,6 @@ fn two_kernels_are_compared() {
     assert_kept(&run, 2);
     let report = std::fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("-cloud-amd64"), "{report}");
-    let (_, said) = nobody.expect(2, &[&["ab", "peiffer", "--on", "uml"][..], &sides[..4]].concat());
-    assert!(said.contains("User Mode Linux"), "{said}");
 }
 
 /// Under translation a kernel boots once; what its guests begin with may be anything but what it was.

@@ -193,8 +193,8 @@ fn the_plan_of_a_run_is_a_plan() {
     let studies: [&[&str]; 7] = [
         &["run", "piszcz", "--on", "ram", "--budget", "90s"],
         &["run", "engel", "--size", "3000MB", "--margin", "7%"],
-        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--rounds", "9"],
-        &["run", "wilton", "--claim", "composite.elapsed: ext4 == xfs within 5%", "--max-rounds", "30"],
+        &["run", "wilton", "--claim", "geomean.elapsed: ext4 == xfs within 5%", "--rounds", "9"],
+        &["run", "wilton", "--claim", "geomean.elapsed: ext4 == xfs within 5%", "--max-rounds", "30"],
         &sides,
         &["run", "peiffer", "--on", "dir:.", "--on", "dir:home"],
         &["run", "plan.toml", "--fs", "ext4,xfs", "--factor", "scheduler=none,bfq"],

@@ -33,7 +33,7 @@ fn one_round_here_is_cleaned_up_and_no_verdict() {
         return;
     }
     let place = Place::new();
-    let args = ["selftest", "--here", "--budget", "1ms", "--files", "100", "--format", "json", "-q"];
+    let args = ["selftest", "--here", "--budget", "1ms", "--tree-files", "100", "--format", "json", "-q"];
     let (json, _) = place.expect(4, &args);
     let result: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&result["rounds"], &result["verdicts"]), (&1.into(), &0.into()));

@@ -51,7 +51,7 @@ fn a_shard_needs_a_seed_and_a_fixed_number_of_rounds() {
     };
     refused(&["--shard", "3/2"], "write it I/N");
     refused(&["--shard", "2/2"], "shard 2/2 has no round, because the plan has 1; use fewer shards");
-    refused(&["--shard", "1/2", "--claim", "composite: a < b"], "set it: --rounds N");
+    refused(&["--shard", "1/2", "--claim", "geomean: a < b"], "set it: --rounds N");
     refused(&["--shard", "1/2", "--budget", "10s"], "--budget");
     place.edit_plan("seed = 1\n", "");
     refused(&["--shard", "1/2", "--rounds", "4"], "choose one: --seed N");

@@ -25,7 +25,7 @@ fn paths_that_do_not_exist_are_usage_errors() {
     refused(&[
         ("run no/plan.toml", "no/plan.toml"),
         ("run plan.toml --on dir:no/such", "no/such"),
-        ("run plan.toml --on dir:home --source-dir no/such", "no/such"),
+        ("run plan.toml --on dir:home --other no/such", "no/such"),
         ("run plan.toml --on dir:home --tree no/such", "no/such"),
         ("run plan.toml --on dir:home --export md=no/such/file.md", "no/such"),
         ("run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=no/such", "no/such"),

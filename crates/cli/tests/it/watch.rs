@@ -145,30 +145,6 @@ fn every_counter_counts() {
 }
 
 #[test]
-fn a_counter_is_read_by_https_from_a_trusted_server_only() {
-    let place = Place::new();
-    let (service, certificate) = Service::by_tls();
-    let trusted = place.dir.join("trusted.pem");
-    std::fs::write(&trusted, certificate).unwrap();
-    let (_, another) = Service::by_tls();
-    let foreign = place.dir.join("foreign.pem");
-    std::fs::write(&foreign, another).unwrap();
-    let url = format!("https://{}/metrics", service.address);
-    let found = |certificates: &Path| {
-        let mut command = place.fsarena(&["watch", "--prometheus", &url, "--series", "requests_total"]);
-        let output = command.args(QUICK).env("SSL_CERT_FILE", certificates).output().unwrap();
-        (output.status.code(), windows(&String::from_utf8(output.stdout).unwrap()))
-    };
-    let (code, trusted) = found(&trusted);
-    assert_eq!(code, Some(0));
-    assert!(undisturbed(&trusted).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{trusted:#?}");
-    let (code, refused) = found(&foreign);
-    assert_eq!(code, Some(0));
-    assert!(marks(&refused).contains("SSL_CERT_FILE=FILE"), "{}", marks(&refused));
-    assert_eq!(found(&place.dir.join("missing.pem")).0, Some(6));
-}
-
-#[test]
 fn bad_answers_mark_windows_and_watching_goes_on() {
     for (answer, words) in [
         (Answer::Closed, "refused"),
@@ -259,8 +235,11 @@ fn a_watch_goes_on_after_a_kill() {
 #[test]
 fn what_cannot_be_watched_is_said() {
     let place = Place::new();
-    let (_, said) = place.expect(2, &["watch", "--squid", "https://a/"]);
-    assert!(said.contains("http"), "{said}");
+    let of_prometheus = ["watch", "--prometheus", "https://a/metrics", "--series", "x"];
+    for args in [&["watch", "--squid", "https://a/"][..], &of_prometheus] {
+        let (_, said) = place.expect(2, args);
+        assert!(said.contains("over http only") && said.contains("http://localhost"), "{said}");
+    }
     let (_, said) = place.expect(2, &["watch", "--path", "/nowhere"]);
     assert!(said.contains("/nowhere"), "{said}");
     let (_, said) = place.expect(2, &["watch", "--device-operations"]);

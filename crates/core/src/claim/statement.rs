@@ -33,7 +33,7 @@ pub struct Claim {
 /// Something measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quantity {
-    /// The task: `untar`; `total`, `geomean` or `composite` for all of them together. None: whichever task has the metric.
+    /// The task: `untar`; `total` or `geomean` for all of them together. None: whichever task has the metric.
     pub task: Option<String>,
     /// The metric: `elapsed`.
     pub metric: String,

@@ -25,7 +25,7 @@ fn every_documented_form_is_canonical() {
         "rm.system: patched == base within 0.5%",
         "rm.system: patched <= base within 1%",
         "rndwr.iops[bs=4096,threads=1]: ext4 > btrfs",
-        "composite.elapsed: best is xfs",
+        "geomean.elapsed: best is xfs",
         "iowait_per_request: best is xfs",
         "untar.elapsed: worst is not \"ext2/mkfs=-b 1024\"",
         "seqwr.iops: ext4 < rndwr.iops",

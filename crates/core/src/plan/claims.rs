@@ -11,10 +11,8 @@ use std::ops::Range;
 pub const TOTAL: &str = "total";
 /// That of the geometric mean over all tasks, in which each counts alike.
 pub const GEOMEAN: &str = "geomean";
-/// Another name of the geometric mean.
-pub const COMPOSITE: &str = "composite";
 /// The names of all tasks together.
-pub const WHOLES: [&str; 3] = [TOTAL, GEOMEAN, COMPOSITE];
+pub const WHOLES: [&str; 2] = [TOTAL, GEOMEAN];
 
 /// Reads the claims of a plan and those of the command line, and checks them against the plan's variants and
 /// tasks.

@@ -65,11 +65,8 @@ pub(crate) fn plain(message: &str) -> String {
     if message.starts_with("unknown ")
         && let [name, known @ ..] = words.as_slice()
     {
-        // Keys of version 0.1 are accepted and never proposed.
-        let known =
-            known.iter().copied().filter(|word| !["arm", "round", "blocks", "max_blocks"].contains(word));
         let what = if message.starts_with("unknown field") { "key" } else { "value" };
-        return unknown(what, name, known).into();
+        return unknown(what, name, known.iter().copied()).into();
     }
     WORDS.iter().fold(message.to_string(), |text, (from, to)| text.replacen(from, to, 1))
 }

@@ -43,7 +43,7 @@ pub struct PlanFile {
     #[serde(default)]
     pub stop: StopFile,
     /// When the machine counts as idle.
-    #[serde(default, alias = "settle")]
+    #[serde(default)]
     pub idle: IdleFile,
     /// What differs at one scale.
     #[serde(default)]
@@ -83,14 +83,12 @@ pub struct DeviceFile {
 #[serde(deny_unknown_fields)]
 pub struct StopFile {
     /// The number of rounds.
-    #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Rounds before these that belong to no comparison; with shards, of each shard.
     pub warmup: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,
     /// The most rounds, where claims determine how many are needed.
-    #[serde(alias = "max_blocks")]
     pub max_rounds: Option<Spanned<u32>>,
     /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
@@ -105,7 +103,6 @@ pub struct StopFile {
 #[serde(default, deny_unknown_fields)]
 pub struct ScaleFile {
     /// The number of rounds.
-    #[serde(alias = "blocks")]
     pub rounds: Option<Spanned<u32>>,
     /// Time after which no round is started: `"150s"`.
     pub budget: Option<Spanned<String>>,

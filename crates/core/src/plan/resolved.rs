@@ -24,23 +24,22 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Which stage of a study it is, where that has several.
-    #[serde(default, alias = "round", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
     /// The omissions, a sentence each: filesystems that lack an option set, and settings that
     /// the workload of `--workload` lacks.
-    #[serde(default, alias = "left_out", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
     /// Where the variants live.
     pub device: DevicePlan,
     /// When to stop.
     pub stop: StopPlan,
     /// When the machine counts as idle.
-    #[serde(alias = "settle")]
     pub idle: IdlePlan,
     /// Variants named one by one, instead of the product of the factors.
-    #[serde(default, rename = "variant", alias = "arm", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
     /// The workloads.
     #[serde(rename = "workload")]
@@ -102,19 +101,12 @@ pub enum Backing {
 }
 
 impl Backing {
-    /// Whether its figures can say that one filesystem is faster than another. Those of User Mode Linux cannot:
-    /// what a system call costs there hides what the filesystem does.
-    pub fn ranks(&self) -> bool {
-        !matches!(self, Backing::Guest(GuestPlan { emulator: Emulator::Uml, .. }))
-    }
-
     /// What executes the cells. Figures of different executors are never compared.
     pub fn executor(&self) -> &'static str {
         match self {
             Backing::Guest(guest) => match (guest.emulator, guest.accelerator) {
                 (Emulator::Qemu, Some(Accelerator::Kvm)) => "a virtual machine (QEMU with KVM)",
                 (Emulator::Qemu, _) => "an emulated machine (QEMU, translated)",
-                (Emulator::Uml, _) => "User Mode Linux",
                 (Emulator::Exact, _) => "a guest that counts instructions (QEMU)",
             },
             _ => "the kernel of the machine itself",
@@ -134,7 +126,7 @@ pub struct GuestPlan {
     pub memory: ByteSize,
     /// The longest silence in seconds after which a guest is taken for hung.
     pub patience_s: f64,
-    /// What executes its instructions; none outside QEMU and before the preflight selects one.
+    /// What executes its instructions; none before the preflight selects one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
     /// Whether each guest boots by itself, where it could begin with a machine that has booted already.
@@ -158,21 +150,18 @@ pub enum Accelerator {
 pub enum Emulator {
     /// QEMU, by the CPU's own virtualisation where that works, else by translation.
     Qemu,
-    /// User Mode Linux.
-    Uml,
     /// QEMU with instruction counting: its time is instructions, not seconds.
     Exact,
 }
 
 impl Emulator {
     /// All of them.
-    pub const ALL: [Emulator; 3] = [Emulator::Qemu, Emulator::Uml, Emulator::Exact];
+    pub const ALL: [Emulator; 2] = [Emulator::Qemu, Emulator::Exact];
 
     /// The word of `--on`.
     pub const fn name(self) -> &'static str {
         match self {
             Emulator::Qemu => "qemu",
-            Emulator::Uml => "uml",
             Emulator::Exact => "exact",
         }
     }
@@ -234,8 +223,7 @@ pub const MOST_ROUNDS: u32 = 400;
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
-    /// The most rounds. Plans of version 0.1 call them blocks.
-    #[serde(alias = "blocks")]
+    /// The most rounds.
     pub rounds: u32,
     /// Rounds that run before these and belong to no comparison, those of all shards together.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -152,7 +152,7 @@ impl Published {
         self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// The sum of a metric over the tasks of the work for one variant: the author's composite. None where a task is
+    /// The sum of a metric over the tasks of the work for one variant. None where a task is
     /// missing.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
         Some(self.of_work(variant, metric)?.iter().sum())

@@ -15,7 +15,7 @@ fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Out
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
     let id = cell.id();
     let inside = |what| Event::Cell { cell: id.clone(), what };
-    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_composite: true };
+    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_totals: true };
     let readings = Readings([(reading::ELAPSED.to_string(), seconds * 1e9)].into());
     vec![
         Event::CellStarted { cell },

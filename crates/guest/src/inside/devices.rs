@@ -9,8 +9,6 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 /// How long disks and ports are waited for: drivers find them in threads of their own.
 const DEVICES: Duration = Duration::from_secs(20);
-/// Where the directory of the host is mounted.
-const HOST: &str = "/host";
 
 /// Ends the guest. Everything of it is lost but what is on its disks.
 pub fn power_off() -> ! {
@@ -48,10 +46,6 @@ pub fn events(events: &EventChannel) -> Result<Box<dyn Write>> {
             Box::new(File::options().write(true).open(port)?)
         }
         EventChannel::Io(number) => Box::new(Io(File::options().write(true).open("/dev/port")?, *number)),
-        EventChannel::Hostfs { dir, file } => {
-            mount("hostfs", HOST, "none", dir)?;
-            Box::new(Synced(File::options().append(true).open(Path::new(HOST).join(file))?))
-        }
     })
 }
 
@@ -65,19 +59,6 @@ impl Write for Io {
 
     fn flush(&mut self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// A file of the host: what is written to it has to get there now.
-struct Synced(File);
-
-impl Write for Synced {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.0.sync_data()
     }
 }
 

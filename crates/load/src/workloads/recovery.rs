@@ -90,9 +90,9 @@ impl Workload for Recovery {
     }
 }
 
-/// A task outside the composite.
+/// A task that no total counts.
 fn beside(id: &str, title: &str) -> TaskInfo {
-    TaskInfo { in_composite: false, ..task::info(id, title, []) }
+    TaskInfo { in_totals: false, ..task::info(id, title, []) }
 }
 
 fn is_synced(number: u64) -> bool {

@@ -182,7 +182,7 @@ fn tasks_are_those_of_the_outline_and_do_what_their_titles_say() {
     let (disks, tasks) = start(&job);
     assert_eq!(tasks.iter().map(|task| task.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
     assert_eq!(tasks.len(), 21);
-    assert!(tasks.iter().all(|task| task.info.in_composite && task.before == Before::Warm));
+    assert!(tasks.iter().all(|task| task.info.in_totals && task.before == Before::Warm));
     assert_eq!(tasks[0].info.title, "Touch 20 files");
     let entries = |name: &str| std::fs::read_dir(disks.place.root.join(name)).map_or(0, |dir| dir.count());
     for task in tasks {

@@ -6,7 +6,7 @@ use crate::{matrix, number::plural};
 use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
 use fsarena_stats::{
-    analyse::Analysis, comparison::median, composite::sums, ratio::Ratio, simulate::parallel,
+    all_tasks::sums, analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel,
 };
 
 /// The charts of this kind.

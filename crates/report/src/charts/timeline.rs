@@ -69,7 +69,7 @@ fn cells(seen: &Seen) -> Vec<Cell> {
     let mut sums = vec![(0.0, 0usize, 0.0); record.cells.len()];
     for (row, value) in rows.iter().enumerate() {
         let sum = &mut sums[record.samples.cell[row] as usize];
-        if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_composite {
+        if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_totals {
             *sum = (sum.0 + value.ln(), sum.1 + 1, sum.2);
         }
         let warm_up = warm_ups.as_ref().map(|rows| rows[row]).filter(|ns| !ns.is_nan());

@@ -2,15 +2,10 @@
 
 use crate::document::{Document, Table, row};
 use crate::{error::Error, number::three};
-use fsarena_core::{names::unknown, published::Published, record::RunRecord};
+use fsarena_core::{names::unknown, published::Published};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::rank::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
-
-/// Refuses a run of which nothing can be said to be better.
-pub fn ranks(record: &RunRecord) -> Result<(), Error> {
-    if record.plan.device.backing.ranks() { Ok(()) } else { Err(Error::ranks_nothing(&record.id)) }
-}
 
 /// Refuses published figures without a metric.
 pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {

@@ -74,7 +74,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         value["left_out"] = json!(left_out);
         value
     };
-    let composite = |overall: &Overall| {
+    let together = |overall: &Overall| {
         json!({
             "tasks": overall.tasks,
             "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
@@ -90,7 +90,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         "provisional": analysis.provisional(),
         "interval": "95% for each pair, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
-        "overall": analysis.overall.as_ref().map(composite),
+        "overall": analysis.overall.as_ref().map(together),
         "answer": answer::sentences(&names, analysis),
     })
 }

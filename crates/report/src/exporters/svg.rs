@@ -1,7 +1,7 @@
 //! Every chart as SVG, in a folder.
 
 use crate::{charts, error::Error, exporter::Exporter, report::Report};
-use fsarena_charts::{Chart, svg};
+use fsarena_charts::svg;
 use std::path::Path;
 
 /// Charts whose text stays text.
@@ -10,21 +10,12 @@ pub const SVG: Exporter = Exporter {
     ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write)
 };
 
-fn write(report: &Report, path: &Path) -> Result<(), Error> {
-    write_charts(report, path, "svg", |chart| Ok(svg::file(chart).into_bytes()))
-}
-
 /// Writes a file for each chart.
-pub(super) fn write_charts(
-    report: &Report,
-    folder: &Path,
-    extension: &str,
-    file: impl Fn(&Chart) -> Result<Vec<u8>, fsarena_charts::Error>,
-) -> Result<(), Error> {
+fn write(report: &Report, folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     for chart in charts::all(report) {
-        let path = folder.join(format!("{}.{extension}", chart.id));
-        std::fs::write(&path, file(&chart)?).map_err(Error::file(&path))?;
+        let path = folder.join(format!("{}.svg", chart.id));
+        std::fs::write(&path, svg::file(&chart)).map_err(Error::file(&path))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::{error::Error, words::machines};
 use fsarena_charts::Look;
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_stats::{analyse::composites, comparison::median, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::{analyse::combine_tasks, comparison::median, pairs::log_ratios, ratio::Ratio};
 use serde_json::json;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -58,7 +58,7 @@ impl Point {
 /// Where nothing is called by the name of the metric.
 pub fn point(record: &RunRecord, asked: &Asked) -> Result<Option<Point>, Error> {
     let Some(at) = record.variant(&asked.variant) else { return Ok(None) };
-    let (info, values) = composites(record, &asked.metric)?;
+    let (info, values) = combine_tasks(record, &asked.metric)?;
     let Some(own) = values.get(at) else { return Ok(None) };
     let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
     let reference = asked.reference.as_deref().and_then(|name| record.variant(name));

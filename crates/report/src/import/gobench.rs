@@ -6,8 +6,8 @@ use super::series::{Collector, Quantity, direction};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
-/// The configuration lines that number the round; files of version 0.1 call it a block.
-const ROUND: [&str; 2] = ["round:", "block:"];
+/// The configuration line that numbers the round.
+const ROUND: &str = "round:";
 
 /// Go benchmark text.
 pub const GOBENCH: Importer = Importer {
@@ -21,7 +21,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut round: Option<String> = None;
     let mut better: BTreeMap<String, Direction> = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
-        if let Some(number) = ROUND.iter().find_map(|key| line.strip_prefix(key)) {
+        if let Some(number) = line.strip_prefix(ROUND) {
             round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             better.extend(unit_line(rest));

@@ -3,8 +3,8 @@
 use super::importer::Fault;
 use csv::StringRecord;
 
-/// Columns that number the rounds; files of version 0.1 call them blocks.
-const ROUND: [&str; 2] = ["round", "block"];
+/// The column that numbers the rounds.
+const ROUND: &str = "round";
 
 /// A table.
 pub struct Sheet {
@@ -38,7 +38,7 @@ impl Sheet {
             }
             false => rows.remove(0).iter().map(String::from).collect(),
         };
-        let round = heads.iter().position(|head| ROUND.iter().any(|name| head.eq_ignore_ascii_case(name)));
+        let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND));
         Ok(Sheet { heads, headless, rows, round })
     }
 

@@ -2,7 +2,7 @@
 
 use fsarena_core::{event::Event, record::RunRecord, state::RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::{analyse::composites, cost::Estimate, grid::references, ratio::Ratio};
+use fsarena_stats::{analyse::combine_tasks, cost::Estimate, grid::references, ratio::Ratio};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Intervals {
 
     fn compare(&mut self, record: &RunRecord) {
         self.rows.clear();
-        let Ok((info, values)) = composites(record, &self.metric) else { return };
+        let Ok((info, values)) = combine_tasks(record, &self.metric) else { return };
         let rounds = values.iter().map(Vec::len).max().unwrap_or(0);
         // A round that was dropped moves those behind it.
         let moved = self.after.last_key_value().is_some_and(|(last, _)| *last > rounds);

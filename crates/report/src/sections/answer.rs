@@ -5,7 +5,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, either, few, interval, is_time, sentence};
 use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{event, factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
+use fsarena_core::{factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::best::{self, Best};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
@@ -18,10 +18,9 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let (record, names) = (&report.record, report.record.names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
-    let decided = is_told(report, detail);
-    if decided || !report.ranks() {
+    if is_told(report, detail) {
         let Some(first) = analyses.next() else { return };
-        return document.list(if decided { in_brief(&names, record, first) } else { worked(record) });
+        return document.list(in_brief(&names, record, first));
     }
     for analysis in analyses {
         if detail < Detail::Full && with_data(analysis) < 2 {
@@ -88,23 +87,6 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     sentences.extend(dropped(names, analysis));
     sentences
-}
-
-/// What a run answers that ranks nothing: which variants did all their work.
-fn worked(record: &RunRecord) -> Vec<String> {
-    let of_variant = |variant: usize| record.cells.iter().filter(move |cell| cell.variant == variant);
-    let failed = |at: usize| of_variant(at).any(|cell| matches!(cell.outcome, event::Outcome::Failed { .. }));
-    let ran = |at: usize| of_variant(at).next().is_some();
-    let those = |is: &dyn Fn(usize) -> bool| -> Vec<&str> {
-        (0..record.variants.len()).filter(|at| is(*at)).map(|at| record.name(at)).collect()
-    };
-    let told = [
-        sentence("Completed all tasks", &those(&|at| ran(at) && !failed(at))),
-        sentence("Failed", &those(&failed)),
-        sentence("Did not run", &those(&|at| !ran(at))),
-        Some("These times do not rank the variants: in User Mode Linux a system call costs more than most filesystem work.".into()),
-    ];
-    told.into_iter().flatten().collect()
 }
 
 /// Whether zeros leave nothing to compare.

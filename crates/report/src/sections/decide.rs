@@ -12,9 +12,6 @@ pub const SECTION: Section = Section::full(Chapter::Method, add);
 
 /// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
 fn add(document: &mut Document, report: &Report, _: Detail) {
-    if !report.ranks() {
-        return;
-    }
     let margin = percent(report.margin);
     let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
     let all = paired::of(&Seen::of(report));

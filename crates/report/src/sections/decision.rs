@@ -6,7 +6,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_time, rounds_needed, sentence};
 use fsarena_core::record::{MetricInfo, TOTAL};
 use fsarena_core::{metric::label, sample::Direction};
-use fsarena_stats::analyse::{Analysis, Overall, composites};
+use fsarena_stats::analyse::{Analysis, Overall, combine_tasks};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub struct Decision<'a> {
 impl Decision<'_> {
     /// The decision of a run that compares variants; none where nothing bounds what a choice costs.
     pub fn of(report: &Report) -> Option<Decision<'_>> {
-        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral && report.ranks();
+        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
         let analysis = report.analyses.first().filter(better)?;
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();
@@ -125,7 +125,7 @@ impl Decision<'_> {
     fn cheaper(&self) -> Option<String> {
         let metric = &self.analysis.metric;
         let comparison = &self.overall.main().comparison;
-        let (_, values) = composites(&self.report.record, &metric.id).ok()?;
+        let (_, values) = combine_tasks(&self.report.record, &metric.id).ok()?;
         let said = self.cheaper_variants().into_iter().filter_map(|(variant, words)| {
             let ahead = cost(metric, &values[variant], &values[self.choice])?.value.ln();
             let sure = if comparison.separated[self.choice][variant] { "" } else { " (inconclusive)" };
@@ -144,7 +144,7 @@ impl Decision<'_> {
         if self.equal.contains(&current) {
             return Some(format!("{name} is the current variant{guess}: stay on it."));
         }
-        let (metric, values) = composites(&self.report.record, &self.analysis.metric.id).ok()?;
+        let (metric, values) = combine_tasks(&self.report.record, &self.analysis.metric.id).ok()?;
         let cost = cost(&metric, &values[self.choice], &values[current])?;
         let [value, low, high] =
             [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
@@ -214,7 +214,7 @@ impl Decision<'_> {
             |variant: &usize| !self.equal.contains(variant) && !comparison.separated[self.choice][*variant];
         let open: Vec<usize> = self.candidates.iter().copied().filter(open).collect();
         let record = &self.report.record;
-        let (_, values) = composites(record, &self.analysis.metric.id).ok()?;
+        let (_, values) = combine_tasks(record, &self.analysis.metric.id).ok()?;
         let sigma = |rival: &usize| spread(&log_ratios(&values[self.choice], &values[*rival]).d);
         let sigma = open.iter().filter_map(sigma).filter(|sigma| *sigma > 0.0).reduce(f64::max)?;
         let so_far = self.analysis.grid.rounds.len();

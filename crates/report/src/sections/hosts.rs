@@ -6,7 +6,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::hosts::{Hosts, compare};
-use fsarena_stats::{analyse::composites, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::{analyse::combine_tasks, pairs::log_ratios, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the hosts say.
@@ -52,7 +52,7 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     let analysis = report.analyses.first()?;
     let names: BTreeSet<&str> = record.hosts.iter().map(|host| host.hostname.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    if names.len() < 2 || !report.ranks() {
+    if names.len() < 2 {
         return None;
     }
     let of = by_round(record);
@@ -60,7 +60,7 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     let host: Vec<usize> = analysis.grid.rounds.iter().map(host).collect::<Option<_>>()?;
     let comparison = &analysis.overall.as_ref()?.main().comparison;
     let reference = comparison.best()?;
-    let (_, values) = composites(record, &analysis.metric.id).ok()?;
+    let (_, values) = combine_tasks(record, &analysis.metric.id).ok()?;
     let pair = |variant: &usize| {
         let rounds = values[reference].iter().zip(&values[*variant]);
         let ratio = |(a, b): (&f64, &f64)| log_ratios(&[*a], &[*b]).d.first().copied().unwrap_or(f64::NAN);

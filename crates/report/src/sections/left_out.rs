@@ -12,11 +12,9 @@ use fsarena_stats::trust::{Doubt, doubts, reason};
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 fn add(document: &mut Document, report: &Report, detail: Detail) {
-    if report.ranks() {
-        let sentences = sentences(report).into_iter();
-        let told = is_told(report, detail);
-        document.list(sentences.map(|one| if told { clipped(&one) } else { one }).collect());
-    }
+    let told = is_told(report, detail);
+    let sentences = sentences(report).into_iter();
+    document.list(sentences.map(|one| if told { clipped(&one) } else { one }).collect());
 }
 
 /// The tasks that rank no variant, each with the reason.

@@ -9,8 +9,7 @@ pub const SECTION: Section = Section::full(Chapter::Answer, add);
 /// What the figures of the answer and their brackets are; nothing where it compares no variants.
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let names = report.record.names();
-    let compares = report.ranks() && names.len() > 1;
-    let Some(first) = report.analyses.first().filter(|_| compares) else { return };
+    let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
     let metrics = metrics.map(|metric| format!("{} ({})", label(&metric.id), metric.help));
     let metrics = metrics.collect::<Vec<_>>().join("; and by ");

@@ -11,7 +11,7 @@ pub const SECTION: Section = Section::full(Chapter::Data, add);
 
 /// The tables, a pair for each task of the first metric; nothing where the scheduler does not vary.
 fn add(document: &mut Document, report: &Report, _: Detail) {
-    let Some(analysis) = report.analyses.first().filter(|_| report.ranks()) else { return };
+    let Some(analysis) = report.analyses.first() else { return };
     let direction = analysis.metric.direction;
     let Some(crossed) = Crossed::of(&report.record.variants).filter(|_| direction != Direction::Neutral)
     else {

@@ -36,7 +36,7 @@ fn lints(record: &RunRecord) -> Vec<String> {
     let elsewhere = [(reading::SOURCE_WRITTEN, "source"), (reading::ROOT_WRITTEN, "root")];
     let elsewhere = elsewhere.map(|(id, disk)| (disk, medians(id)));
     let mut lints = vec![];
-    for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_composite) {
+    for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_totals) {
         let (name, Some(elapsed)) = (&task.id, elapsed[at]) else { continue };
         if let Some(start) = start[at].map(|ns| ns / 1e9).filter(|start| elapsed < SHORT * start) {
             lints.push(format!(

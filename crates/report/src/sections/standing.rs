@@ -19,7 +19,7 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 /// A table, below a dot plot where there are charts; nothing where no two variants compare.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
-    if detail == Detail::Charts && report.ranks() {
+    if detail == Detail::Charts {
         document.charts(standing::charts(&Seen::of(report)));
     }
     let mut columns = columns(report);
@@ -47,7 +47,7 @@ fn alone(document: &mut Document, report: &Report) {
     let analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
     let analyses: Vec<&Analysis> = analyses.take(BRIEF.1).collect();
     let [variant] = report.record.variants.as_slice() else { return };
-    let Some(first) = analyses.first().filter(|_| report.ranks()) else { return };
+    let Some(first) = analyses.first() else { return };
     let header =
         std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| label(&one.metric.id)));
     let rows = first.tasks.iter().take(TASKS).map(|task| {
@@ -67,7 +67,7 @@ fn not_shown(document: &mut Document, rest: usize, what: &str) {
 
 /// What all tasks add up to by each metric: a title, the comparison and the unit.
 fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
-    let better = |direction: Direction| direction != Direction::Neutral && report.ranks();
+    let better = |direction: Direction| direction != Direction::Neutral;
     let mut columns = vec![];
     for analysis in report.analyses.iter().filter(|analysis| better(analysis.metric.direction)) {
         let Some(overall) = &analysis.overall else { continue };

@@ -9,7 +9,7 @@ use crate::words::label;
 use fsarena_core::{metric, record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::{composite::sums, simulate::parallel};
+use fsarena_stats::{all_tasks::sums, simulate::parallel};
 
 /// The tables of tasks.
 pub const SECTION: Section = Section::new(Chapter::Data, add);
@@ -43,12 +43,12 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(of_task).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| ("TOTAL", total));
-        for (name, composite) in total.into_iter().chain([("GEOMETRIC MEAN", &overall.geometric)]) {
+        for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN", &overall.geometric)]) {
             let title = format!("{name} of {}", plural(overall.tasks, "task"));
-            rows.push(row(title, &composite.comparison, unit, None));
+            rows.push(row(title, &all.comparison, unit, None));
         }
     }
-    rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_composite).map(of_task));
+    rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(of_task));
     rows.extend(first.then(|| usable_space(record)).flatten());
     document.table(Table::figures(header(record, "task")).with(rows));
     if first {
@@ -59,7 +59,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
 
 /// The medians behind the ratios, in their unit.
 fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if matrix::fits(analysis) || !report.ranks() {
+    if matrix::fits(analysis) {
         return; // The tables above are of medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);

@@ -30,7 +30,7 @@ const SHOWN: [&str; 15] = [
 /// What the work cost.
 pub const SECTION: Section = Section::full(Chapter::Data, add);
 
-/// The table: the median over rounds of the sum over the composite's tasks.
+/// The table: the median over rounds of the sum over the tasks in the totals.
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let row = |Total { id, unit, values }: Total| labelled(label(id), typical::cells(&values, unit, None));

@@ -14,7 +14,7 @@ const FLUSHES: f64 = 10.0;
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
-    if record.samples.is_empty() || !filesystems || !report.ranks() {
+    if record.samples.is_empty() || !filesystems {
         return;
     }
     let mut options = [OPTIONS, MKFS, MOUNT].into_iter();

@@ -38,9 +38,9 @@ impl Run {
                 Cell { round: number, position: 0, variant, workload, scale: Default::default(), seed: 1 };
             let id = cell.id();
             let inside = |what| Event::Cell { cell: id.clone(), what };
-            let task = |name: &str, in_composite| {
+            let task = |name: &str, in_totals| {
                 let id = TaskId::new(name);
-                TaskInfo { id, title: name.into(), number: None, in_composite }
+                TaskInfo { id, title: name.into(), number: None, in_totals }
             };
             let sample = |task, readings| {
                 inside(CellEvent::Sample(Sample {

@@ -7,7 +7,7 @@ use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{Compared, compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
-use fsarena_report::report::{self, Asked, Report};
+use fsarena_report::report::Report;
 use fsarena_report::{
     document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
 };
@@ -321,34 +321,11 @@ fn what_an_author_concluded_is_checked_then_and_here() {
 }
 
 #[test]
-fn a_run_in_user_mode_linux_ranks_nothing() {
-    let mut record = fixture::run(&FIVE, 12);
-    record.plan.name = "piszcz".into();
-    record.plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Uml));
-    for format in ["full", "md", "html"] {
-        let text = export(record.clone(), format, &[]);
-        assert!(text.contains("Completed all tasks: ext2, ext3, ext4, xfs, btrfs."), "{text}");
-        assert!(text.contains("do not rank") && text.contains("Touch 313 files"), "{text}");
-        let ranking = [
-            "was fastest",
-            "Recommended",
-            "GEOMETRIC",
-            "TOTAL",
-            "is best in",
-            "The author's conclusions",
-            "<figure",
-        ];
-        assert!(!ranking.iter().any(|word| text.contains(word)), "{text}");
-    }
-    let json: serde_json::Value = serde_json::from_str(&export(record.clone(), "json", &[])).unwrap();
-    assert_eq!(json["analyses"][0]["overall"], serde_json::Value::Null);
-    assert_eq!(json["analyses"][0]["tasks"][0]["best"], serde_json::Value::Null);
-    assert_eq!(json["ranking"], serde_json::Value::Null);
+fn figures_of_different_executors_are_not_compared() {
     let machine = fixture::run(&FIVE, 12);
-    let error = compare_runs(&record, &machine, "elapsed").unwrap_err().to_string();
-    assert!(error.contains("ran in User Mode Linux and"), "{error}");
-    let error = compare_runs(&record, &record, "elapsed").unwrap_err().to_string();
-    assert!(error.contains("compared with nothing"), "{error}");
-    let claims = vec!["touch.elapsed: xfs < ext4".parse().unwrap()];
-    assert!(report::of(record, Asked { claims, ..Asked::default() }).is_err());
+    let mut counted = machine.clone();
+    counted.plan.device.backing = Backing::Guest(GuestPlan::of(Emulator::Exact));
+    assert!(compare_runs(&counted, &counted, "elapsed").is_ok());
+    let error = compare_runs(&counted, &machine, "elapsed").unwrap_err().to_string();
+    assert!(error.contains("different executors"), "{error}");
 }

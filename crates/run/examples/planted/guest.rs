@@ -58,7 +58,7 @@ impl Crew {
         let mut counts = Counts::new();
         let ended = self.guests.run(&cell, &mut |event| {
             if let CellEvent::Sample(sample) = event
-                && sample.task.in_composite
+                && sample.task.in_totals
                 && let Some(count) = sample.readings.get(reading::KERNEL_INSTRUCTIONS)
             {
                 counts.insert(sample.task.id.to_string(), count);

@@ -1,67 +1,38 @@
 //! Guests: what emulates them, what they boot, and which filesystems they can have.
 
-use super::finding::{Finding, ids, installed, limited, missing, ok};
-use crate::preflight::guests::{has, in_modules};
-use fsarena_core::plan::Emulator;
+use super::finding::{Finding, ids, limited, missing, ok};
+use crate::preflight::guests::in_modules;
 use fsarena_fs::available::{Availability, to_install};
 use fsarena_fs::def::FsDef;
-use fsarena_guest::kernel::{self, Places, UML};
+use fsarena_guest::kernel::Places;
 use fsarena_guest::{counter::Counter, emulator::QEMU, exact::has_memory_disks, modules::Modules, trial};
-use fsarena_sys::argv::Argv;
-
-/// Emulators, with the words of `--on` that need them and the package that brings each.
-const EMULATORS: [(&str, &str, &str); 2] =
-    [(QEMU, "--on qemu, --on exact", "qemu-system-x86"), (UML, "--on uml", "user-mode-linux")];
+use fsarena_sys::{argv::Argv, program};
 
 /// Everything about guests. The survey is of the machine itself: it knows the mkfs programs.
 pub fn all(survey: &[Availability]) -> Vec<Finding> {
     let places = Places::usual(None);
-    let here = emulators();
-    let mut findings = vec![emulated(&here)];
-    let mut unmade = vec![];
-    if here.contains(&QEMU) {
-        let what = "filesystems in guests";
-        findings.extend([kernels(&places), kvm(&places)]);
-        match places.usual_kernel() {
-            Ok(Some((release, modules))) => {
-                findings.push(counts(&modules));
-                let able = |def: &FsDef| in_modules(&modules, def);
-                findings.push(filesystems(what, &release, survey, able, &mut unmade));
-                findings.extend(lacked(&places, survey, able));
-            }
-            Ok(None) => {}
-            Err(error) => findings.push(missing(what, error.to_string(), "")),
+    if !has_emulator() {
+        return vec![missing("guests", "no emulator", "apt-get install qemu-system-x86")];
+    }
+    let emulator = ok("guests", format!("{QEMU} (--on qemu, --on exact)"));
+    let mut findings = vec![emulator, kernels(&places), kvm(&places)];
+    let what = "filesystems in guests";
+    match places.usual_kernel() {
+        Ok(Some((release, modules))) => {
+            findings.push(counts(&modules));
+            let able = |def: &FsDef| in_modules(&modules, def);
+            findings.extend(filesystems(what, &release, survey, able));
+            findings.extend(lacked(&places, survey, able));
         }
-    }
-    if here.contains(&UML) {
-        let what = "filesystems in UML";
-        findings.push(match kernel::find(Emulator::Uml, "", &places, &mut |_| {}) {
-            Ok(kernel) => filesystems(what, &kernel.name(), survey, |def| has(&kernel, def), &mut unmade),
-            Err(error) => missing(what, error.to_string(), ""),
-        });
-    }
-    if !unmade.is_empty() {
-        let fix = to_install(unmade.iter().map(|have| have.def));
-        findings.push(limited("mkfs for guests", format!("none for {}", ids(unmade)), fix));
+        Ok(None) => {}
+        Err(error) => findings.push(missing(what, error.to_string(), "")),
     }
     findings
 }
 
-/// The emulators that are installed.
-pub fn emulators() -> Vec<&'static str> {
-    installed(EMULATORS.map(|(program, ..)| program)).0
-}
-
-fn emulated(here: &[&str]) -> Finding {
-    let (found, absent): (Vec<_>, Vec<_>) = EMULATORS.into_iter().partition(|(name, ..)| here.contains(name));
-    let found: Vec<String> = found.iter().map(|(program, on, _)| format!("{program} ({on})")).collect();
-    let packages: Vec<&str> = absent.iter().map(|(.., package)| *package).collect();
-    let fix = format!("apt-get install {}", packages.join(" "));
-    match found.is_empty() {
-        true => missing("guests", "no emulator", fix),
-        false if packages.is_empty() => ok("guests", found.join(", ")),
-        false => Finding { fix, ..ok("guests", found.join(", ")) },
-    }
+/// Whether what emulates guests is installed.
+pub fn has_emulator() -> bool {
+    program::find(QEMU).is_some()
 }
 
 fn kernels(places: &Places) -> Finding {
@@ -113,22 +84,21 @@ fn counts(modules: &Modules) -> Finding {
     ok(what, format!("by a plugin of {qemu}"))
 }
 
-/// The filesystems of a guest kernel; those of them that nothing here can make are handed on.
-fn filesystems<'a>(
+/// The filesystems of a guest kernel, and those of them that nothing here can make.
+fn filesystems(
     what: &'static str,
     release: &str,
-    survey: &'a [Availability],
+    survey: &[Availability],
     able: impl Fn(&FsDef) -> bool,
-    unmade: &mut Vec<&'a Availability>,
-) -> Finding {
+) -> Vec<Finding> {
     let had = survey.iter().filter(|have| able(have.def));
-    let (made, without): (Vec<&Availability>, Vec<_>) = had.partition(|have| have.mkfs.is_some());
-    for have in without {
-        if !unmade.iter().any(|known| known.def.id == have.def.id) {
-            unmade.push(have);
-        }
+    let (made, unmade): (Vec<&Availability>, Vec<_>) = had.partition(|have| have.mkfs.is_some());
+    let mut findings = vec![ok(what, format!("{release}: {}", ids(made)))];
+    if !unmade.is_empty() {
+        let fix = to_install(unmade.iter().map(|have| have.def));
+        findings.push(limited("mkfs for guests", format!("none for {}", ids(unmade)), fix));
     }
-    ok(what, format!("{release}: {}", ids(made)))
+    findings
 }
 
 /// The filesystems that the usual kernel has not, with a kernel that has them.

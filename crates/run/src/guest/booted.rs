@@ -30,7 +30,7 @@ pub struct Booted {
 }
 
 /// Whether guests of a plan begin with a machine that has booted. Where the CPU itself runs them, booting is fast enough;
-/// where instructions are counted, nothing of a cell may depend on another; User Mode Linux has no such state.
+/// where instructions are counted, nothing of a cell may depend on another.
 pub fn wanted(guest: &GuestPlan) -> bool {
     guest.emulator == Emulator::Qemu && guest.accelerator != Some(Accelerator::Kvm) && !guest.fresh
 }

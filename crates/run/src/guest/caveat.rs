@@ -16,11 +16,6 @@ pub fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
              other run's than of such a guest (of 15 differences between filesystems on a machine they kept all, and with \
              another kernel 16 of 18, and turned 2: docs/guide/guests.md)"
         }
-        (Emulator::Uml, _) => {
-            "system calls are tens of times dearer there than on the machine: these times say that something works, and \
-             neither rank filesystems nor compare with those of a machine (of 15 differences between filesystems on a \
-             machine they showed 4: docs/guide/guests.md)"
-        }
         (Emulator::Qemu, Some(Accelerator::Kvm)) => {
             "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
              the machine itself"

@@ -110,7 +110,6 @@ impl Packer {
             return Ok(vec![]);
         }
         let mut all: Vec<&str> = match self.emulator {
-            Emulator::Uml => vec![],
             Emulator::Exact if exact::has_memory_disks(modules) => exact::MEMORY_DISKS.to_vec(),
             Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
         };

@@ -15,18 +15,9 @@ const COUNTED: [(&str, &str); 2] = [
 pub fn of(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
     match emulator {
         Emulator::Qemu => sample,
-        Emulator::Uml => Sample { readings: without_split(sample.readings), ..sample },
         // Nor is there a course over time.
         Emulator::Exact => Sample { readings: counted(&sample.readings, counts), series: vec![], ..sample },
     }
-}
-
-/// User Mode Linux charges all CPU time as user time.
-fn without_split(mut readings: Readings) -> Readings {
-    for id in [reading::USER, reading::SYSTEM] {
-        readings.0.remove(id);
-    }
-    readings
 }
 
 fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
@@ -91,11 +82,5 @@ mod tests {
         assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);
         assert_eq!([of("guest_instructions"), of("returned_instructions")], [Some(22.0), Some(11.0)]);
         assert_eq!(of("system_calls_count"), Some(5.0));
-    }
-
-    #[test]
-    fn user_mode_linux_does_not_split_cpu_time() {
-        let taken = readings(&[("user_ns", 1.0), ("system_ns", 0.0), ("elapsed_ns", 2.0)]);
-        assert_eq!(without_split(taken), readings(&[("elapsed_ns", 2.0)]));
     }
 }

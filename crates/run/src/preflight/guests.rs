@@ -17,12 +17,6 @@ use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::program;
 use std::collections::BTreeMap;
 
-/// The default emulator: QEMU, unless only User Mode Linux is here.
-pub fn usual() -> Emulator {
-    let only_uml = program::find(QEMU).is_none() && program::find(kernel::UML).is_some();
-    if only_uml { Emulator::Uml } else { Emulator::Qemu }
-}
-
 /// Refuses a workload that runs programs: the only program in a guest is fsarena.
 pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
     let in_guests = matches!(plan.device.backing, Backing::Guest(_));
@@ -66,24 +60,24 @@ pub struct Kernels {
 /// An emulator that is not installed, a kernel that is not there or damaged.
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
-    require(guest.emulator == Emulator::Uml || program::find(QEMU).is_some(), || {
+    require(program::find(QEMU).is_some(), || {
         Fatal::Missing(format!(
-            "{QEMU} is not installed: apt-get install qemu-system-x86, or take User Mode Linux (--on uml), or benchmark \
-             the filesystem a directory is on (--on dir:PATH); `fsarena doctor` says what else is possible"
+            "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on (--on \
+             dir:PATH); `fsarena doctor` says what else is possible"
         ))
     })?;
     let mut kernels = Kernels::default();
     for level in levels {
         if !kernels.by_level.contains_key(level) {
             let log = &mut |record| kernels.commands.push(record);
-            let found = kernel::find(guest.emulator, level, &places, log)?;
+            let found = kernel::find(level, &places, log)?;
             kernels.by_level.insert(level.to_string(), found);
         }
     }
     Ok(kernels)
 }
 
-/// Decides what runs the instructions of QEMU's guests: the CPU itself where a trial boot of each kernel succeeds. What
+/// Decides what runs the instructions of guests whose time is time: the CPU itself where a trial boot of each kernel succeeds. What
 /// a reader should know of that.
 ///
 /// # Errors
@@ -153,7 +147,7 @@ pub fn mountable(
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
         match (has(kernel, def), program::find(def.mkfs)) {
-            (false, _) => Err(lacks(emulator, kernel, def)),
+            (false, _) => Err(lacks(kernel, def)),
             (true, None) => Err(able::no_mkfs(def)),
             (true, Some(_)) => Ok(def),
         }
@@ -169,10 +163,9 @@ pub fn mountable(
 }
 
 /// That a kernel has no such filesystem, and where there is one that has it.
-fn lacks(emulator: Emulator, kernel: &GuestKernel, def: &FsDef) -> Fatal {
+fn lacks(kernel: &GuestKernel, def: &FsDef) -> Fatal {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
     let fix = match here.last() {
-        _ if emulator == Emulator::Uml => "take `--on qemu`, or a User Mode Linux that has it: --kernel PATH",
         Some(release) => &format!("one that has it is here: --kernel debian:{release}"),
         None if !def.kernels.is_empty() => def.kernels,
         None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR",
@@ -280,11 +273,11 @@ mod tests {
         let kernel =
             GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
         let def = filesystems::find("reiser4").unwrap();
-        let uml = lacks(Emulator::Uml, &kernel, def).to_string();
-        assert!(uml.starts_with("the guest kernel 6.1 has no reiser4; take `--on qemu`"), "{uml}");
-        let qemu = lacks(Emulator::Qemu, &kernel, def).to_string();
-        assert!(qemu.ends_with(
-            "reiser4; Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR"
-        ));
+        let why = lacks(&kernel, def).to_string();
+        assert_eq!(
+            why,
+            "the guest kernel 6.1 has no reiser4; Linux has never had it: a kernel with its patch, by --kernel PATH \
+             --modules DIR"
+        );
     }
 }

@@ -4,7 +4,7 @@ use crate::executor::{Fatal, Result, require};
 use crate::layout::{On, Wanted};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
-use fsarena_core::plan::{Backing, DevicePlan, Emulator, OtherDevice, Plan};
+use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
@@ -104,10 +104,6 @@ pub fn images(
         (None, None, _) => (0, 0, other),
     };
     let on_disk = images_dir(device, runs);
-    if matches!(&device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Uml) {
-        let mut dirs = [runs, on_disk].into_iter().chain(device.other_dir.as_deref());
-        dirs.try_for_each(names_one_file)?;
-    }
     let zram = sum(BackingDevice::Zram);
     for (dir, needed) in [
         (device.other_dir.as_deref().unwrap_or(on_disk), apart),
@@ -127,17 +123,6 @@ pub fn images(
         "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
          a smaller --scale"
     )))
-}
-
-/// User Mode Linux takes what follows a comma or a colon in the path of a disk for a second file.
-fn names_one_file(dir: &Path) -> Result<()> {
-    let whole = dir.canonicalize().or_else(|_| std::path::absolute(dir)).unwrap_or_else(|_| dir.into());
-    require(!whole.to_string_lossy().contains([',', ':']), || {
-        Fatal::Plan(format!(
-            "{whole:?}: User Mode Linux reads a comma or colon in a path as the beginning of a second file; name another \
-             directory with --runs or --other, or take --on qemu"
-        ))
-    })
 }
 
 fn room(dir: &Path, needed: u64) -> Result<()> {
@@ -193,21 +178,4 @@ pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
     let bytes = def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES));
     bytes.checked_next_multiple_of(OTHER_STEP).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_that_user_mode_linux_would_split_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let split = dir.path().join("a,b");
-        std::os::unix::fs::symlink(&split, dir.path().join("link")).unwrap();
-        // A directory that does not exist yet counts too, and so does what a link leads to.
-        assert!(names_one_file(dir.path()).is_ok() && names_one_file(&split).is_err());
-        std::fs::create_dir(&split).unwrap();
-        assert!(names_one_file(&dir.path().join("link")).is_err());
-        assert!(names_one_file(Path::new("/srv/a:b")).is_err());
-    }
 }

@@ -44,8 +44,8 @@ pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust,
     Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
 }
 
-/// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or calls it the
-/// composite, and its parameters, which tell tasks of a run apart, say nothing here.
+/// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or names all
+/// tasks, and its parameters, which tell tasks of a run apart, say nothing here.
 fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
     let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
         let value =
@@ -160,7 +160,7 @@ mod tests {
             ("one.elapsed: best is c", Some(Refuted)),
             ("one.elapsed: best is not c", Some(Held)),
             ("one.elapsed: best is a", Some(Inconclusive)),
-            ("composite.elapsed: a < c", Some(Held)),
+            ("geomean.elapsed: a < c", Some(Held)),
             ("one.elapsed: II/a < I/a", Some(Held)),
             ("two.elapsed: a < I/a", None),
             ("three.elapsed: a < b", None),
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
         assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
         assert_eq!(said("elapsed: best is a", 8), Some(Held));
-        assert_eq!(said("composite.elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("geomean.elapsed: best is a", 8), Some(Held));
         assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
         assert_eq!(said("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
         assert_eq!(said("system: a < b", 8), None);

@@ -1,7 +1,7 @@
 //! The quantity of a claim, as values by variant and round.
 
 use crate::grid::{Grid, has_data};
-use crate::{composite, trust::reason};
+use crate::{all_tasks, trust::reason};
 use fsarena_core::metric::{self, reading};
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::record::{MetricInfo, RunRecord};
@@ -48,7 +48,7 @@ impl<'a> Quantities<'a> {
                     format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}");
                 return Err(what);
             }
-            let values = if whole == TOTAL { composite::sums(&tasks) } else { composite::means(&tasks) };
+            let values = if whole == TOTAL { all_tasks::sums(&tasks) } else { all_tasks::means(&tasks) };
             return Ok(Series { metric, values });
         }
         let fits = |(at, task): &(usize, &TaskInfo)| quantity.fits(&task.id) && has_data(&grid.values[*at]);

@@ -25,7 +25,7 @@ fn record(rounds: u32) -> RunRecord {
         },
         title: name.to_string(),
         number: None,
-        in_composite: true,
+        in_totals: true,
     };
     let reading = |id: &str, direction| MetricInfo {
         id: id.into(),
@@ -110,8 +110,8 @@ fn every_form_of_claim_finds_its_rounds() {
         ("one.elapsed: a < two.elapsed[bs=4]", Outcome::Held, -(3f64.ln())),
         ("total.elapsed: a < c", Outcome::Held, (10.0f64 / 13.2).ln()),
         ("geomean.elapsed: a < c", Outcome::Held, -(2.4f64.ln()) / 3.0),
-        ("composite.elapsed: a < c", Outcome::Held, -(2.4f64.ln()) / 3.0),
-        ("composite.elapsed[bs=4]: a < c", Outcome::Held, -(2f64.ln())),
+        ("geomean.elapsed: a < c", Outcome::Held, -(2.4f64.ln()) / 3.0),
+        ("geomean.elapsed[bs=4]: a < c", Outcome::Held, -(2f64.ln())),
         ("only_once: a > b", Outcome::Held, 1.1f64.ln()),
         ("one.elapsed: best is a", Outcome::Held, -(1.1f64.ln())),
         ("one.elapsed: worst is c", Outcome::Held, (1.2f64 / 1.1).ln()),
@@ -132,7 +132,7 @@ fn what_cannot_be_judged_says_why() {
     let record = record(8);
     for (text, why) in [
         ("one.elapsed: a < z", "Unknown variant `z`. Available: a, b, c"),
-        ("three.elapsed: a < b", "Unknown task `three`. Available: one, two, total, geomean, composite"),
+        ("three.elapsed: a < b", "Unknown task `three`. Available: one, two, total, geomean"),
         (
             "one.iops_of_sorts: a < b",
             "Unknown metric `iops_of_sorts`. Did you mean `iops`? List them: fsarena list metrics",

@@ -48,11 +48,11 @@ fn plan() -> Plan {
 
 /// In round 1 variant 2 (btrfs) fails before "tar", and it never runs again.
 fn record() -> RunRecord {
-    let task = |name: &str, in_composite| TaskInfo {
+    let task = |name: &str, in_totals| TaskInfo {
         id: TaskId::new(name),
         title: name.into(),
         number: None,
-        in_composite,
+        in_totals,
     };
     let tasks = vec![task("mkfs", false), task("untar", true), task("tar", true)];
     let (mut cells, mut samples) = (Vec::new(), SampleTable { values: vec![vec![]], ..Default::default() });
@@ -142,7 +142,7 @@ fn tasks_totals_and_winners() {
 }
 
 #[test]
-fn the_composite_needs_every_task() {
+fn the_geometric_mean_needs_every_task() {
     let analysis = analyse(&record(), "elapsed").unwrap();
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.tasks, 2);

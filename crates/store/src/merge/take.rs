@@ -15,8 +15,8 @@ DELETE FROM map;
 INSERT OR IGNORE INTO main.host(hostname, boot_id, kernel, facts)
     SELECT hostname, boot_id, kernel, facts FROM part.host ORDER BY id;
 INSERT OR IGNORE INTO main.variant(name, levels) SELECT name, levels FROM part.variant ORDER BY id;
-INSERT OR IGNORE INTO main.task(name, params, title, number, in_composite)
-    SELECT name, params, title, number, in_composite FROM part.task ORDER BY id;
+INSERT OR IGNORE INTO main.task(name, params, title, number, in_totals)
+    SELECT name, params, title, number, in_totals FROM part.task ORDER BY id;
 INSERT OR IGNORE INTO main.metric(name, unit, direction, help)
     SELECT name, unit, direction, help FROM part.metric ORDER BY id;
 INSERT INTO map SELECT 'host', p.id, m.id FROM part.host p CROSS JOIN main.host m

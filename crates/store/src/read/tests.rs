@@ -77,7 +77,7 @@ fn broken_rows_are_told_with_their_table() {
         ("DELETE FROM variant".into(), "row that is not there in table cell"),
         ("DELETE FROM run".into(), "table run is empty"),
         ("ALTER TABLE value RENAME COLUMN metric TO m".into(), "no such column"),
-        ("DROP TABLE note".into(), "no such table"),
+        ("DROP TABLE note".into(), "not an fsarena run"),
         ("PRAGMA user_version = 99".into(), "newer fsarena"),
         ("PRAGMA user_version = -1".into(), "not an fsarena run"),
     ] {

@@ -1,8 +1,7 @@
-//! One page by HTTP or HTTPS, in bounded time and size.
+//! One page by HTTP, in bounded time and size.
 
 use crate::{counter::Trouble, error::Error};
-use std::{io::ErrorKind, sync::Arc, time::Duration};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use std::{io::ErrorKind, time::Duration};
 use ureq::{Agent, config::Config, http::Uri};
 
 /// The longest answer that is read, in bytes: metrics of a busy exporter take a few hundred KiB.
@@ -17,26 +16,21 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page at `http://HOST[:PORT][/PATH]` or `https://…`.
+    /// The page at `http://HOST[:PORT][/PATH]`.
     ///
     /// # Errors
-    /// When the address is malformed, or this machine trusts no certificate that HTTPS needs.
+    /// When the address is malformed, or one of https.
     pub fn new(url: &str, patience: Duration) -> Result<Page, Error> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-        let scheme =
-            uri.as_ref().and_then(Uri::scheme_str).filter(|scheme| ["http", "https"].contains(scheme));
-        let Some(scheme) = scheme else {
-            return Err(Error::Usage(format!(
-                "Malformed address {url:?}: write http://HOST:PORT/PATH or https://HOST:PORT/PATH"
-            )));
-        };
+        match uri.as_ref().and_then(Uri::scheme_str) {
+            Some("http") => {}
+            Some("https") => return Err(http_only(url)),
+            _ => return Err(Error::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH"))),
+        }
         // A redirect is reported as its status. Every reading connects again, so that a restarted server answers.
         let mut config = Config::builder().timeout_global(Some(patience)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
-        if scheme == "https" {
-            config = config.tls_config(tls()?);
-        }
         Ok(Page { url: url.into(), patience, agent: config.build().new_agent() })
     }
 
@@ -59,9 +53,6 @@ impl Page {
             ureq::Error::Timeout(_) => late(),
             ureq::Error::Io(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
-                ErrorKind::InvalidData => {
-                    format!("{error}; to trust its certificate: SSL_CERT_FILE=FILE fsarena watch …")
-                }
                 _ => error.to_string(),
             },
             ureq::Error::BodyExceedsLimit(_) => "the answer does not end within 4 MiB".into(),
@@ -80,18 +71,13 @@ impl Page {
     }
 }
 
-/// Trust in the certificates of this machine, or in those that SSL_CERT_FILE and SSL_CERT_DIR name.
-fn tls() -> Result<TlsConfig, Error> {
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let why: String = found.errors.iter().map(|error| format!(" ({error})")).collect();
-        let fix = "install the package ca-certificates, or name a file: SSL_CERT_FILE=FILE fsarena watch …";
-        return Err(Error::Missing(format!("No certificate that https could trust{why}; {fix}")));
-    }
-    let roots = found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots)));
-    Ok(tls.unversioned_rustls_crypto_provider(provider).build())
+/// Refuses an address of https.
+pub fn http_only(address: &str) -> Error {
+    Error::Usage(format!(
+        "{address:?}: fsarena reads exporters over http only. Name an http address of this machine, such as \
+         http://localhost:9100/metrics; if the service has only https, let a command print the number: fsarena watch -- \
+         COMMAND"
+    ))
 }
 
 fn begins(text: &str) -> String {
@@ -159,7 +145,9 @@ pub(crate) mod tests {
     fn addresses() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
         assert!(page("http://a").is_ok() && page("http://[::1]:3128/x?y").is_ok());
-        for url in ["ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"] {
+        for url in
+            ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"]
+        {
             assert!(page(url).is_err(), "{url}");
         }
     }

@@ -1,6 +1,6 @@
 //! Squid's counters page: `client_http.requests`.
 
-use super::http::Page;
+use super::http::{Page, http_only};
 use crate::counter::{Counter, Trouble};
 use crate::error::Error;
 use std::time::Duration;
@@ -14,6 +14,9 @@ impl Squid {
     /// # Errors
     /// Fails if the address has another form.
     pub fn new(at: &str, patience: Duration) -> Result<Squid, Error> {
+        if at.starts_with("https://") {
+            return Err(http_only(at));
+        }
         let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
         if at.contains('/') {
             return Err(Error::Usage(format!(

@@ -31,11 +31,11 @@ pub struct Args {
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
 
-    /// Where to run: loop or loop:DIR, ram, zram, dir:PATH, qemu, uml or exact [default: loop, without root qemu]
+    /// Where to run: loop or loop:DIR, ram, zram, dir:PATH, qemu or exact [default: loop, without root qemu]
     ///
     /// loop or loop:DIR: image on disk. ram: image in memory. zram: compressed memory. dir:PATH: existing directory
-    /// as it is, without root; repeat it to compare directories. qemu or uml: guest kernel, without root. exact:
-    /// guest that counts instructions instead of time.
+    /// as it is, without root; repeat it to compare directories. qemu: guest kernel, without root. exact: guest that
+    /// counts instructions instead of time.
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "Variants")]
     pub on: Vec<On>,
     /// Filesystems to compare
@@ -106,7 +106,7 @@ pub struct Args {
     #[command(flatten)]
     pub own: Own,
     /// Number of rounds [default: the plan's; with claims, as many as they need]
-    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Work")]
+    #[arg(long, value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Rounds to run before these and to leave out of every comparison [default: the plan's, else 0]
     #[arg(long, value_name = "N", help_heading = "Work")]
@@ -118,7 +118,7 @@ pub struct Args {
     #[arg(long, value_name = "I/N", conflicts_with = "budget", help_heading = "Work")]
     pub shard: Option<Shard>,
     /// Maximum number of rounds where claims or --budget set the number [default: 400]
-    #[arg(long, alias = "max-blocks", value_name = "N", conflicts_with = "rounds", help_heading = "Work")]
+    #[arg(long, value_name = "N", conflicts_with = "rounds", help_heading = "Work")]
     pub max_rounds: Option<u32>,
     /// Time for the whole run, such as 10m; without --rounds the run uses all of it
     ///
@@ -162,7 +162,7 @@ pub struct Args {
     ///
     /// In a directory, fsarena makes the image of the source disk; with `--on dir:PATH` it uses the directory as it is.
     /// fsarena accepts a device by the rules of --erase: by its name in /dev/disk/by-id, unused and blank.
-    #[arg(long, alias = "source-dir", value_name = "DIR|DEVICE", help_heading = "Devices")]
+    #[arg(long, value_name = "DIR|DEVICE", help_heading = "Devices")]
     pub other: Option<PathBuf>,
     /// Signature on the device of --other that fsarena may erase, as with --erase-signature
     #[arg(long, value_name = "TYPE", help_heading = "Devices")]

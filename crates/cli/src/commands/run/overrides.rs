@@ -7,7 +7,6 @@ use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
-use fsarena_run::preflight::guests;
 use fsarena_sys::kernel::Kernel;
 use std::path::{Path, PathBuf};
 
@@ -117,7 +116,7 @@ impl Args {
             }
         }
         if self.on.is_empty() && (!self.kernel.is_empty() || !is_root()) {
-            return Ok((Some(self.guest(guests::usual())?), vec![]));
+            return Ok((Some(self.guest(Emulator::Qemu)?), vec![]));
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
     }

@@ -28,7 +28,7 @@ impl Args {
         let other_device = self.other_is_device();
         let cases: [(bool, &[&str], &str); 6] = [
             (directories, &["fs", "options", "mkfs", "mount", "size"], DIRECTORIES),
-            (!guest, &OF_GUESTS, "requires a guest: --on qemu, --on uml or --on exact"),
+            (!guest, &OF_GUESTS, "requires a guest: --on qemu or --on exact"),
             (self.erase.is_none(), &["erase_signature"], "requires --erase DEVICE"),
             (
                 guest,

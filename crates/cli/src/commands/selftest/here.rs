@@ -38,7 +38,7 @@ pub struct Here {
     )]
     fs: Vec<String>,
     /// Number of files in the tree, with --here
-    #[arg(long, alias = "files", value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..=100_000), requires = "here", conflicts_with = "exact")]
     tree_files: u64,
 }
 

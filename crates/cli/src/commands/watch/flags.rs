@@ -25,7 +25,7 @@ pub struct Args {
     /// Count the client requests of the squid at this address, from its counters page
     #[arg(long, value_name = "HOST:PORT", group = "counter", help_heading = "Request counter")]
     squid: Option<String>,
-    /// Count with a Prometheus endpoint, `http://HOST:PORT/metrics` or `https://…`
+    /// Count with a Prometheus endpoint, `http://HOST:PORT/metrics`
     #[arg(
         long,
         value_name = "URL",

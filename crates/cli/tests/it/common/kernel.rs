@@ -1,6 +1,5 @@
 //! Kernels for guests: Debian's, where they were fetched, and stand-ins that do one thing.
 
-use super::install;
 use std::path::{Path, PathBuf};
 
 /// Where a kernel without modules is entered, in physical memory.
@@ -133,18 +132,4 @@ fn with_payload(mut image: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     image[0x24C..0x250].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     image.extend(payload);
     image
-}
-
-/// A User Mode Linux that does what a script says. Its disks are `$DISK` and `$OTHER`, its directory is `$DIR`, and
-/// `filesystem` is what it has.
-pub fn user_mode(path: &Path, filesystem: &str, script: &str) {
-    let text = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && echo 6.66.0 && exit\n\
-         for word; do case $word in\n\
-         ubd0=*) DISK=${{word#*=}};;\nubd1=*) OTHER=${{word#*=}};;\numl_dir=*) DIR=${{word#*=}};;\nesac; done\n\
-         {script}\nexit\next4\0{filesystem}\0\n"
-    );
-    let written = path.with_extension("sh");
-    std::fs::write(&written, text).unwrap();
-    install(&written, path);
 }

@@ -13,6 +13,8 @@ const NOBODY: u32 = 65534;
 pub struct Nobody {
     pub home: PathBuf,
     fsarena: PathBuf,
+    /// Stand-ins for programs, which come first on its `PATH`: see [`Place::shim`].
+    shims: PathBuf,
 }
 
 impl Nobody {
@@ -21,7 +23,7 @@ impl Nobody {
         let (home, fsarena) = (place.dir.join("nobody"), place.dir.join("fsarena"));
         std::fs::set_permissions(&place.dir, PermissionsExt::from_mode(0o755)).unwrap();
         install(&program(), &fsarena);
-        let nobody = Nobody { home, fsarena };
+        let nobody = Nobody { home, fsarena, shims: place.dir.join("shims") };
         nobody.dir("");
         nobody
     }
@@ -38,7 +40,8 @@ impl Nobody {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.fsarena);
         // What a login shell of an ordinary user has: no sbin.
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", &self.home);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.shims.display());
+        command.env_clear().env("PATH", path).env("HOME", &self.home);
         command.args(args).current_dir(&self.home).uid(NOBODY).gid(NOBODY);
         command
     }

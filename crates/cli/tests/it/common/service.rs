@@ -1,8 +1,7 @@
 //! A stand-in for a service that counts its requests, on loopback.
 
-use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{sync::Arc, time::Duration};
 
@@ -30,36 +29,13 @@ pub struct Service {
 
 impl Service {
     pub fn start(answer: Answer) -> Service {
-        Service::behind(answer, Some)
-    }
-
-    /// The counting service by TLS, and its self-signed certificate as PEM.
-    pub fn by_tls() -> (Service, String) {
-        let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
-        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![signed.cert.der().clone()], key);
-        let config = Arc::new(config.unwrap());
-        let service = Service::behind(Answer::Counting, move |stream| {
-            let connection = ServerConnection::new(config.clone()).ok()?;
-            Some(StreamOwned::new(connection, stream))
-        });
-        (service, signed.cert.pem())
-    }
-
-    fn behind<S: Read + Write + Send + 'static>(
-        answer: Answer,
-        wrap: impl Fn(TcpStream) -> Option<S> + Send + 'static,
-    ) -> Service {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (count, silent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         if answer != Answer::Closed {
             let (count, silent) = (count.clone(), silent.clone());
             std::thread::spawn(move || {
-                for stream in listener.incoming().flatten().filter_map(wrap) {
+                for stream in listener.incoming().flatten() {
                     let (count, silent) = (count.clone(), silent.clone());
                     std::thread::spawn(move || serve(stream, answer, &count, &silent));
                 }

@@ -132,7 +132,7 @@ fn events(cell: &Cell, slower: f64) -> Vec<Event> {
             id: TaskId::new(id),
             title: title.into(),
             number: number.map(String::from),
-            in_composite: number.is_some(),
+            in_totals: number.is_some(),
         };
         events.push(inside(CellEvent::Command(command(id))));
         events.push(inside(CellEvent::Sample(Sample {

@@ -1,10 +1,10 @@
 //! Two runs: their ratios and their orders, task by task and variant by variant.
 
-use crate::compare::order::{self, Order, Orders};
+use crate::compare::order::{Order, Orders};
 use crate::{error::Error, words::label};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::{comparison::Comparison, composite, grid::has_data, ratio::Ratio, shift};
+use fsarena_stats::{all_tasks, comparison::Comparison, grid::has_data, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
@@ -52,7 +52,7 @@ impl<'a> Side<'a> {
         &self.analysis.grid.values[task]
     }
 
-    /// Refuses another run if it is of another executor, or of one that cannot rank.
+    /// Refuses another run if it is of another executor.
     pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
         let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
         if in_a != in_b {
@@ -61,7 +61,7 @@ impl<'a> Side<'a> {
                 "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
             )));
         }
-        order::ranks(self.record)
+        Ok(())
     }
 }
 
@@ -92,10 +92,10 @@ impl<'a> Pair<'a> {
         known.then(|| Task { title: label(info), ratios, orders, over_all: false })
     }
 
-    /// The sum over the composite's tasks that are in both.
+    /// The sum over the tasks in the totals that are in both.
     fn total(&self, tasks: &[(usize, usize)]) -> Option<Task<'a>> {
         let (a, b) = (self.a, self.b);
-        let counts = |i: usize| a.record.tasks[i].in_composite && has_data(a.values(i));
+        let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
         let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (a.values(*i), b.values(*j))).unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
@@ -107,7 +107,7 @@ impl<'a> Pair<'a> {
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
         Some(Task {
             title: format!("TOTAL of {} tasks", first.len()),
-            ratios: self.ratios(&composite::sums(&first), &composite::sums(&second)),
+            ratios: self.ratios(&all_tasks::sums(&first), &all_tasks::sums(&second)),
             orders: orders.filter(|_| same),
             over_all: true,
         })

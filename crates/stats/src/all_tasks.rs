@@ -10,9 +10,9 @@ use fsarena_core::sample::Direction;
 /// `tasks[task][variant][round]`.
 pub type Tasks<'a> = [&'a Vec<Vec<f64>>];
 
-/// A composite of all its tasks, compared like a single one.
+/// All tasks as one number a round, compared like a single task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Composite {
+pub struct AllTasks {
     /// How the variants compare on it.
     pub comparison: Comparison,
     /// For each variant, the rounds left out because they have some of its tasks but not every one.
@@ -21,16 +21,16 @@ pub struct Composite {
     pub regrets: Regrets,
 }
 
-/// The sum over tasks, for each variant and round. The author's composite. `split` runs share
+/// The sum over tasks, for each variant and round. `split` runs share
 /// the error of the regrets.
-pub fn total(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
-    composite(tasks, sums(tasks), references, direction, split)
+pub fn total(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> AllTasks {
+    combine(tasks, sums(tasks), references, direction, split)
 }
 
 /// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the
 /// same, however long it takes. A task of zero or less has no logarithm, so its round is left out.
-pub fn geometric(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> Composite {
-    composite(tasks, means(tasks), references, direction, split)
+pub fn geometric(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> AllTasks {
+    combine(tasks, means(tasks), references, direction, split)
 }
 
 /// The geometric mean over tasks, `means[variant][round]`; NaN where the round lacks a task or has one of zero or less.
@@ -58,7 +58,7 @@ pub fn log_ratios(tasks: &Tasks, adds_up: bool) -> Pairs {
     // A round that ran has a number in every task, be it an infinite one.
     let ran =
         (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
-    let mean = weights::composite(&d, &vec![1.0; d.len()]);
+    let mean = weights::weighted_means(&d, &vec![1.0; d.len()]);
     let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
     Pairs { excluded: ran.saturating_sub(d.len()), d }
 }
@@ -73,18 +73,18 @@ fn fold(tasks: &Tasks, of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec
     first.iter().enumerate().map(variant).collect()
 }
 
-fn composite(
+fn combine(
     tasks: &Tasks,
     values: Vec<Vec<f64>>,
     references: &[usize],
     direction: Direction,
     split: usize,
-) -> Composite {
+) -> AllTasks {
     let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
     let left_out = |(variant, rounds): (usize, &Vec<f64>)| {
         rounds.iter().enumerate().filter(|(round, value)| value.is_nan() && began(variant, *round)).count()
     };
-    Composite {
+    AllTasks {
         left_out: values.iter().enumerate().map(left_out).collect(),
         comparison: compare_with(&values, references, direction),
         regrets: regret::of(&values, references, direction, split),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tasks_make_no_composite() {
+    fn no_tasks_make_no_number() {
         assert!(total(&[], &[], Direction::Lower, 1).comparison.variants.is_empty());
     }
 }
