@@ -22,7 +22,7 @@ pub mod program;
 mod retry;
 pub mod rights;
 pub mod said;
-mod tree;
+pub mod tree;
 pub mod undo;
 pub mod usage;
 pub mod zram;
