@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod cpu;
 pub mod device;
 mod error;
+pub mod getent;
 pub mod host;
 pub mod image;
 pub mod input;
@@ -25,6 +26,7 @@ pub mod said;
 pub mod tree;
 pub mod undo;
 pub mod usage;
+pub mod user;
 pub mod zram;
 
 pub use error::{Error, found};
