@@ -81,9 +81,16 @@ fn a_workload_under_sudo_runs_as_the_calling_user() {
     place.assert_clean();
 }
 
-/// The command under this umask, as the last words of a shell.
+/// The command under this umask, as the last words of a shell; of the program that ships, where FSARENA_SHIPPED names it.
 fn under_umask(place: &Place, umask: &str, args: &[&str]) -> Command {
-    place.started_by(&["sh", "-c", &format!("umask {umask}; exec \"$@\""), "sh"], args)
+    let built = place.fsarena(args);
+    let shipped = std::env::var_os("FSARENA_SHIPPED");
+    let program = shipped.as_deref().unwrap_or(built.get_program());
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"]).arg(program).args(args);
+    command.current_dir(&place.dir).env_clear();
+    command.envs(built.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
 }
 
 /// The permissions of a file or directory.
@@ -108,13 +115,16 @@ fn a_strict_umask_keeps_no_user_out_and_keeps_private_files_private() {
     let place = place("exec \"$REAL\" \"$@\"");
     std::fs::create_dir(place.dir.join("dir")).unwrap();
     let named: &[(&str, &str)] = &[("SUDO_UID", "65534"), ("SUDO_GID", "65534")];
-    for (umask, sudo, on, user) in [
+    for (number, (umask, sudo, on, user)) in [
         ("077", named, "loop", None),
         ("077", &[], "dir:dir", Some("nobody")),
         ("027", named, "dir:dir", None),
-        ("027", &[], "loop", Some("nobody")),
-    ] {
-        let runs = place.dir.join(format!("new-{umask}-{on}/runs").replace(':', "-"));
+        ("027", &[], "dir:dir", Some("nobody")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let runs = place.dir.join(format!("new-{number}/runs"));
         let mut args = vec!["run", "plan.toml", "--quiet", "--on", on, "--runs", runs.to_str().unwrap()];
         args.extend(user.into_iter().flat_map(|user| ["--user", user]));
         expect(0, under_umask(&place, umask, &args).envs(sudo.iter().copied()));
@@ -140,8 +150,11 @@ fn the_remedy_for_runs_that_a_user_cannot_reach_works() {
     let closed = place.dir.join("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
-    let run =
-        |runs: &str| under_umask(&place, "077", &["run", "plan.toml", "--user", "nobody", "--runs", runs]);
+    std::fs::create_dir(place.dir.join("dir")).unwrap();
+    let run = |runs: &str| {
+        let args = ["run", "plan.toml", "--quiet", "--on", "dir:dir", "--user", "nobody", "--runs", runs];
+        under_umask(&place, "077", &args)
+    };
     let said = expect(6, &mut run("closed/runs"));
     let remedy = format!("chmod a+x {}", closed.display());
     assert!(said.contains(&remedy) && said.contains("--runs /var/tmp/runs"), "{said}");
