@@ -24,8 +24,10 @@ ARGS    ?=
 all: man
 
 # Static: it is also what guests boot into, whatever libraries are here, and runs on any machine it is copied to.
+# The linker's map beside it shows the tests of the shipped program that no name service is linked.
 build:
-	$(AS_USER) $(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- -C target-feature=+crt-static
+	$(AS_USER) $(CARGO) rustc --release --package fsarena --bin fsarena $(addprefix --target ,$(TARGET_TRIPLE)) -- \
+		-C target-feature=+crt-static -C link-arg=-Wl,-Map=$(abspath $(OUT))/fsarena.map
 
 # One load from many clients: needs an MPI library (Debian: libopenmpi-dev openmpi-bin libclang-dev).
 MPI := --package fsarena-mpi --features mpi

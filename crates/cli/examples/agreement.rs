@@ -207,7 +207,7 @@ impl Bench {
             set(self.comparison, &mut settings, id, value)?;
         }
         let job = Job { settings, scale: Scale::Quick, seed };
-        let place = Place { root: self.target.clone(), other: self.target.clone() };
+        let place = Place { root: self.target.clone(), other: self.target.clone(), server_user: None };
         let mut tasks =
             workloads::find(self.comparison.workload).ok_or("no workload")?.steps(&job, &place)?;
         let task = tasks.pop().ok_or("a cell has a task")?;

@@ -98,3 +98,20 @@ fn look_in_sbin() {
         unsafe { std::env::set_var("PATH", path) };
     }
 }
+
+/// Reports that no user is found, to the only caller that is linked: `std::env::home_dir`, which clap_complete calls to
+/// complete `~/` and which asks for the user where HOME is unset.
+///
+/// In a static program glibc's own function loads the libnss_*.so of this machine, which can crash it.
+#[cfg(target_feature = "crt-static")]
+#[unsafe(no_mangle)]
+extern "C" fn getpwuid_r(
+    _uid: u32,
+    _entry: *mut std::ffi::c_void,
+    _buffer: *mut std::ffi::c_char,
+    _size: usize,
+    _found: *mut *mut std::ffi::c_void,
+) -> std::ffi::c_int {
+    // ENOENT: the caller then reads none of what it passed.
+    2
+}

@@ -30,7 +30,7 @@ pub fn loadfile(bytes: &[u8]) {
 
 pub fn tools(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let place = Place { root: room::path(""), other: room::path("") };
+    let place = Place { root: room::path(""), other: room::path(""), server_user: None };
     for name in ["fio", "sysbench"] {
         let workload = workloads::find(name).expect("a workload");
         let job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };

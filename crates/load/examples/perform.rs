@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let value = def.kind.parse(value).ok_or_else(|| format!("{id} must be {}", def.kind))?;
         job.settings.0.insert(id.to_string(), value);
     }
-    let place = Place { root: root.into(), other: other.into() };
+    let place = Place { root: root.into(), other: other.into(), server_user: None };
     println!("{:?}", workload.survey(&job)?.room);
     let begun = Instant::now();
     workload.inputs(&job, &place)?;

@@ -4,7 +4,7 @@
 //! undo journal like every other command.
 
 use crate::error::{Error, Result, at};
-use fsarena_sys::{argv, cancel, rights::User, said::shown};
+use fsarena_sys::{argv, cancel, said::shown, tree, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -38,21 +38,25 @@ pub struct Service {
 }
 
 impl ServiceDef {
-    /// The user that it runs as, where that is another than the user of this process.
-    pub fn user(&self) -> Option<User> {
-        let root = rustix::process::geteuid().is_root();
-        root.then(|| self.users.iter().find_map(|name| User::named(name).ok())).flatten()
-    }
-
-    /// Makes a directory for it, which it owns and can reach.
+    /// Makes a directory for it, which its user owns and can reach.
     ///
     /// # Errors
     /// Where it cannot be made, or the user may not pass through a directory above.
-    pub fn make_dir(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).map_err(at("make", dir))?;
-        let Some(user) = self.user() else { return Ok(()) };
+    pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
+        tree::make_dirs(dir).map_err(at("make", dir))?;
+        let Some(user) = user else { return Ok(()) };
         user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
-        self.reachable(dir, &user)
+        self.reachable(dir, user)
+    }
+
+    /// Writes a file that its user owns.
+    ///
+    /// # Errors
+    /// Where it cannot be written or given away.
+    pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
+        std::fs::write(file, text).map_err(at("write", file))?;
+        let Some(user) = user else { return Ok(()) };
+        user.owns(file).map_err(Error::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
     /// Every directory above has to let the user through.
@@ -68,20 +72,22 @@ impl ServiceDef {
             if meta.permissions().mode() & needed == 0 {
                 return Err(Error::Unfit(format!(
                     "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`--runs \
-                     /var/tmp/runs`), or chmod o+x it",
-                    self.name, user.name
+                     /var/tmp/runs`), or let everybody pass: chmod a+x {}",
+                    self.name,
+                    user.name,
+                    above.display()
                 )));
             }
         }
         Ok(())
     }
 
-    /// A program of the server, as its user, and ended when this process ends.
-    pub fn command(&self, program: &Path) -> Command {
+    /// A program of the server, as this user, and ended when this process ends.
+    pub fn command(&self, program: &Path, user: Option<&User>) -> Command {
         let end = self.end;
         let mut command = Command::new(program);
         command.stdin(Stdio::null()).envs(argv::mark());
-        if let Some(user) = self.user() {
+        if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
         // SAFETY: prctl is a bare system call. It follows the change of user, which would undo it.

@@ -6,6 +6,7 @@ use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
+use fsarena_sys::user::User;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,13 +76,16 @@ pub struct Place {
     pub root: PathBuf,
     /// The directory of this workload on the source disk, with the inputs made by [`Workload::inputs`].
     pub other: PathBuf,
+    /// The user that its server runs as, where that is another than the user of this process; see
+    /// [`Workload::server_users`].
+    pub server_user: Option<User>,
 }
 
 impl Place {
     /// The place of one of a plan's workloads. Each has a separate directory on the source disk, so that their files
     /// never collide.
     pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
-        Place { root: root.into(), other: other.join(workload.directory()) }
+        Place { root: root.into(), other: other.join(workload.directory()), server_user: None }
     }
 
     /// The directory of one client in this place, for workloads whose clients have nothing in common.
@@ -161,6 +165,11 @@ pub trait Workload: Sync {
     /// The programs that the tasks run; the preflight looks for them.
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
         vec![]
+    }
+
+    /// The users to run its server as where the workload runs as root: the first that exists.
+    fn server_users(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The directory that its programs write to besides the filesystem under test and the source disk.

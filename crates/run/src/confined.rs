@@ -7,7 +7,8 @@ use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
 use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
-use std::{io, path::PathBuf};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Gives this process the mounts and the rights of its role.
 ///
@@ -45,17 +46,19 @@ fn write_only_there(request: &Request) -> io::Result<()> {
     rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()))
 }
 
-/// Every directory above its files has to let a user through.
+/// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
 fn reach(request: &Request, user: &str) -> Done {
-    request.places().into_iter().try_for_each(|place| {
-        place.metadata().map(drop).map_err(|error| {
-            let place = place.display();
-            Failed::missing(format!(
-                "the workload runs as user {user}, who cannot reach {place}: {error}; keep the runs elsewhere (`--runs \
-                 /var/tmp/runs`), or run the workload as root (`--user root`)"
-            ))
-        })
-    })
+    for place in request.places() {
+        let Err(error) = place.metadata() else { continue };
+        let refusing = place.ancestors().skip(1).find(|above| above.metadata().is_ok()).unwrap_or(place);
+        return Err(Failed::missing(format!(
+            "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere (`--runs \
+             /var/tmp/runs`), let everybody pass (`chmod a+x {}`), or run the workload as root (`--user root`)",
+            place.display(),
+            refusing.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Starts a worker for the tasks of a request and serves it until it ends.
@@ -76,7 +79,13 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
 
 fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {
     let mut errors = argv::memory_file("stderr")?;
-    let mut worker = child::command(errors.try_clone()?).spawn()?;
+    let mut command = child::command(errors.try_clone()?);
+    if !rights.user.is_this_process() {
+        // Commands of the workload find the home of their user, and not that of root.
+        let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
+        command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
+    }
+    let mut worker = command.spawn()?;
     let mut hear = || -> io::Result<Option<Outcome>> {
         let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
         let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;

@@ -1,7 +1,7 @@
 //! What the executors of a run share.
 
-use crate::protocol::{Agents, Power, Request};
-use crate::{layout::Layout, preflight::Check, work::workload};
+use crate::protocol::{Power, Request};
+use crate::{agents::Agents, layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
@@ -52,6 +52,7 @@ impl RunContext {
             profiling: self.agents.profiling,
             role: self.agents.role.clone(),
             power: Power::On,
+            server_user: self.agents.server_user(&cell.workload.name),
             client: None,
         }
     }

@@ -12,7 +12,7 @@ use finding::{ids, installed, limited, missing, ok};
 use fsarena_core::{app, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
-use fsarena_sys::{argv, host, image, kernel::Kernel, program, rights, undo};
+use fsarena_sys::{argv, host, image, kernel::Kernel, program, rights, undo, user::UserDatabase};
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it; `runs` is where images would go.
@@ -92,7 +92,10 @@ fn confinement() -> Finding {
 /// The user of workloads, and the means that keep them from writing elsewhere.
 fn workloads() -> Finding {
     let what = "confinement of workloads";
-    let user = rights::User::invoking().name;
+    let user = match UserDatabase::host().invoking_user() {
+        Ok(user) => user.name,
+        Err(error) => return missing(what, "the user of workloads is unknown", error.to_string()),
+    };
     match (is_root(), rights::can_confine()) {
         (true, true) => ok(what, format!("user {user}, read-only mounts around them, capabilities dropped")),
         (true, false) => {

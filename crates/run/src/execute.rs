@@ -1,9 +1,10 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
+use crate::agents::Agents;
 use crate::clients::{Alone, Clients};
 use crate::executor::{Executor, Fatal, Result, Tell, require};
 use crate::preflight::{self, Check};
-use crate::protocol::{Agents, Profiling, Role};
+use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
 use crate::work::{main_metric, outline};
@@ -16,7 +17,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{Error, cancel, host, kernel::Kernel};
+use fsarena_sys::{Error, cancel, host, kernel::Kernel, tree};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -238,13 +239,13 @@ pub fn execute_by(
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
     }
-    let role = Role::of_run(request.user.as_deref(), request.profiling)?;
-    let agents = Agents { profiling: request.profiling, role };
+    let agents = Agents::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
     let (variants, mut check) = check_for(&request, &*clients)?;
     check.resumed = matches!(request.keep, Keep::Resumed(_));
     // Those of a resumed run were tried when it began.
     let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check)? };
     check.remarks.extend(request.remarks);
+    check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
@@ -274,7 +275,12 @@ enum Place {
 impl Place {
     fn make(keep: Keep, plan: &Plan) -> Result<Place> {
         Ok(match keep {
-            Keep::New(runs) => Place::Stored(RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?),
+            Keep::New(runs) => {
+                tree::make_dirs(&runs).map_err(Error::io("making", &runs))?;
+                let run = RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?;
+                tree::let_pass(run.path()).map_err(Error::io("opening", run.path()))?;
+                Place::Stored(run)
+            }
             Keep::Resumed(run) => Place::Stored(run),
             Keep::Nothing(below) => Place::Scratch(Scratch::make(&below, "fsarena-scratch")?),
         })
@@ -353,7 +359,7 @@ impl Session {
             }
         }
         if !matches!(self.plan.device.backing, Backing::Guest(_)) {
-            host.facts.extend(self.agents.role.facts());
+            host.facts.extend(self.agents.facts());
         }
         host.facts.extend(clients.facts());
         host.facts.extend(self.check.images_at.clone().map(|at| (IMAGES.into(), at)));

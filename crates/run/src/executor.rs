@@ -95,6 +95,9 @@ pub enum Fatal {
     /// Files, devices, mounts.
     #[error(transparent)]
     System(#[from] fsarena_sys::Error),
+    /// The users of workloads.
+    #[error(transparent)]
+    User(#[from] fsarena_sys::user::UserError),
     /// Formatting and its guard.
     #[error(transparent)]
     Filesystem(#[from] fsarena_fs::Error),
@@ -171,6 +174,7 @@ impl Exits for Fatal {
     fn exit_code(&self) -> ExitCode {
         match self {
             Fatal::System(error) => error.exit_code(),
+            Fatal::User(error) => error.exit_code(),
             Fatal::Filesystem(error) => error.exit_code(),
             Fatal::Guest(error) => error.exit_code(),
             Fatal::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),

@@ -190,6 +190,7 @@ impl Guests {
         let request = Request {
             mount: Some(mount),
             role: Role::Alone,
+            server_user: None,
             power,
             ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
         };

@@ -6,6 +6,7 @@
 
 pub mod again;
 pub mod agent;
+pub mod agents;
 pub mod axes;
 mod backing;
 pub mod bench;

@@ -1,10 +1,10 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{Done, Failed, Fatal, Result, require};
+use crate::executor::{Done, Failed, Result};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, plan::IdlePlan};
 use fsarena_load::workload::Client;
-use fsarena_sys::{Error, rights::User};
+use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,9 @@ pub struct Request {
     /// The power.
     #[serde(default)]
     pub power: Power,
+    /// The user to run the workload's server as, where it has one and runs as root.
+    #[serde(default)]
+    pub server_user: Option<User>,
     /// The client that this agent is, where several do the work together. It begins a task when the process that started
     /// it answers.
     #[serde(default)]
@@ -72,15 +75,6 @@ pub enum Role {
     Worker(Rights),
 }
 
-/// The part that the agents of a run play, and their further profiling.
-#[derive(Debug, Clone)]
-pub struct Agents {
-    /// Further profiling of each task.
-    pub profiling: Option<Profiling>,
-    /// The part.
-    pub role: Role,
-}
-
 /// The rights of the process that runs a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
@@ -91,28 +85,10 @@ pub struct Rights {
 }
 
 impl Role {
-    /// The role of the agents of a run: its workloads run as this user, or as the one who started fsarena.
-    ///
-    /// # Errors
-    /// A user that is unknown, or one that only root can become.
-    pub fn of_run(user: Option<&str>, profiling: Option<Profiling>) -> Result<Role> {
-        let user = user.map_or_else(|| Ok(User::invoking()), User::named);
-        let user = user.map_err(|why| Fatal::Plan(format!("--user: {why}")))?;
-        let own = rustix::process::geteuid();
-        require(own.is_root() || user.uid == own.as_raw(), || {
-            Fatal::Plan(format!("--user {}: only root can run workloads as another user", user.name))
-        })?;
-        // The tracer of a profile needs the rights of root, and its figures are not kept.
-        Ok(match own.is_root() && profiling.is_none() {
-            true => Role::Keeper(Rights { user, namespace: fsarena_sys::rights::can_confine() }),
-            false => Role::Alone,
-        })
-    }
-
-    /// This role with a workload that runs as root.
+    /// This role with a workload that runs as root, which the keeper is.
     pub fn as_root(&self) -> Role {
         match self {
-            Role::Keeper(rights) => Role::Keeper(Rights { user: User::root(), ..rights.clone() }),
+            Role::Keeper(rights) => Role::Keeper(Rights { user: User::of_process(), ..rights.clone() }),
             other => other.clone(),
         }
     }
@@ -128,19 +104,6 @@ impl Role {
             user.owns_tree(dir).map_err(Error::io("giving away", dir))?;
         }
         Ok(())
-    }
-
-    /// The facts that a run records: the user of its workloads, and the means that confine them.
-    pub fn facts(&self) -> [(String, String); 2] {
-        let (user, means) = match self {
-            Role::Keeper(rights) if rights.namespace => {
-                (&rights.user, "read-only mounts, dropped capabilities")
-            }
-            Role::Keeper(rights) => (&rights.user, "dropped capabilities"),
-            _ => (&User::invoking(), "the rights of this user"),
-        };
-        let user = format!("{} (uid {})", user.name, user.uid);
-        [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]
     }
 }
 

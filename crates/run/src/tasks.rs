@@ -27,6 +27,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
     if let Some(client) = request.client.filter(|_| !workload.shares()) {
         place = place.of_client(client);
     }
+    place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
     sync_prepared(request)?;
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
@@ -62,7 +63,7 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
     if place.is_device() {
         return Ok(());
     }
-    std::fs::create_dir_all(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
+    fsarena_sys::tree::make_dirs(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
 }
 
 /// Nanoseconds that an action without work takes, where there is one: the median of five.

@@ -7,8 +7,8 @@ mod error;
 pub use confine::available as can_confine;
 pub use error::Error;
 
-use crate::rights::User;
 use crate::said::{shown, tail};
+use crate::user::User;
 pub use child::memory_file;
 use child::{kill_when_asked, reap};
 use fsarena_core::event::CommandRecord;

@@ -3,29 +3,13 @@
 //! A mount namespace in which everything else is read-only costs no time for each file. Landlock does, so it confines
 //! mkfs only: see docs/adr/0018.
 
-use crate::{kernel::Kernel, tree};
-use nix::unistd::{self, getgrouplist};
-use rustix::fs::{AtFlags, CWD, chownat, fchown};
+use crate::{kernel::Kernel, user::User};
 use rustix::mount::{MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid, UnshareFlags};
-use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
-use std::{io, os::fd::AsFd, os::fd::BorrowedFd, os::unix::ffi::OsStrExt};
-
-/// A user to run workloads as.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
-    /// The login name, or the number of a user without one.
-    pub name: String,
-    /// User id.
-    pub uid: u32,
-    /// Main group.
-    pub gid: u32,
-    /// Further groups.
-    pub groups: Vec<u32>,
-}
+use std::{io, os::unix::ffi::OsStrExt};
 
 /// The capabilities that a workload keeps where it runs as root. Another user has none.
 ///
@@ -45,78 +29,6 @@ const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// The user of this name.
-    ///
-    /// # Errors
-    /// In words, where there is none.
-    pub fn named(name: &str) -> Result<User, String> {
-        match unistd::User::from_name(name) {
-            Ok(Some(user)) => Ok(User::of(user.uid.as_raw(), user.gid.as_raw())),
-            _ => Err(format!("unknown user `{name}`; see: getent passwd")),
-        }
-    }
-
-    /// The user who started fsarena with sudo, or root.
-    pub fn invoking() -> User {
-        let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-        match (number("SUDO_UID"), number("SUDO_GID")) {
-            (Some(uid), Some(gid)) if rustix::process::geteuid().is_root() => User::of(uid, gid),
-            _ => User::of(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
-        }
-    }
-
-    /// Root.
-    pub fn root() -> User {
-        User::of(0, 0)
-    }
-
-    /// The home directory and login name of the user of this process; under sudo the environment has root's.
-    pub fn home() -> Option<(PathBuf, String)> {
-        let user = unistd::User::from_uid(unistd::geteuid()).ok().flatten()?;
-        Some((user.dir, user.name))
-    }
-
-    fn of(uid: u32, gid: u32) -> User {
-        let name = unistd::User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
-        let groups = name.as_deref().and_then(|name| CString::new(name).ok());
-        let groups = groups.and_then(|name| getgrouplist(&name, gid.into()).ok()).unwrap_or_default();
-        let mut groups: Vec<u32> = groups.into_iter().map(unistd::Gid::as_raw).collect();
-        if groups.is_empty() {
-            groups.push(gid);
-        }
-        User { name: name.unwrap_or_else(|| uid.to_string()), uid, gid, groups }
-    }
-
-    /// Whether it is root.
-    pub fn is_root(&self) -> bool {
-        self.uid == 0
-    }
-
-    /// Makes this user the owner of a file.
-    ///
-    /// # Errors
-    /// Where the filesystem refuses.
-    pub fn owns(&self, path: &Path) -> io::Result<()> {
-        std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
-    }
-
-    /// Makes this user the owner of a directory and of everything below it. Follows no link.
-    ///
-    /// # Errors
-    /// Where the filesystem refuses.
-    pub fn owns_tree(&self, path: &Path) -> io::Result<()> {
-        self.owns_at(CWD, path)
-    }
-
-    fn owns_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
-        let (uid, gid) = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
-        let Some(dir) = tree::open(parent, name)? else {
-            return Ok(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?);
-        };
-        fchown(&dir, uid, gid)?;
-        tree::names(&dir)?.iter().try_for_each(|child| self.owns_at(dir.as_fd(), child))
-    }
-
     /// Makes this process, which has one thread, one of this user, without capabilities and without a way to gain any.
     ///
     /// # Errors
@@ -133,11 +45,13 @@ impl User {
             let maximum = getrlimit(Resource::Memlock).maximum;
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
-        thread::set_thread_groups(&groups)?;
-        thread::set_thread_res_gid(gid, gid, gid)?;
-        thread::set_thread_res_uid(uid, uid, uid)?;
+        if !self.is_this_process() {
+            let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+            let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+            thread::set_thread_groups(&groups)?;
+            thread::set_thread_res_gid(gid, gid, gid)?;
+            thread::set_thread_res_uid(uid, uid, uid)?;
+        }
         let kept = keep & thread::capabilities(None)?.permitted;
         let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
         thread::set_capabilities(None, sets)?;
@@ -225,32 +139,4 @@ fn set(path: &Path, set: u64, clear: u64) -> io::Result<()> {
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{MetadataExt, symlink};
-
-    #[test]
-    fn a_tree_is_given_away_and_what_its_links_name_is_not() {
-        if !fsarena_skip::root() {
-            return;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let (tree, outside) = (dir.path().join("tree"), dir.path().join("outside"));
-        for dir in [tree.join("a/b"), outside.clone()] {
-            std::fs::create_dir_all(&dir).unwrap();
-            std::fs::write(dir.join("file"), "").unwrap();
-        }
-        symlink(&outside, tree.join("link")).unwrap();
-        let user = User { name: "u".into(), uid: 12345, gid: 12345, groups: vec![] };
-        user.owns_tree(&tree).unwrap();
-        user.owns_tree(&tree.join("link")).unwrap();
-        let owner = |path: &Path| path.symlink_metadata().unwrap().uid();
-        for given in ["", "a", "a/b", "a/b/file", "link"] {
-            assert_eq!(owner(&tree.join(given)), 12345, "{given}");
-        }
-        assert_eq!((owner(&outside), owner(&outside.join("file"))), (0, 0));
-    }
 }

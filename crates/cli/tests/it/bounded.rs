@@ -191,5 +191,5 @@ fn a_run_needs_no_temporary_directory_and_no_kind_umask() {
         let meta = place.run_file(name).unwrap().metadata().unwrap();
         std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777
     };
-    assert_eq!((mode(""), mode("run.db"), mode("report.html")), (0o700, 0o600, 0o600));
+    assert_eq!((mode(""), mode("run.db"), mode("report.html")), (0o711, 0o600, 0o600));
 }

@@ -47,6 +47,7 @@ mod selftest;
 mod serve;
 mod shards;
 mod shells;
+mod shipped;
 mod signals;
 mod squid;
 mod studies;

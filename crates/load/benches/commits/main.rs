@@ -86,7 +86,7 @@ fn main() -> Result<(), Failure> {
 impl Compared {
     fn compare(&self, title: &str, root: &Path, programs: &Path) -> Result<(), Failure> {
         let program = compiled(self.workload, programs)?;
-        let place = Place { root: root.join("root"), other: programs.into() };
+        let place = Place { root: root.join("root"), other: programs.into(), server_user: None };
         std::fs::create_dir_all(&place.root)?;
         table::print(&Row {
             title,

@@ -5,7 +5,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{error::at, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
-use fsarena_sys::{argv, program, rights::User};
+use fsarena_sys::{argv, program, tree};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -154,14 +154,12 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
-        let home = User::home();
-        let mut env = vec![
+        let env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
             ("FSARENA_SOURCE", self.place.other.clone()),
             ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
             ("TMPDIR", self.place.other.join(TEMPORARY)),
         ];
-        env.extend(home.into_iter().flat_map(|(dir, name)| [("HOME", dir), ("USER", PathBuf::from(name))]));
         let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
     }
@@ -228,7 +226,7 @@ impl Workload for Command {
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = place.other.join(TEMPORARY);
-        std::fs::create_dir_all(&dir).map_err(at("make", &dir))
+        tree::make_dirs(&dir).map_err(at("make", &dir))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

@@ -42,7 +42,7 @@ impl Workload for Coreutils {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
-        let (at, sizes) = (Place { root: "/".into(), other: "/".into() }, Sizes::of(job));
+        let (at, sizes) = (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::of(job));
         let run = tasks::with_suppliers(&chosen.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()

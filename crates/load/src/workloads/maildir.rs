@@ -129,7 +129,7 @@ mod tests {
             settings.0.insert("messages".into(), Value::Int(20));
             let job = Job { settings, scale: Scale::Tiny, seed: 3 };
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
             for task in Maildir.steps(&job, &place).unwrap() {
                 let id = task.info.id;
                 let actions = task.prepare.into_iter().chain(task.work);

@@ -149,7 +149,7 @@ mod tests {
     fn clients_find_what_others_made_and_leave_nothing() {
         for dirs in ["own", "shared"] {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
             let mut settings = Settings::defaults(DEF.settings);
             for (id, value) in
                 [("dirs", Value::Text(dirs.into())), ("depth", Value::Int(1)), ("bytes", Value::Int(10))]

@@ -70,9 +70,13 @@ impl Workload for Postgres {
         PROGRAMS.into()
     }
 
+    fn server_users(&self) -> &'static [&'static str] {
+        server::DEF.users
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let chosen = Chosen::of(job)?;
-        let both = (Cluster::new(&place.root, &place.other)?, chosen);
+        let both = (Cluster::new(place)?, chosen);
         let (cluster, chosen) = &both;
         let init = ["initdb".to_string(), cluster.data.display().to_string()];
         let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));

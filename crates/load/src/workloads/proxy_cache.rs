@@ -159,7 +159,7 @@ mod tests {
         // Longer on a busy machine, until every task has had a request.
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
             let mut all = vec![];
             for task in ProxyCache.steps(&job(seconds), &place).unwrap() {
                 for action in task.work {

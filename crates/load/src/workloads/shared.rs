@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn clients_fill_the_shared_file_together_and_read_each_other() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
         let of = |index: u32| Client { index, of: 2, reads: 1 - index };
         let mut steps: Vec<_> =
             [0, 1].map(|client| Shared.steps_of(&job(), &place, of(client)).unwrap().into_iter()).into();

@@ -215,7 +215,7 @@ mod tests {
             ("batch", Value::Int(3)),
         ]);
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().into(), other: dir.path().into() };
+        let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
         let outline: Vec<String> = Sqlite.outline(&job).iter().map(|info| info.id.to_string()).collect();
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");

@@ -88,13 +88,23 @@ impl Workload for SquidWorkload {
         vec!["squid"]
     }
 
+    fn server_users(&self) -> &'static [&'static str] {
+        process::DEF.users
+    }
+
     fn writes_to(&self) -> Option<&'static str> {
         Some(process::MEMORY)
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (store, shape) = (job.settings.text("store").to_string(), cache(job));
-        let ground = Ground { store, shape, cache: place.root.join("cache"), run: place.other.join("squid") };
+        let ground = Ground {
+            store,
+            shape,
+            cache: place.root.join("cache"),
+            run: place.other.join("squid"),
+            user: place.server_user.clone(),
+        };
         let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(Arc::new(listener))

@@ -88,7 +88,8 @@ mod tests {
     fn the_tree_is_copied_and_removed_by_both_drivers() {
         for driver in ["commands", "native"] {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().join("root"), other: dir.path().join("other") };
+            let place =
+                Place { root: dir.path().join("root"), other: dir.path().join("other"), server_user: None };
             std::fs::create_dir(&place.root).unwrap();
             std::fs::create_dir(&place.other).unwrap();
             Tree.inputs(&job(driver), &place).unwrap();
@@ -118,7 +119,7 @@ mod tests {
         std::fs::write(real.join("f"), "contents").unwrap();
         let mut job = job("native");
         job.settings.0.insert("tree".into(), Value::Text(real.to_str().unwrap().into()));
-        let place = Place { root: dir.path().join("root"), other };
+        let place = Place { root: dir.path().join("root"), other, server_user: None };
         assert!(Tree.steps(&job, &place).is_err());
         Tree.inputs(&job, &place).unwrap();
         assert_eq!(std::fs::read_to_string(place.other.join("tree/f")).unwrap(), "contents");

@@ -148,7 +148,7 @@ mod tests {
     /// Commits records, and gives the directory of the log and what was found.
     fn committed(job: &Job) -> (tempfile::TempDir, Place, Found) {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().join("root"), other: dir.path().into() };
+        let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         let task = Wal.steps(job, &place).unwrap().remove(0);
         let actions = task.prepare.into_iter().chain(task.work);

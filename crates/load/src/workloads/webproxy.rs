@@ -202,7 +202,7 @@ mod tests {
             settings.0.insert("threads".into(), Value::Int(4));
             settings.0.insert("seconds".into(), Value::Float(seconds));
             let job = Job { settings, scale: Scale::Tiny, seed: 3 };
-            let place = Place { root: dir.path().into(), other: dir.path().into() };
+            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
             let mut last = Readings::default();
             for task in Webproxy.steps(&job, &place).unwrap() {
                 for action in task.work {

@@ -34,7 +34,11 @@ struct Disks {
 
 fn disks() -> Disks {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place { root: dir.path().join("under test"), other: dir.path().join("other\ndisk") };
+    let place = Place {
+        root: dir.path().join("under test"),
+        other: dir.path().join("other\ndisk"),
+        server_user: None,
+    };
     std::fs::create_dir(&place.root).unwrap();
     std::fs::create_dir(&place.other).unwrap();
     Disks { place, _dir: dir }

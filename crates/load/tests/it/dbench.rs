@@ -60,7 +60,7 @@ fn child() {
         settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
     }
     let job = Job { settings, scale: Scale::Tiny, seed: 5 };
-    let place = Place { root: dir.clone().into(), other: dir.into() };
+    let place = Place { root: dir.clone().into(), other: dir.into(), server_user: None };
     dbench.inputs(&job, &place).unwrap();
     for task in dbench.steps(&job, &place).unwrap() {
         for action in task.prepare.into_iter().chain(task.work) {

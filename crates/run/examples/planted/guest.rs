@@ -7,7 +7,7 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
-use fsarena_run::protocol::{Agents, Role};
+use fsarena_run::agents::Agents;
 use fsarena_run::{context::RunContext, executor::Executor, guest::Guests, preflight};
 use fsarena_stats::verdict::{Verdict, judge};
 use fsarena_sys::kernel::Kernel;
@@ -46,7 +46,7 @@ impl Crew {
             check,
             journal: desk.journal.clone(),
             dir: desk.dir.join(name),
-            agents: Agents { profiling: None, role: Role::Alone },
+            agents: Agents::alone(),
         };
         Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
     }

@@ -2,11 +2,11 @@
 
 use super::journal::{Armed, Journal};
 use super::step::Undo;
-use crate::Error;
+use crate::{Error, tree};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A directory that fsarena made. Dropping it removes it.
+/// A directory that fsarena made, and that every user can pass through. Dropping it removes it.
 #[derive(Debug)]
 pub struct MadeDir {
     path: PathBuf,
@@ -44,7 +44,7 @@ impl MadeDir {
     }
 
     fn new(journal: &Journal, path: &Path, whole: bool) -> Result<MadeDir, Error> {
-        let make = || std::fs::create_dir(path).map_err(Error::io("making", path));
+        let make = || tree::make_dir(path).map_err(Error::io("making", path));
         let (mut armed, ()) = journal.making(removal(path, None, whole), make)?;
         armed.refine(removal(path, Some(identity(path)?), whole))?;
         Ok(MadeDir { path: path.into(), armed: Some(armed) })

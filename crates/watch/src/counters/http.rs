@@ -1,7 +1,11 @@
 //! One page by HTTP, in bounded time and size.
 
 use crate::{counter::Trouble, error::Error};
+use fsarena_sys::getent;
+use std::net::{IpAddr, SocketAddr};
 use std::{io::ErrorKind, time::Duration};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config, http::Uri};
 
 /// The longest answer that is read, in bytes: metrics of a busy exporter take a few hundred KiB.
@@ -19,7 +23,7 @@ impl Page {
     /// The page at `http://HOST[:PORT][/PATH]`.
     ///
     /// # Errors
-    /// When the address is malformed, or one of https.
+    /// When the address is malformed or one of https, or its host is unknown.
     pub fn new(url: &str, patience: Duration) -> Result<Page, Error> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         match uri.as_ref().and_then(Uri::scheme_str) {
@@ -31,7 +35,11 @@ impl Page {
         let mut config = Config::builder().timeout_global(Some(patience)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
-        Ok(Page { url: url.into(), patience, agent: config.build().new_agent() })
+        let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+        let addresses =
+            getent::host_addresses(host).map_err(|error| Error::Missing(format!("{url}: {error}")))?;
+        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Addresses(addresses));
+        Ok(Page { url: url.into(), patience, agent })
     }
 
     /// The text of the page now.
@@ -80,6 +88,22 @@ pub fn http_only(address: &str) -> Error {
     ))
 }
 
+/// The addresses of the page's host, looked up once: a look-up starts a process, whose cost a window would count.
+#[derive(Debug)]
+struct Addresses(Vec<IpAddr>);
+
+impl Resolver for Addresses {
+    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let port = uri.port_u16().unwrap_or(80);
+        let mut found = self.empty();
+        // ureq keeps no more.
+        for address in self.0.iter().take(16) {
+            found.push(SocketAddr::new(*address, port));
+        }
+        Ok(found)
+    }
+}
+
 fn begins(text: &str) -> String {
     let start: String = text.trim_start().chars().take(40).collect();
     format!("{start:?}")
@@ -120,6 +144,12 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn localhost_is_reached_by_its_name() {
+        let url = server(b"HTTP/1.1 200 OK\r\n\r\nrequests = 5\n", 1);
+        assert_eq!(get(&url.replace("127.0.0.1", "LocalHost")).unwrap(), "requests = 5\n");
+    }
+
+    #[test]
     fn every_bad_answer_is_told() {
         let said = |url: &str| get(url).unwrap_err().0;
         assert!(said(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
@@ -144,7 +174,8 @@ pub(crate) mod tests {
     #[test]
     fn addresses() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
-        assert!(page("http://a").is_ok() && page("http://[::1]:3128/x?y").is_ok());
+        assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
+        assert!(matches!(page("http://no-such-host.invalid/"), Err(Error::Missing(_))));
         for url in
             ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"]
         {

@@ -106,8 +106,13 @@ impl Place {
 
     /// The real binary, with nothing in its environment but what belongs to this place.
     pub fn fsarena(&self, args: &[&str]) -> Command {
+        self.started_as(&program(), args)
+    }
+
+    /// Another build of it, in the same environment.
+    pub fn started_as(&self, program: &Path, args: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new(program());
+        let mut command = Command::new(program);
         command.args(args).current_dir(&self.dir).env_clear();
         command.env("PATH", format!("{}:{path}", self.dir.join("shims").display()));
         command.env("HOME", self.dir.join("home"));

@@ -52,7 +52,7 @@ fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
     let archive = file(contents.archive_bytes);
     let inodes = contents.files + contents.directories + contents.links;
     // Only the names matter here.
-    let at = Place { root: "/root".into(), other: "/other".into() };
+    let at = Place { root: "/root".into(), other: "/other".into(), server_user: None };
     match (task.op)(&at, sizes) {
         Op::Touch(_, count) => directory(count) + times(file(0), count),
         Op::MakeDirs(_, count) => directory(count) + times(file(4096), count),

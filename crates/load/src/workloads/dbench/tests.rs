@@ -42,7 +42,7 @@ fn each_number_of_clients_is_a_task_that_begins_with_nothing() {
 fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     let (dir, path) = loadfile();
     let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", seconds)]);
-    let place = Place { root: dir.path().into(), other: dir.path().into() };
+    let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
     let outline: Vec<String> = DBENCH.outline(&job).iter().map(|info| info.id.to_string()).collect();
     assert_eq!(outline, ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
     DBENCH.inputs(&job, &place).unwrap();

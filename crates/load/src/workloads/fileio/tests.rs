@@ -14,7 +14,7 @@ fn job(set: &[(&str, &str)]) -> Job {
 }
 
 fn place(dir: &tempfile::TempDir) -> Place {
-    Place { root: dir.path().into(), other: dir.path().into() }
+    Place { root: dir.path().into(), other: dir.path().into(), server_user: None }
 }
 
 fn names(tasks: &[Task]) -> Vec<String> {

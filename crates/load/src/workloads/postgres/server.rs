@@ -5,14 +5,16 @@ use super::settings::{Chosen, Load, database};
 use crate::error::{Error, Result, at};
 use crate::invocation::hint;
 use crate::service::{Service, ServiceDef};
+use crate::workload::Place;
 use fsarena_sys::argv::{self, Argv, Finished};
-use fsarena_sys::program;
+use fsarena_sys::{program, user::User};
 use rustix::process::Signal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{io::Write, os::unix::fs::PermissionsExt, time::Duration};
 
 /// PostgreSQL refuses root. SIGQUIT has it end at once, with all its processes.
-const DEF: ServiceDef = ServiceDef { name: "postgres", users: &["postgres", "nobody"], end: Signal::QUIT };
+pub const DEF: ServiceDef =
+    ServiceDef { name: "postgres", users: &["postgres", "nobody"], end: Signal::QUIT };
 /// How long its last checkpoint may take.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// The programs of PostgreSQL that run.
@@ -27,18 +29,21 @@ pub struct Cluster {
     pub data: PathBuf,
     /// Logs, on the source disk.
     run: PathBuf,
+    /// The user of the server and its programs, where that is another than the user of this process.
+    user: Option<User>,
 }
 
 impl Cluster {
-    /// A cluster below `root` that is not made yet, of the programs that are installed.
+    /// A cluster in this place that is not made yet, of the programs that are installed.
     ///
     /// # Errors
     /// Where they are not, all of one version.
-    pub fn new(root: &Path, other: &Path) -> Result<Cluster> {
+    pub fn new(place: &Place) -> Result<Cluster> {
         let bin = program::together(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
-        Ok(Cluster { bin, data: root.join("cluster"), run: other.join("postgres") })
+        let user = place.server_user.clone();
+        Ok(Cluster { bin, data: place.root.join("cluster"), run: place.other.join("postgres"), user })
     }
 
     /// Makes it: `initdb`, and the settings.
@@ -47,7 +52,7 @@ impl Cluster {
     /// If initdb fails.
     pub fn init(&self, chosen: &Chosen) -> Result<()> {
         for dir in [&self.data, &self.run] {
-            DEF.make_dir(dir)?;
+            DEF.make_dir(dir, self.user.as_ref())?;
             let private = std::fs::Permissions::from_mode(0o700);
             std::fs::set_permissions(dir, private).map_err(Error::io(format!("make {dir:?} private")))?;
         }
@@ -67,7 +72,7 @@ impl Cluster {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = opened.map_err(at("make", &log))?;
-        let mut command = DEF.command(&self.bin.join("postgres"));
+        let mut command = DEF.command(&self.bin.join("postgres"), self.user.as_ref());
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
         let up = service.wait_until(|log| log.contains("database system is ready to accept connections"));
@@ -108,7 +113,7 @@ impl Cluster {
     /// If it fails, or the server does; with the last lines of the server's log.
     pub fn bench(&self, service: &Service, chosen: &Chosen, load: Load) -> Result<(String, Vec<String>)> {
         let logs = self.run.join("pgbench");
-        DEF.make_dir(&logs)?;
+        DEF.make_dir(&logs, self.user.as_ref())?;
         let argv = self.tool("pgbench").args(arguments(chosen, load));
         let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database(load.scale));
         let printed = self.ask(service, &argv)?.stdout;
@@ -122,7 +127,8 @@ impl Cluster {
 
     /// A program as the server's user. Its socket is in the working directory, so that a long path does no harm.
     fn tool(&self, program: &str) -> Argv {
-        let argv = Argv::new(self.bin.join(program)).user(DEF.user()).cwd(&self.data).env("LC_ALL", "C");
+        let argv =
+            Argv::new(self.bin.join(program)).user(self.user.clone()).cwd(&self.data).env("LC_ALL", "C");
         argv.env("PGHOST", "/proc/self/cwd").env("PGPORT", "5432").env("PGUSER", "postgres")
     }
 

@@ -1,9 +1,9 @@
 //! One squid, from its configuration to its end.
 
-use crate::error::{Error, Result, at};
+use crate::error::{Error, Result};
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::web::settings::Shape;
-use fsarena_sys::{cpu, kernel::Kernel};
+use fsarena_sys::{cpu, kernel::Kernel, user::User};
 use rustix::process::Signal;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Debian's squid runs as user proxy.
-const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
+pub const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
 /// How long it may take to end in its own way.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How its service name begins; the process id follows. Its shared memory bears that name.
@@ -30,6 +30,8 @@ pub struct Ground {
     pub cache: PathBuf,
     /// Everything else: configuration, log, pid. On the other disk.
     pub run: PathBuf,
+    /// The user of squid, where that is another than the user of this process.
+    pub user: Option<User>,
 }
 
 /// A squid that is running. Dropping it kills it, and then forgets its shared memory.
@@ -47,10 +49,10 @@ impl Ground {
     /// Where they cannot be made, or squid's user may not reach them.
     pub fn make(&self) -> Result<()> {
         for dir in [&self.cache, &self.run] {
-            DEF.make_dir(dir)?;
+            DEF.make_dir(dir, self.user.as_ref())?;
         }
         let config = self.configure(3128)?;
-        let output = command(&config, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
+        let output = self.command(&config, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
         if output.status.success() {
             return Ok(());
         }
@@ -73,8 +75,16 @@ impl Ground {
              shutdown_lifetime 0 seconds\nmax_filedescriptors 4096\ndns_nameservers 127.0.0.1\n"
         );
         let file = self.run.join("squid.conf");
-        std::fs::write(&file, text).map_err(at("write", &file))?;
+        DEF.write_file(&file, &text, self.user.as_ref())?;
         Ok(file)
+    }
+
+    /// squid with these arguments, as its user.
+    fn command(&self, config: &Path, args: &[&str]) -> Command {
+        let name = format!("{NAME}{}", std::process::id());
+        let mut command = DEF.command(Path::new("squid"), self.user.as_ref());
+        command.args(args).arg("-f").arg(config).args(["-n", &name]);
+        command
     }
 }
 
@@ -91,7 +101,7 @@ impl Squid {
         // An existing log belongs to an earlier squid.
         let log = ground.run.join("cache.log");
         let _ = std::fs::remove_file(&log);
-        let mut command = command(&config, &["-N"]);
+        let mut command = ground.command(&config, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut squid = Squid { service: DEF.start(command, &log)?, _memory: SharedMemory, address };
         let up = |log: &str| {
@@ -138,12 +148,4 @@ impl Drop for SharedMemory {
             }
         }
     }
-}
-
-/// squid with these arguments, as its own user where we are root.
-fn command(config: &Path, args: &[&str]) -> Command {
-    let name = format!("{NAME}{}", std::process::id());
-    let mut command = DEF.command(Path::new("squid"));
-    command.args(args).arg("-f").arg(config).args(["-n", &name]);
-    command
 }

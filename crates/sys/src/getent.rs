@@ -1,0 +1,213 @@
+//! getent(1): what this machine knows of users, groups and hosts, wherever it is configured to find them.
+//!
+//! fsarena ships as a static program. A static glibc answers getpwnam(3) or getaddrinfo(3) by loading the machine's
+//! libnss_*.so, which belong to another glibc and crash the process. getent loads them in a process of its own.
+
+use crate::argv::memory_file;
+use crate::said::{shown, tail};
+use fsarena_core::exit::{ExitCode, Exits};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where getent is; never looked for in PATH, which the caller of sudo may have written.
+const PROGRAMS: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
+/// The longest that a directory service may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause between two looks at a getent that is running; most take a millisecond or two.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The exit code of getent for a key that the database lacks.
+const KEY_NOT_FOUND: i32 = 2;
+
+/// A getent that could not answer: it crashed, hung, or does not have the database.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{command}: {why}; try it: {command}")]
+pub struct GetentError {
+    /// The command, to be repeated in a shell.
+    pub command: String,
+    /// How it failed.
+    pub why: String,
+}
+
+impl Exits for GetentError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Missing
+    }
+}
+
+/// The program getent.
+#[derive(Debug, Clone)]
+pub struct Getent {
+    program: PathBuf,
+    timeout: Duration,
+}
+
+impl Getent {
+    /// The getent of this machine; none where it is not installed.
+    pub fn find() -> Option<Getent> {
+        let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists())?;
+        Some(Getent { program: program.into(), timeout: TIMEOUT })
+    }
+
+    /// The lines that a database has for a key; none where it lacks the key.
+    ///
+    /// # Errors
+    /// If getent cannot be started, fails, or does not answer in time; then it is killed.
+    pub fn query(&self, database: &str, key: &str) -> Result<Option<String>, GetentError> {
+        // getent would take the first for an option, and no database has the others.
+        if key.is_empty() || key.starts_with('-') || key.contains(['\0', '\n']) {
+            return Ok(None);
+        }
+        let error = |why: String| {
+            let key = quoted_for_shell(key);
+            GetentError { command: format!("{} {database} {key}", self.program.display()), why }
+        };
+        let failed = |source: std::io::Error| error(source.to_string());
+        let mut out = memory_file("getent").map_err(failed)?;
+        let mut err = memory_file("getent").map_err(failed)?;
+        let mut command = Command::new(&self.program);
+        command.args([database, key]).env_clear().env("LC_ALL", "C").stdin(Stdio::null());
+        command.stdout(out.try_clone().map_err(failed)?).stderr(err.try_clone().map_err(failed)?);
+        let mut child = command.spawn().map_err(failed)?;
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            let stopped = crate::cancel::requested();
+            if stopped.is_some() || started.elapsed() > self.timeout {
+                // Not waited for: it may be stuck in a system call.
+                let _ = child.kill();
+                return Err(error(match stopped {
+                    Some(signal) => format!("interrupted by signal {signal}"),
+                    None => format!("no answer within {:?}, so fsarena killed it", self.timeout),
+                }));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        };
+        match status.code() {
+            Some(0) => Ok(Some(tail(&mut out, u64::MAX).map_err(failed)?)),
+            Some(KEY_NOT_FOUND) => Ok(None),
+            _ => Err(error(format!("{status}: {}", shown(&tail(&mut err, 4096).map_err(failed)?).trim()))),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn stand_in(program: &Path, timeout: Duration) -> Getent {
+        Getent { program: program.into(), timeout }
+    }
+}
+
+/// The addresses of a host: of an address itself, of `localhost`, or of a name that getent finds.
+///
+/// # Errors
+/// If the name is unknown, or getent is missing or fails.
+pub fn host_addresses(host: &str) -> Result<Vec<IpAddr>, GetentError> {
+    addresses_by(Getent::find().as_ref(), host)
+}
+
+fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, GetentError> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse() {
+        return Ok(vec![address]);
+    }
+    if host.eq_ignore_ascii_case("localhost") {
+        return Ok(vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()]);
+    }
+    let error = |why: &str| GetentError {
+        command: format!("getent ahosts {}", quoted_for_shell(host)),
+        why: why.into(),
+    };
+    let Some(getent) = getent else {
+        return Err(error("getent is not installed, and host names need it; write an address"));
+    };
+    let text = getent.query("ahosts", host)?.unwrap_or_default();
+    let mut addresses: Vec<IpAddr> = vec![];
+    for line in text.lines() {
+        // The first word is the address; one with a zone (`fe80::1%eth0`) is of no use without it.
+        let address = line.split_whitespace().next().and_then(|word| word.parse().ok());
+        if let Some(address) = address.filter(|address| !addresses.contains(address)) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err(error("unknown host")) } else { Ok(addresses) }
+}
+
+/// A word for a shell: quoted where it has anything but letters, digits and harmless signs.
+fn quoted_for_shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A script that stands in for getent. Another process writes it: if a thread of this one forked while the file was
+    /// open for writing, executing it would fail with ETXTBSY.
+    pub(crate) fn script(dir: &Path, text: &str) -> PathBuf {
+        let path = dir.join("getent");
+        let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        assert!(Command::new("sh").args(["-c", write]).arg(&path).arg(text).status().unwrap().success());
+        path
+    }
+
+    fn stand_in(dir: &Path, text: &str) -> Getent {
+        Getent::stand_in(&script(dir, text), Duration::from_secs(60))
+    }
+
+    #[test]
+    fn a_missing_key_is_no_error_and_every_other_exit_code_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let getent = stand_in(
+            dir.path(),
+            "case $2 in\nok) echo \"$1 $#\";;\nlost) exit 2;;\n*) echo bad >&2; exit 3;; esac",
+        );
+        assert_eq!(getent.query("passwd", "ok").unwrap().as_deref(), Some("passwd 2\n"));
+        assert_eq!(getent.query("passwd", "lost"), Ok(None));
+        let error = getent.query("passwd", "o'x").unwrap_err();
+        assert!(error.why.contains("bad") && error.command.ends_with(r"passwd 'o'\''x'"), "{error}");
+        assert_eq!(error.exit_code(), ExitCode::Missing);
+        for key in ["", "-s", "a\nb", "a\0b"] {
+            assert_eq!(getent.query("passwd", key), Ok(None), "{key:?}");
+        }
+        assert!(Getent::stand_in(dir.path(), TIMEOUT).query("passwd", "ok").is_err(), "a directory");
+    }
+
+    #[test]
+    fn a_getent_that_hangs_is_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = script(dir.path(), "echo $$ > \"${0%/*}/pid\"; exec sleep 600");
+        let error = Getent::stand_in(&program, Duration::from_millis(300)).query("passwd", "x").unwrap_err();
+        assert!(error.why.contains("killed"), "{error}");
+        let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        while !state().is_empty() && !state().contains(") Z ") {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    #[test]
+    fn its_environment_is_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let getent = stand_in(dir.path(), "tr '\\0' '\\n' < /proc/$$/environ");
+        assert_eq!(getent.query("passwd", "x").unwrap().as_deref(), Some("LC_ALL=C\n"));
+    }
+
+    #[test]
+    fn addresses_need_no_getent_and_names_do() {
+        let local = vec![IpAddr::from([127, 0, 0, 1]), "::1".parse().unwrap()];
+        assert_eq!(addresses_by(None, "localhost"), Ok(local));
+        assert_eq!(addresses_by(None, "10.0.0.1"), Ok(vec![IpAddr::from([10, 0, 0, 1])]));
+        assert_eq!(addresses_by(None, "[fe80::1]"), Ok(vec!["fe80::1".parse().unwrap()]));
+        assert!(addresses_by(None, "db").unwrap_err().why.contains("not installed"));
+        let dir = tempfile::tempdir().unwrap();
+        let answer = "[ \"$1 $2\" = 'ahosts db' ] || exit 2\nprintf '%s\\n' '10.0.0.7 STREAM db' '10.0.0.7 DGRAM' \
+                      'fe80::1%eth0 STREAM' 'fd00::7 STREAM'";
+        let getent = stand_in(dir.path(), answer);
+        let found = addresses_by(Some(&getent), "db").unwrap();
+        assert_eq!(found, ["10.0.0.7".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
+        assert_eq!(addresses_by(Some(&getent), "no.such").unwrap_err().why, "unknown host");
+    }
+}

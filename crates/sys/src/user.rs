@@ -1,0 +1,441 @@
+//! Users and their groups: looked up through getent, or read from /etc/passwd and /etc/group where getent is missing.
+
+use crate::getent::{Getent, GetentError};
+use crate::tree;
+use fsarena_core::exit::{ExitCode, Exits};
+use rustix::fs::{AtFlags, CWD, chownat, fchown};
+use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{Gid, Uid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::{io, os::fd::AsFd, os::fd::BorrowedFd};
+
+/// A user to run workloads as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// The login name, or the number of a user without one.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Main group.
+    pub gid: u32,
+    /// All groups, the main one among them.
+    pub groups: Vec<u32>,
+    /// The home directory; none where fsarena did not look the user up, or no database has the user.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
+}
+
+/// Why a user could not be found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UserError {
+    /// No database has the name.
+    #[error("unknown user `{0}`; list the users: getent passwd")]
+    Unknown(String),
+    /// The database has an entry for the text, under another name: the text is a number, or an alias.
+    #[error("`{asked}` is not the name of a user; did you mean `{name}`, who has the number {uid}?")]
+    NotTheName {
+        /// The text.
+        asked: String,
+        /// The name of the entry.
+        name: String,
+        /// Its number.
+        uid: u32,
+    },
+    /// SUDO_UID and SUDO_GID do not name a user.
+    #[error(
+        "{0}; start fsarena by sudo, name the user of the workload (--user NAME), or: unset SUDO_UID SUDO_GID"
+    )]
+    Sudo(String),
+    /// getent did not answer.
+    #[error(transparent)]
+    Getent(#[from] GetentError),
+    /// A database has an entry that cannot be read.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl Exits for UserError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            UserError::Unknown(_) | UserError::NotTheName { .. } | UserError::Sudo(_) => ExitCode::Usage,
+            UserError::Getent(error) => error.exit_code(),
+            UserError::Malformed(_) => ExitCode::Missing,
+        }
+    }
+}
+
+/// Where users and groups are looked up.
+#[derive(Debug, Clone)]
+pub struct UserDatabase {
+    getent: Option<Getent>,
+    /// The directory of `passwd` and `group`, which count only where getent is missing.
+    etc: PathBuf,
+}
+
+/// An entry of the database `passwd`.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    uid: u32,
+    gid: u32,
+    home: Option<PathBuf>,
+}
+
+impl UserDatabase {
+    /// The databases of this machine.
+    pub fn host() -> UserDatabase {
+        UserDatabase { getent: Getent::find(), etc: "/etc".into() }
+    }
+
+    /// The user of this login name, with all groups.
+    ///
+    /// # Errors
+    /// If the name is unknown or a number, or the database does not answer.
+    pub fn user_by_name(&self, name: &str) -> Result<User, UserError> {
+        let entry = self.entry(name, |entry| entry.name == name)?;
+        let entry = entry.ok_or_else(|| UserError::Unknown(name.into()))?;
+        // getent takes a number for an id, and some directories answer to aliases of a name.
+        if entry.name != name {
+            return Err(UserError::NotTheName { asked: name.into(), name: entry.name, uid: entry.uid });
+        }
+        let gid = entry.gid;
+        self.with_groups(entry, gid)
+    }
+
+    /// The user of this number, with all groups; one that no database has is in its main group only.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn user_by_ids(&self, uid: u32, gid: u32) -> Result<User, UserError> {
+        match self.entry_of(uid)? {
+            Some(entry) => self.with_groups(entry, gid),
+            None => Ok(User { name: uid.to_string(), uid, gid, groups: vec![gid], home: None }),
+        }
+    }
+
+    /// The login name of a user; none where no database has the number.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn name_of(&self, uid: u32) -> Result<Option<String>, UserError> {
+        Ok(self.entry_of(uid)?.map(|entry| entry.name))
+    }
+
+    /// The user who started fsarena: with sudo, the caller of sudo.
+    ///
+    /// # Errors
+    /// If SUDO_UID and SUDO_GID name no user, or the database does not answer.
+    pub fn invoking_user(&self) -> Result<User, UserError> {
+        if geteuid().is_root() {
+            let [uid, gid] = ["SUDO_UID", "SUDO_GID"].map(std::env::var_os);
+            match caller_of_sudo(uid.as_deref(), gid.as_deref())? {
+                Some((uid, gid)) if uid != 0 => return self.user_by_ids(uid, gid),
+                _ => return Ok(User::of_process()),
+            }
+        }
+        let user = User::of_process();
+        Ok(User { name: self.name_of(user.uid)?.unwrap_or(user.name), ..user })
+    }
+
+    fn entry_of(&self, uid: u32) -> Result<Option<Entry>, UserError> {
+        let entry = self.entry(&uid.to_string(), |entry| entry.uid == uid)?;
+        // A user whose login name is a number may answer to it.
+        Ok(entry.filter(|entry| entry.uid == uid))
+    }
+
+    /// The entry that getent has for a key, or else the first in the file that fits.
+    fn entry(&self, key: &str, fits: impl Fn(&Entry) -> bool) -> Result<Option<Entry>, UserError> {
+        let Some(getent) = &self.getent else {
+            let text = self.file("passwd")?;
+            return Ok(text.lines().filter_map(Entry::parse).find(fits));
+        };
+        let text = getent.query("passwd", key)?.unwrap_or_default();
+        let Some(line) = text.lines().find(|line| !line.is_empty()) else { return Ok(None) };
+        let malformed =
+            || UserError::Malformed(format!("getent passwd {key} printed {line:?}, which is not a user"));
+        Entry::parse(line).map(Some).ok_or_else(malformed)
+    }
+
+    fn with_groups(&self, entry: Entry, gid: u32) -> Result<User, UserError> {
+        let Entry { name, uid, home, .. } = entry;
+        let mut groups = vec![gid];
+        let further = match &self.getent {
+            Some(getent) => {
+                let text = getent.query("initgroups", &name)?.unwrap_or_default();
+                parse_initgroups(&name, &text).ok_or_else(|| {
+                    UserError::Malformed(format!(
+                        "getent initgroups {name} printed {text:?}, which are not groups"
+                    ))
+                })?
+            }
+            None => groups_of_member(&self.file("group")?, &name),
+        };
+        for group in further {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        Ok(User { name, uid, gid, groups, home })
+    }
+
+    /// A file in /etc; a missing one has no entries.
+    fn file(&self, name: &str) -> Result<String, UserError> {
+        let path = self.etc.join(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(UserError::Malformed(format!("reading {path:?}: {error}"))),
+        }
+    }
+}
+
+impl Entry {
+    /// Parses `name:password:uid:gid:comment:home:shell`.
+    fn parse(line: &str) -> Option<Entry> {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
+        let home = Some(PathBuf::from(home)).filter(|home| home.is_absolute());
+        let named = !name.is_empty();
+        named.then_some(Entry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
+    }
+}
+
+/// Parses the id of a user or group. The largest number is none: setresuid(2) would keep the id as it is.
+fn parse_id(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|id| digits && *id != u32::MAX)
+}
+
+/// Parses the line of `getent initgroups`: the name, which may have spaces, and numbers.
+fn parse_initgroups(name: &str, text: &str) -> Option<Vec<u32>> {
+    let Some(line) = text.lines().next() else { return Some(vec![]) };
+    line.strip_prefix(name)?.split_whitespace().map(parse_id).collect()
+}
+
+/// The groups of /etc/group, `name:password:gid:member,member`, that list a member.
+fn groups_of_member(text: &str, name: &str) -> Vec<u32> {
+    let mut groups = vec![];
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        if let [_, _, gid, members] = fields[..]
+            && let Some(gid) = parse_id(gid)
+            && members.split(',').any(|member| member == name)
+        {
+            groups.push(gid);
+        }
+    }
+    groups
+}
+
+/// The user and group that sudo names in its variables; none without sudo.
+fn caller_of_sudo(uid: Option<&OsStr>, gid: Option<&OsStr>) -> Result<Option<(u32, u32)>, UserError> {
+    let id = |name: &str, value: Option<&OsStr>| match value {
+        None => Err(UserError::Sudo(format!("{name} is missing, and the other variable of sudo is set"))),
+        Some(value) => value
+            .to_str()
+            .and_then(parse_id)
+            .ok_or_else(|| UserError::Sudo(format!("{name} is {value:?}, which is not an id"))),
+    };
+    if uid.is_none() && gid.is_none() {
+        return Ok(None);
+    }
+    Ok(Some((id("SUDO_UID", uid)?, id("SUDO_GID", gid)?)))
+}
+
+impl User {
+    /// The user of this process, without a look-up: root has its name, every other user a number.
+    pub fn of_process() -> User {
+        let (uid, gid) = (geteuid(), getegid().as_raw());
+        let name = if uid.is_root() { "root".into() } else { uid.as_raw().to_string() };
+        let mut groups: Vec<u32> = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
+        if !groups.contains(&gid) {
+            groups.push(gid);
+        }
+        User { name, uid: uid.as_raw(), gid, groups, home: None }
+    }
+
+    /// Whether it is root.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Whether this process already runs as this user, in the same groups. A user namespace or a container may forbid
+    /// even a change to the same identity.
+    pub fn is_this_process(&self) -> bool {
+        let own = User::of_process();
+        let real = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let sorted = |groups: &[u32]| {
+            let mut groups = groups.to_vec();
+            groups.sort_unstable();
+            groups
+        };
+        (self.uid, self.gid) == real
+            && (self.uid, self.gid) == (own.uid, own.gid)
+            && sorted(&self.groups) == sorted(&own.groups)
+    }
+
+    /// Makes this user the owner of a file.
+    ///
+    /// # Errors
+    /// Where the filesystem refuses.
+    pub fn owns(&self, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
+    }
+
+    /// Makes this user the owner of a directory and of everything below it. Follows no link.
+    ///
+    /// # Errors
+    /// Where the filesystem refuses.
+    pub fn owns_tree(&self, path: &Path) -> io::Result<()> {
+        self.owns_at(CWD, path)
+    }
+
+    fn owns_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
+        let (uid, gid) = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
+        let Some(dir) = tree::open(parent, name)? else {
+            return Ok(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?);
+        };
+        fchown(&dir, uid, gid)?;
+        tree::names(&dir)?.iter().try_for_each(|child| self.owns_at(dir.as_fd(), child))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getent::tests::script;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::time::Duration;
+
+    /// Users as directory services have them, for the stand-in of getent.
+    const DIRECTORY: &str = r#"
+case "$1 $2" in
+'passwd alice'|'passwd 1000'|'passwd ALICE') echo 'alice:x:1000:100:Alice:/home/alice:/bin/sh';;
+'passwd CORP\jo do'|'passwd 1881600001') echo 'CORP\jo do:*:1881600001:1881600513::/home/CORP/jo:';;
+'passwd jo@corp.example') echo 'jo@corp.example:*:4294967294:1881600513:Jo, Ltd.::';;
+'passwd 77') echo '77:x:5:5::/:';;
+'passwd torn') echo 'torn:x:nonsense';;
+'passwd broken') exit 1;;
+'initgroups alice') echo 'alice                 100 4 24 100';;
+'initgroups CORP\jo do') printf 'CORP\\jo do           '; i=0; while [ $i -lt 3000 ]; do printf ' %d' $((1881600513 + i)); i=$((i + 1)); done; echo;;
+'initgroups jo@corp.example') echo 'jo@corp.example';;
+*) exit 2;;
+esac"#;
+
+    fn directory(dir: &Path) -> UserDatabase {
+        let getent = Getent::stand_in(&script(dir, DIRECTORY), Duration::from_secs(60));
+        UserDatabase { getent: Some(getent), etc: dir.into() }
+    }
+
+    #[test]
+    fn users_of_a_directory_service_have_long_names_large_ids_and_many_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        // A file that getent does not answer from is not read.
+        std::fs::write(dir.path().join("passwd"), "bob:x:1:1::/:\n").unwrap();
+        let users = directory(dir.path());
+        let alice = users.user_by_name("alice").unwrap();
+        let expected = User {
+            name: "alice".into(),
+            uid: 1000,
+            gid: 100,
+            groups: vec![100, 4, 24],
+            home: Some("/home/alice".into()),
+        };
+        assert_eq!(alice, expected);
+        let jo = users.user_by_name(r"CORP\jo do").unwrap();
+        assert_eq!((jo.uid, jo.gid, jo.groups.len()), (1881600001, 1881600513, 3000));
+        assert_eq!(users.user_by_ids(1881600001, 7).unwrap().groups.len(), 3001);
+        let jo = users.user_by_name("jo@corp.example").unwrap();
+        assert_eq!((jo.uid, &jo.groups[..], jo.home), (4294967294, &[1881600513][..], None));
+        assert_eq!(users.user_by_name("bob"), Err(UserError::Unknown("bob".into())));
+        assert_eq!(users.user_by_name("-s"), Err(UserError::Unknown("-s".into())));
+    }
+
+    #[test]
+    fn a_number_is_not_a_name_and_an_alias_is_not_one_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let users = directory(dir.path());
+        for asked in ["1000", "ALICE"] {
+            let error = users.user_by_name(asked).unwrap_err();
+            let expected = UserError::NotTheName { asked: asked.into(), name: "alice".into(), uid: 1000 };
+            assert_eq!((error.exit_code(), error), (ExitCode::Usage, expected));
+        }
+        // A login name of digits is one; it is not the name of the number 77.
+        assert_eq!(users.user_by_name("77").unwrap().uid, 5);
+        assert_eq!(users.name_of(77), Ok(None));
+    }
+
+    #[test]
+    fn a_number_without_an_entry_is_a_user_and_a_failure_is_not_an_unknown_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let users = directory(dir.path());
+        let user = users.user_by_ids(54321, 7).unwrap();
+        assert_eq!((&user.name[..], user.uid, user.gid, &user.groups[..]), ("54321", 54321, 7, &[7][..]));
+        for (name, code) in
+            [("nobody here", ExitCode::Usage), ("broken", ExitCode::Missing), ("torn", ExitCode::Missing)]
+        {
+            assert_eq!(users.user_by_name(name).unwrap_err().exit_code(), code, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_getent_the_files_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let users = UserDatabase { getent: None, etc: dir.path().into() };
+        assert_eq!(users.user_by_name("bob"), Err(UserError::Unknown("bob".into())));
+        let passwd = "# comment\n+::::::\nbob:x:4294967295:1::/:\nroot:x:0:0:root:/root:/bin/sh\nbob:x:1001:50::/home/bob:\n";
+        std::fs::write(dir.path().join("passwd"), passwd).unwrap();
+        let group = "a:x:1:alice\nb:x:2:alice,bob\nc:x:no:bob\nd:x:3:bob,\ne:x:4:bobby\n";
+        std::fs::write(dir.path().join("group"), group).unwrap();
+        let bob = users.user_by_name("bob").unwrap();
+        assert_eq!((bob.uid, bob.gid, &bob.groups[..]), (1001, 50, &[50, 2, 3][..]));
+        assert_eq!(users.user_by_ids(1001, 60).unwrap().groups, [60, 2, 3]);
+        assert_eq!(users.user_by_name("1001"), Err(UserError::Unknown("1001".into())));
+        assert_eq!(users.name_of(0), Ok(Some("root".into())));
+    }
+
+    #[test]
+    fn nonsense_in_the_variables_of_sudo_is_refused() {
+        let caller =
+            |uid: Option<&str>, gid: Option<&str>| caller_of_sudo(uid.map(OsStr::new), gid.map(OsStr::new));
+        assert_eq!(caller(None, None), Ok(None));
+        assert_eq!(caller(Some("1000"), Some("100")), Ok(Some((1000, 100))));
+        for (uid, gid) in [
+            ("", "1"),
+            ("-1", "1"),
+            ("+1", "1"),
+            ("1 ", "1"),
+            ("alice", "1"),
+            ("1", "4294967295"),
+            ("1", "99999999999"),
+        ] {
+            let error = caller(Some(uid), Some(gid)).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Usage, "{uid} {gid}");
+        }
+        assert!(caller(Some("1000"), None).is_err() && caller(None, Some("1000")).is_err());
+    }
+
+    #[test]
+    fn a_tree_is_given_away_and_what_its_links_name_is_not() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, outside) = (dir.path().join("tree"), dir.path().join("outside"));
+        for dir in [tree.join("a/b"), outside.clone()] {
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("file"), "").unwrap();
+        }
+        symlink(&outside, tree.join("link")).unwrap();
+        let user = User { name: "u".into(), uid: 12345, gid: 12345, groups: vec![], home: None };
+        user.owns_tree(&tree).unwrap();
+        user.owns_tree(&tree.join("link")).unwrap();
+        let owner = |path: &Path| path.symlink_metadata().unwrap().uid();
+        for given in ["", "a", "a/b", "a/b/file", "link"] {
+            assert_eq!(owner(&tree.join(given)), 12345, "{given}");
+        }
+        assert_eq!((owner(&outside), owner(&outside.join("file"))), (0, 0));
+    }
+}
