@@ -94,7 +94,7 @@ impl Journal {
     /// Where the state directory cannot be written.
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
-        make_private(&dir).map_err(Error::io("making", &dir))?;
+        make_private(&dir).map_err(|source| Error::State { dir: dir.clone(), source })?;
         let kernel = Kernel::host();
         let pid = std::process::id() as i32;
         let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
@@ -104,7 +104,7 @@ impl Journal {
         let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open = Open { path, file, next: 0, left: 0, _in_order: cancel::in_order() };
-        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel), about: about.into() };
+        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel)?, about: about.into() };
         open.append(&Line::Owner(owner))?;
         open.publish()?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
@@ -117,6 +117,9 @@ impl Journal {
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
     pub fn note(&self, how: Undo) -> Result<Armed, Error> {
+        if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
+            return Err(Error::NotText(path.into()));
+        }
         let mut open = self.open();
         let id = open.next;
         open.append(&Line::Setup { id, how: how.clone() })?;
