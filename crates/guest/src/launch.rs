@@ -1,7 +1,7 @@
 //! Starting a guest, listening to it, and ending it whole.
 
 use crate::{Error, Result, console::LastWords, keeper, xstate};
-use fsarena_sys::{argv, said::lines};
+use fsarena_sys::{argv, limits, said::lines};
 use rustix::process::{Pid, Signal};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +82,7 @@ impl Launch {
                 if hide { xstate::hide() } else { Ok(()) }
             })
         };
-        let mut child = command.spawn().map_err(|error| not_started(&self.argv[0], error))?;
+        let mut child = limits::spawn(&mut command).map_err(|error| not_started(&self.argv[0], error))?;
         let ended = Arc::new(AtomicBool::new(false));
         let lines = match (&self.events, child.stdout.take()) {
             (Some(path), _) => {

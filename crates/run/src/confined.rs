@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
+use fsarena_sys::{Error, argv, kernel::Kernel, limits, rights, said::lines};
 use std::{io, path::PathBuf};
 
 /// Gives this process the mounts and the rights of its role.
@@ -76,7 +76,7 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
 
 fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {
     let mut errors = argv::memory_file("stderr")?;
-    let mut worker = child::command(errors.try_clone()?).spawn()?;
+    let mut worker = limits::spawn(&mut child::command(errors.try_clone()?))?;
     let mut hear = || -> io::Result<Option<Outcome>> {
         let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
         let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;
