@@ -55,7 +55,6 @@ pub fn run(
     confine: &Confine,
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
-    let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
     let mut errors = argv::memory_file("stderr").map_err(agent)?;
     // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
     let mut command = command(errors.try_clone().map_err(agent)?);
@@ -85,6 +84,14 @@ pub fn run(
     Ok(out_of_memory(outcome, &request.cell.variant, confine))
 }
 
+/// The failure to start an agent or to talk to it.
+fn agent(error: std::io::Error) -> Fatal {
+    match limits::remedy(&error) {
+        Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
+        None => Fatal::Agent(error.to_string()),
+    }
+}
+
 /// The failure of a process that ended without an outcome, with its last words. One that was killed did nothing wrong.
 pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
     if let Some(signal) = status.signal()
@@ -97,7 +104,11 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         };
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
-    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&tail(errors, LAST_BYTES)?))))
+    let words = tail(errors, LAST_BYTES)?;
+    if words.contains(limits::NO_THREAD) {
+        return Ok(Failed::missing(format!("{what} ended: {}", limits::NO_THREADS)));
+    }
+    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&words))))
 }
 
 /// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.

@@ -70,8 +70,13 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
         roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
     }
     let served = serve(request, rights, bench, answers);
-    served
-        .unwrap_or_else(|error| Err(Failed::internal(format!("the process that runs the workload: {error}"))))
+    served.unwrap_or_else(|error| {
+        let why = format!("the process that runs the workload: {error}");
+        Err(match limits::remedy(&error) {
+            Some(remedy) => Failed::missing(format!("{why}; {remedy}")),
+            None => Failed::internal(why),
+        })
+    })
 }
 
 fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {

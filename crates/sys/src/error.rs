@@ -1,7 +1,8 @@
 //! Errors between fsarena and the system, in words for people.
 
+use crate::limits::advice;
 use bytesize::ByteSize;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Command(#[from] crate::argv::Error),
     /// A system call failed.
-    #[error("{doing} {path:?}: {source}")]
+    #[error("{doing} {path:?}: {source}{}", advice(.source))]
     Io {
         /// The act that failed: "reading", "removing".
         doing: &'static str,
@@ -158,7 +159,13 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
+            Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
             Error::NoRoom { .. } | Error::Hidden { .. } | Error::Limit(_) => ExitCode::Missing,
+            Error::State { source, .. }
+                if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+            {
+                ExitCode::Missing
+            }
             Error::NotText(_) | Error::State { .. } => ExitCode::Usage,
             Error::NotOurs { .. } | Error::Foreign { .. } => ExitCode::Refused,
             _ => ExitCode::Internal,

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod loopdev;
 pub mod mount;
 pub mod own_dir;
+pub mod permitted;
 pub mod process;
 pub mod program;
 mod retry;

@@ -5,13 +5,19 @@
 
 use crate::Error;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Open files that a run needs in one process, whatever the work: it was seen to end with 16 and to go well with 24.
 const OPEN_FILES: u64 = 64;
+
+/// How the standard library begins a panic where it gets no thread.
+pub const NO_THREAD: &str = "failed to spawn thread";
+/// What a lack of threads means, for people.
+pub const NO_THREADS: &str = "the system gives this process no more threads: raise the limit of processes (`ulimit -u`, \
+                              pids.max of the control group), or take fewer threads";
 
 /// The soft limit of open files that the user gave, where fsarena has raised it. None within: no limit.
 static GIVEN: OnceLock<Option<u64>> = OnceLock::new();
@@ -52,20 +58,20 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let own = getrlimit(Resource::Nofile);
     let lowered = Rlimit { current: *given, maximum: own.maximum };
     // Neither change can fail: both values are within the hard limit.
-    let _ = setrlimit(Resource::Nofile, lowered.clone());
+    let _ = setrlimit(Resource::Nofile, lowered);
     let started = command.spawn();
     let _ = setrlimit(Resource::Nofile, own);
     drop(one_at_a_time);
     match started {
-        // This process holds more files than the user's limit allows.
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => {
-            let child = command.spawn()?;
-            // It may have ended already.
-            let _ = prlimit(Pid::from_raw(child.id() as i32), Resource::Nofile, lowered);
-            Ok(child)
-        }
+        // This process holds more files than the user's limit allows, so the program cannot be started under it.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => command.spawn(),
         started => started,
     }
+}
+
+/// The number of files that this process may have open; none where there is no limit.
+pub fn open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
 }
 
 /// Checks that a run has as many open files as it needs whatever its work is.
@@ -82,17 +88,22 @@ pub fn check_open_files() -> Result<(), Error> {
     }
 }
 
-/// Checks that this process may write a file of a size.
+/// The size in bytes beyond which this process may write no file; none where there is no such limit.
+pub fn file_size() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
+
+/// Checks that this process may write a file of a size; `what` names the file.
 ///
 /// # Errors
 /// [`Error::Limit`] with the size needed.
-pub fn check_file_size(bytes: u64) -> Result<(), Error> {
-    match getrlimit(Resource::Fsize).current {
+pub fn check_file_size(what: &str, bytes: u64) -> Result<(), Error> {
+    match file_size() {
         Some(most) if most < bytes => {
             let (most, bytes) = (bytesize::ByteSize(most), bytesize::ByteSize(bytes));
             Err(Error::Limit(format!(
-                "this process may write files of {most}, and an image needs {bytes}: raise the limit of file sizes \
-                 (`ulimit -f unlimited`), or take a smaller --scale"
+                "this process may write files of at most {most}, and {what} needs {bytes}: raise the limit of file sizes \
+                 (`ulimit -f unlimited`)"
             )))
         }
         _ => Ok(()),
@@ -105,7 +116,7 @@ pub fn remedy(error: &io::Error) -> Option<String> {
         Some(most) => format!("the hard limit is {most}"),
         None => "the limit of the whole machine is reached".into(),
     };
-    Some(match Errno::from_io_error(error)? {
+    Some(match Errno::from_io_error(error).unwrap_or(Errno::IO) {
         Errno::MFILE => format!(
             "too many files for one process ({}): raise it (`ulimit -Hn`, LimitNOFILE= of a service), or take fewer \
              clients or files",
@@ -117,11 +128,16 @@ pub fn remedy(error: &io::Error) -> Option<String> {
              threads",
             hard(Resource::Nproc)
         ),
-        Errno::FBIG => "a file grew beyond the limit of file sizes of this process (`ulimit -f`), or beyond what its \
+        _ if error.kind() == io::ErrorKind::FileTooLarge => "a file grew beyond the limit of file sizes of this process (`ulimit -f`), or beyond what its \
                         filesystem can hold: raise the limit (`ulimit -f unlimited`), or take a smaller --scale"
             .into(),
         _ => return None,
     })
+}
+
+/// [`remedy`] as the end of a message: `; too many files …`, or nothing.
+pub fn advice(error: &io::Error) -> String {
+    remedy(error).map_or(String::new(), |remedy| format!("; {remedy}"))
 }
 
 #[cfg(test)]

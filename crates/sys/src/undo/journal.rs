@@ -50,6 +50,15 @@ pub fn state_dir() -> PathBuf {
     own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
 }
 
+/// Makes the directory of the undo journals where it is missing.
+///
+/// # Errors
+/// [`Error::State`] where that is not possible.
+pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
+    let dir = journals(state_dir);
+    make_private(&dir).map_err(|source| Error::State { dir, source })
+}
+
 /// The extension of a journal.
 pub(super) const JOURNAL: &str = "jsonl";
 /// The extension of a journal that does not say yet whose it is.
@@ -94,7 +103,7 @@ impl Journal {
     /// Where the state directory cannot be written.
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
-        make_private(&dir).map_err(|source| Error::State { dir: dir.clone(), source })?;
+        make_state_dir(state_dir)?;
         let kernel = Kernel::host();
         let pid = std::process::id() as i32;
         let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
