@@ -6,7 +6,7 @@ use crate::protocol::{Ask, Line, Request, write};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, undo};
+use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, shortage, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -86,7 +86,7 @@ pub fn run(
 
 /// The failure to start an agent or to talk to it.
 fn agent(error: std::io::Error) -> Fatal {
-    match limits::remedy(&error) {
+    match shortage::remedy(&error) {
         Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
         None => Fatal::Agent(error.to_string()),
     }
@@ -105,8 +105,8 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let words = tail(errors, LAST_BYTES)?;
-    if words.contains(limits::NO_THREAD) {
-        return Ok(Failed::missing(format!("{what} ended: {}", limits::NO_THREADS)));
+    if words.contains(shortage::NO_THREAD) {
+        return Ok(Failed::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
     }
     Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&words))))
 }

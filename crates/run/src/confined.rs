@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::Kernel, limits, rights, said::lines};
+use fsarena_sys::{Error, argv, kernel::Kernel, limits, rights, said::lines, shortage};
 use std::{io, path::PathBuf};
 
 /// Gives this process the mounts and the rights of its role.
@@ -72,7 +72,7 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
     let served = serve(request, rights, bench, answers);
     served.unwrap_or_else(|error| {
         let why = format!("the process that runs the workload: {error}");
-        Err(match limits::remedy(&error) {
+        Err(match shortage::remedy(&error) {
             Some(remedy) => Failed::missing(format!("{why}; {remedy}")),
             None => Failed::internal(why),
         })

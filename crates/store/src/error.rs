@@ -2,7 +2,8 @@
 
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::names::Unknown;
-use fsarena_sys::limits::{self, advice};
+use fsarena_sys::limits;
+use fsarena_sys::shortage::advice;
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::io::{self, ErrorKind};

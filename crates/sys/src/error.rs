@@ -1,6 +1,6 @@
 //! Errors between fsarena and the system, in words for people.
 
-use crate::limits::advice;
+use crate::shortage::advice;
 use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use std::ffi::OsStr;

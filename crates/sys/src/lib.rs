@@ -24,6 +24,7 @@ pub mod program;
 mod retry;
 pub mod rights;
 pub mod said;
+pub mod shortage;
 mod tree;
 pub mod undo;
 pub mod usage;

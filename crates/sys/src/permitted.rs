@@ -124,10 +124,16 @@ struct LoopConfig {
 fn attach(device: &File, file: i32) -> Result<(), Errno> {
     const LOOP_SET_FD: libc::Ioctl = 0x4C00;
     const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
+    const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
     const LO_FLAGS_AUTOCLEAR: u32 = 4;
     let flags = LO_FLAGS_AUTOCLEAR;
-    let info = LoopInfo { numbers: [0; 5], small: [0; 3], flags, texts: [0; 160], init: [0; 2] };
+    let mut info = LoopInfo { numbers: [0; 5], small: [0; 3], flags, texts: [0; 160], init: [0; 2] };
+    // SAFETY: the request fills a structure of this layout.
+    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } == 0 {
+        // To configure a device claims it for a moment, and its owner's mkfs would find it in use.
+        return Err(Errno::BUSY);
+    }
     let config = LoopConfig { file: file as u32, block_size: 0, info, reserved: [0; 8] };
     let device = device.as_raw_fd();
     let done = |result: i32| if result == 0 { Ok(()) } else { Err(last_error()) };

@@ -1,6 +1,6 @@
 //! Errors of external commands.
 
-use crate::limits::advice;
+use crate::shortage::advice;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 
 /// Why a command failed or could not run.
