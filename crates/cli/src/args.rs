@@ -81,8 +81,10 @@ const EXIT_CODES: &str = "\
 If every variant fails, the code tells why: 2 if mkfs or mount refused your options, 5 and 6 as
 above, 4 if filesystems or commands failed at the work, 1 for a bug of fsarena.
 
-SIGINT, SIGTERM and SIGHUP end a run: it cleans up, keeps its samples, and ends by the same signal
-(a shell shows 130, 143, 129). These codes change only with a major version.";
+Every signal that ends a program (SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGXCPU, …) ends a run: it
+cleans up, keeps its samples, and ends by the same signal (a shell shows 130, 143, 131 and so
+on). Only SIGKILL leaves something behind, which `fsarena recover` undoes. These codes change only
+with a major version.";
 
 impl Cli {
     /// Whether the command works without the config file, so that a fault in it stops nothing urgent.

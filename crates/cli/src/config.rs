@@ -140,6 +140,12 @@ fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
         };
         let value_text =
             written(value).ok_or_else(|| fault(value.span(), "write a text, a number or a list of them"))?;
+        if value_text.contains('\0') {
+            return Err(fault(
+                value.span(),
+                "a NUL character can be in no path, name or number: take it out",
+            ));
+        }
         let at = fault(value.span(), "").at.unwrap_or_default();
         settings.push(Setting { key, commands, value: value_text.leak(), at });
     }

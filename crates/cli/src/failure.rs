@@ -1,7 +1,8 @@
 //! How a command fails: one message for people, one documented exit code.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::safe;
+use fsarena_sys::shortage;
 use std::io::{ErrorKind, Write};
 use std::{any::Any, fmt, panic::Location};
 
@@ -47,10 +48,8 @@ impl Failure {
 /// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage.
 fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
     match error.kind() {
-        ErrorKind::StorageFull
-        | ErrorKind::QuotaExceeded
-        | ErrorKind::OutOfMemory
-        | ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
+        ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
+        _ if is_shortage(error) => ExitCode::Missing,
         ErrorKind::NotFound
         | ErrorKind::PermissionDenied
         | ErrorKind::NotADirectory
@@ -80,15 +79,33 @@ pub fn report_panics() {
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
             usual(panic);
         }
+        if wants_threads(panic.payload()) {
+            let _ = writeln!(std::io::stderr(), "fsarena: {}", shortage::NO_THREADS);
+            return;
+        }
         report_bug(&internal(panic.payload(), panic.location()));
     }));
+}
+
+/// How the program ends after a panic.
+pub fn exit_code_of_panic(payload: &dyn Any) -> ExitCode {
+    if wants_threads(payload) { ExitCode::Missing } else { ExitCode::Internal }
+}
+
+/// Whether the standard library panicked because the system gave it no thread: a limit, and no bug.
+fn wants_threads(payload: &dyn Any) -> bool {
+    text(payload).is_some_and(|text| text.contains(shortage::NO_THREAD))
+}
+
+/// What a panic says.
+fn text(payload: &dyn Any) -> Option<&str> {
+    payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied())
 }
 
 /// What a panic says, and where.
 fn internal(payload: &dyn Any, place: Option<&Location>) -> String {
     let place = place.map_or(String::new(), |place| format!(" ({place})"));
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+    let what = text(payload).unwrap_or("a panic");
     format!("internal error: {what}{place}")
 }
 

@@ -52,7 +52,7 @@ fn main() -> std::process::ExitCode {
             }
             failure.exit_code()
         }
-        Err(_) => ExitCode::Internal,
+        Err(panic) => failure::exit_code_of_panic(&*panic),
     };
     if let Some(signal) = signal {
         // fsarena has cleaned up: it ends by the signal, as its sender expects.
@@ -84,9 +84,11 @@ fn keep_own_rights() {
     rustix::process::umask(umask - Mode::RWXU);
 }
 
-/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`.
+/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`. An unset
+/// or empty `PATH` becomes what a login shell has: a shell would look in the current directory, which is no place for mkfs.
 fn look_in_sbin() {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
+    let path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
     for dir in ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from) {
         if !dirs.contains(&dir) {

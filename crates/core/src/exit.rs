@@ -23,18 +23,33 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// How a load ends whose system call failed. A full disk is something to free and a missing file one to name rightly,
-    /// not a bug.
+    /// How a load ends whose system call failed. A full disk is something to free, a limit one to raise and a missing file
+    /// one to name rightly, not a bug.
     pub fn of_failed_call(error: &io::Error) -> ExitCode {
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::NotFound => ExitCode::Missing,
-            _ => ExitCode::Internal,
+        if is_shortage(error) || error.kind() == ErrorKind::NotFound {
+            ExitCode::Missing
+        } else {
+            ExitCode::Internal
         }
     }
 
     /// The code as the operating system sees it.
     pub const fn code(self) -> u8 {
         self as u8
+    }
+}
+
+/// Whether a system call failed because something is used up: room, memory, or what a resource limit allows of files,
+/// processes and file sizes.
+pub fn is_shortage(error: &io::Error) -> bool {
+    /// EAGAIN, ENFILE and EMFILE on Linux; the last two are of no kind of their own.
+    const LIMITS: [i32; 3] = [11, 23, 24];
+    match error.kind() {
+        ErrorKind::StorageFull
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::FileTooLarge
+        | ErrorKind::OutOfMemory => true,
+        _ => error.raw_os_error().is_some_and(|number| LIMITS.contains(&number)),
     }
 }
 

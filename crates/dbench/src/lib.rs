@@ -61,7 +61,7 @@ pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome
 }
 
 fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock) -> Result<Outcome, Error> {
-    limits::raise(options.clients, options.mode)?;
+    limits::check(options.clients, options.mode, 0)?;
     let board = Board::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
     let no_path =

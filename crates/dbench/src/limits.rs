@@ -1,7 +1,7 @@
 //! Open files: how many the clients take, and what the system allows.
 
 use super::{error::Error, handles, options::ClientMode};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 
 /// Other descriptors of this program and its libraries.
 const OTHERS: u64 = 32;
@@ -37,18 +37,6 @@ fn allowed(clients: u32, mode: ClientMode, needed: u64, hard: Option<u64>) -> Re
         "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
          (`ulimit -Hn`), or take fewer clients{instead}"
     )))
-}
-
-/// Takes as many open files as the system allows.
-///
-/// # Errors
-/// Where even the watcher's own do not fit.
-pub fn raise(clients: u32, mode: ClientMode) -> Result<(), Error> {
-    check(clients, mode, 0)?;
-    let now = getrlimit(Resource::Nofile);
-    // Where it is refused, what was allowed before still is.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Why a load could not be made or run.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_sys::shortage::advice;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ pub enum Error {
         consequence: &'static str,
     },
     /// One operation failed, and with it the job.
-    #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}")]
+    #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}{}", advice(.source))]
     Operation {
         /// `read`, `write`, `sync`.
         operation: &'static str,
@@ -67,7 +68,7 @@ pub enum Error {
         found: String,
     },
     /// A system call outside the measured operations failed.
-    #[error("{doing} {path:?}: {source}")]
+    #[error("{doing} {path:?}: {source}{}", advice(.source))]
     Io {
         /// The failed action, such as `opening`.
         doing: &'static str,

@@ -4,17 +4,26 @@ use super::error::{Error, Result};
 use super::files::Files;
 use super::job::{Durability, Job};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::process::{Resource, getrlimit};
 use rustix::{fd::OwnedFd, io::Errno};
 use std::path::Path;
 
 /// Alignment taken for granted where the kernel does not say (before Linux 6.1): the sector.
 const SECTOR: u32 = 512;
+/// Descriptors of this program beside the files of a load.
+const OTHERS: u64 = 32;
 
 /// Opens every file once, for all threads.
 ///
 /// # Errors
-/// Where one cannot be opened so, or its blocks need another alignment.
+/// Where one cannot be opened so, its blocks need another alignment, or this process may not have that many files open.
 pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
+    let needed = files.paths.len() as u64 + OTHERS;
+    if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
+        let what = format!("this load needs {needed} open files in one process");
+        let advice = "; raise the hard limit (`ulimit -Hn`), or take fewer files";
+        return Err(Error::Resource { what, source: Errno::MFILE.into(), advice });
+    }
     files.paths.iter().map(|path| open(job, path)).collect()
 }
 

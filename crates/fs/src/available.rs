@@ -27,8 +27,7 @@ impl Availability {
 /// # Errors
 /// Where the kernel's list of filesystems cannot be read.
 pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> {
-    let list = kernel.path("proc/filesystems");
-    let types = kernel.filesystems().map_err(fsarena_sys::Error::io("reading", list))?;
+    let types = kernel.filesystems()?;
     let look = |def: &&'static FsDef| {
         let (kernel, mkfs) = (types.contains(def.id), program::find(def.mkfs));
         Availability { def, kernel, mkfs }

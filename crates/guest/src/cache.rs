@@ -34,9 +34,11 @@ pub fn damage() -> Vec<String> {
     std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The beginning of this boot's id: another boot may be of another machine.
+/// The beginning of this boot's id: another boot may be of another machine. Where the boot is unknown, a word that no other
+/// process has.
 pub(crate) fn this_boot() -> String {
-    process::boot_id(&Kernel::host()).chars().take(8).collect()
+    let boot = process::boot_id(&Kernel::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
+    boot.chars().take(8).collect()
 }
 
 /// What a file is at this moment: every write to the file changes this. None where it is not there.

@@ -1,7 +1,7 @@
 //! Starting a guest, listening to it, and ending it whole.
 
 use crate::{Error, Result, console::LastWords, keeper};
-use fsarena_sys::{argv, said::lines};
+use fsarena_sys::{argv, limits, said::lines};
 use rustix::process::{Pid, Signal};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -59,7 +59,7 @@ impl Launch {
         let parent = std::process::id();
         // SAFETY: only system calls that are safe between fork and exec.
         unsafe { command.pre_exec(move || keeper::split(parent)) };
-        let mut child = command.spawn().map_err(|error| not_started(&self.argv[0], error))?;
+        let mut child = limits::spawn(&mut command).map_err(|error| not_started(&self.argv[0], error))?;
         let Some(stdout) = child.stdout.take() else {
             return Err(Error::Missing("the emulator has no standard output".into()));
         };

@@ -1,6 +1,7 @@
 //! Why a task failed.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_sys::shortage::advice;
 use std::{io, path::Path};
 
 /// The result of work for a task; its error is [`Error`] by default.
@@ -13,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Command(#[from] fsarena_sys::argv::Error),
     /// A system call failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {source}{}", advice(.source))]
     Io {
         /// The operation and its file.
         doing: String,

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::printed::{Printed, Rule};
 use fsarena_core::{event::CommandRecord, sample::Found};
-use fsarena_sys::{argv, cancel, kernel::Kernel, process, said::shown};
+use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, said::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
@@ -117,7 +117,7 @@ impl Invocation {
         command.args(&self.words[1..]).current_dir(&self.dir).process_group(0).stdin(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(argv::mark());
         command.stdout(writer.try_clone()?).stderr(writer);
-        Ok((reader, command.spawn()?))
+        Ok((reader, limits::spawn(&mut command)?))
     }
 
     /// Reads the output until the command ends. Why it has to be killed, where that is so.
@@ -204,12 +204,19 @@ fn end_survivors() -> Vec<String> {
     }
 }
 
-/// The living children of this process.
+/// The living children of this process, as far as `/proc` tells: whether there are any more says wait(2).
 fn children(kernel: &Kernel) -> Vec<Pid> {
     let own = std::process::id() as i32;
-    let is_child =
-        |pid: &i32| process::stat(kernel, *pid).is_some_and(|stat| stat.ppid == own && stat.state != 'Z');
-    process::all(kernel).into_iter().filter(is_child).filter_map(Pid::from_raw).collect()
+    let mut children = vec![];
+    for pid in process::all(kernel).unwrap_or_default() {
+        if let Ok(Some(stat)) = process::stat(kernel, pid)
+            && stat.ppid == own
+            && stat.state != 'Z'
+        {
+            children.extend(Pid::from_raw(pid));
+        }
+    }
+    children
 }
 
 /// What to do about a failure whose cause is the place.

@@ -4,7 +4,7 @@
 //! undo journal like every other command.
 
 use crate::error::{Error, Result, at};
-use fsarena_sys::{argv, cancel, said::shown, tree, user::User};
+use fsarena_sys::{argv, cancel, limits, said::shown, tree, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -102,7 +102,8 @@ impl ServiceDef {
     /// # Errors
     /// Where it cannot be started.
     pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service> {
-        let child = command.process_group(0).spawn().map_err(Error::io(format!("start {}", self.name)))?;
+        let child =
+            limits::spawn(command.process_group(0)).map_err(Error::io(format!("start {}", self.name)))?;
         Ok(Service { def: self, child, log: log.into() })
     }
 }

@@ -72,6 +72,6 @@ impl Machine {
     /// This one.
     pub fn here() -> Machine {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Machine { host, boot: process::boot_id(&Kernel::host()) }
+        Machine { host, boot: process::boot_id(&Kernel::host()).unwrap_or_default() }
     }
 }

@@ -74,7 +74,8 @@ impl<'a> Bench<'a> {
     /// test, or one that was named before, counts for none.
     pub fn count_elsewhere<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
-            let Some(device) = device::behind(&self.kernel, dir).as_ref().map(numbers) else { continue };
+            let Ok(Some(device)) = device::behind(&self.kernel, dir) else { continue };
+            let device = numbers(&device);
             if self.device != Some(device) && self.elsewhere.iter().all(|(_, other)| *other != device) {
                 self.elsewhere.push((id, device));
             }

@@ -6,7 +6,7 @@ use crate::protocol::{Ask, Line, Request, write};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, kernel::Kernel, process, undo};
+use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, shortage, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -55,14 +55,13 @@ pub fn run(
     confine: &Confine,
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
-    let agent = |error: std::io::Error| Fatal::Agent(error.to_string());
     let mut errors = argv::memory_file("stderr").map_err(agent)?;
     // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
     let mut command = command(errors.try_clone().map_err(agent)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
-    let mut child = command.process_group(0).spawn().map_err(agent)?;
+    let mut child = limits::spawn(command.process_group(0)).map_err(agent)?;
     // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
     let group = journal.note(group_of(child.id() as i32))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
@@ -85,14 +84,31 @@ pub fn run(
     Ok(out_of_memory(outcome, &request.cell.variant, confine))
 }
 
+/// The failure to start an agent or to talk to it.
+fn agent(error: std::io::Error) -> Fatal {
+    match shortage::remedy(&error) {
+        Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
+        None => Fatal::Agent(error.to_string()),
+    }
+}
+
 /// The failure of a process that ended without an outcome, with its last words. One that was killed did nothing wrong.
 pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
-    let killed = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP].map(|signal| Some(signal.as_raw()));
-    if killed.contains(&status.signal()) {
-        let by = "a command of the work killed it, or the kernel for want of memory, or a user";
+    if let Some(signal) = status.signal()
+        && (signal == Signal::KILL.as_raw() || cancel::signals().any(|ending| ending == signal))
+    {
+        let by = if signal == Signal::XCPU.as_raw() {
+            "it used up its CPU time (`ulimit -t`)"
+        } else {
+            "a command of the work killed it, or the kernel for want of memory, or a user"
+        };
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
-    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&tail(errors, LAST_BYTES)?))))
+    let words = tail(errors, LAST_BYTES)?;
+    if words.contains(shortage::NO_THREAD) {
+        return Ok(Failed::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
+    }
+    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&words))))
 }
 
 /// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.

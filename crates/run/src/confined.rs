@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::Kernel, rights, said::lines};
+use fsarena_sys::{Error, argv, kernel::Kernel, limits, rights, said::lines, shortage};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -73,8 +73,13 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
         roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
     }
     let served = serve(request, rights, bench, answers);
-    served
-        .unwrap_or_else(|error| Err(Failed::internal(format!("the process that runs the workload: {error}"))))
+    served.unwrap_or_else(|error| {
+        let why = format!("the process that runs the workload: {error}");
+        Err(match shortage::remedy(&error) {
+            Some(remedy) => Failed::missing(format!("{why}; {remedy}")),
+            None => Failed::internal(why),
+        })
+    })
 }
 
 fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {
@@ -85,7 +90,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
         let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
         command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
     }
-    let mut worker = command.spawn()?;
+    let mut worker = limits::spawn(&mut command)?;
     let mut hear = || -> io::Result<Option<Outcome>> {
         let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
         let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;

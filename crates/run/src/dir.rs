@@ -51,7 +51,7 @@ impl Executor for Directories {
             self.made.insert(within.clone(), MadeDir::make(journal, &within)?);
         }
         let root = MadeDir::make_tree(journal, &within.join("work"))?;
-        let device = device::behind(kernel, dir).as_ref().map(numbers);
+        let device = device::behind(kernel, dir)?.as_ref().map(numbers);
         let request = Request { device, ..self.run.request(cell, root.path(), self.other.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
         let notes = conditions.notes.iter().cloned();

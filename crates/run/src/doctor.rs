@@ -12,33 +12,70 @@ use finding::{ids, installed, limited, missing, ok};
 use fsarena_core::{app, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
-use fsarena_sys::{argv, host, image, kernel::Kernel, program, rights, undo, user::UserDatabase};
+use fsarena_sys::permitted::{self, Obstacle};
+use fsarena_sys::{Error, argv, host, image, kernel::Kernel, limits, program, rights, undo, user::UserDatabase};
 use std::path::Path;
 
-/// Everything, in the order in which a run needs it; `runs` is where images would go.
-///
-/// # Errors
-/// Where the kernel's list of filesystems cannot be read.
-pub fn findings(kernel: &Kernel, runs: &Path) -> Result<Vec<Finding>, fsarena_sys::Error> {
-    let survey = &survey(kernel)?;
-    let mut findings = vec![user(), loop_devices(kernel), confinement(), workloads()];
-    findings.extend(filesystems(survey));
-    findings.extend(guests::all(survey));
-    findings.extend([commands(), load_tools(), services(), applications(), room(runs), memory(kernel)]);
+/// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by
+/// trying: root in a container often may not mount.
+pub fn findings(kernel: &Kernel, runs: &Path) -> Vec<Finding> {
+    let (survey, unread) = match survey(kernel) {
+        Ok(survey) => (survey, None),
+        Err(error) => (vec![], Some(error)),
+    };
+    let mounting = permitted::mount(kernel);
+    let mut findings =
+        vec![kernel_files(kernel), user(&mounting), loop_devices(kernel), confinement(), workloads()];
+    match unread {
+        Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
+        None => findings.extend(filesystems(&survey, mounting.is_ok())),
+    }
+    findings.extend(guests::all(&survey));
+    findings.extend([
+        commands(),
+        load_tools(),
+        services(),
+        applications(),
+        room(runs),
+        open_files(),
+        memory(kernel),
+    ]);
     findings.push(cpu_accounting(kernel));
     let psi = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
     let io = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
     findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
     findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
     findings.extend([governor(kernel), left_overs()]);
-    Ok(findings)
+    findings
+}
+
+/// The files of the kernel without which fsarena runs nothing.
+fn kernel_files(kernel: &Kernel) -> Finding {
+    let what = "files of the kernel";
+    match kernel.check_proc().and_then(|()| kernel.check_sys()) {
+        Ok(()) => ok(what, "/proc, /sys"),
+        Err(Error::Hidden { path, source, fix }) => {
+            missing(what, format!("{}: {source}", path.display()), fix)
+        }
+        Err(error) => missing(what, error.to_string(), ""),
+    }
+}
+
+/// The open files that a process may have.
+fn open_files() -> Finding {
+    let what = "open files";
+    match (limits::check_open_files(), limits::open_files()) {
+        (Err(error), _) => missing(what, error.to_string(), ""),
+        (Ok(()), Some(most)) => ok(what, format!("{most} in one process")),
+        (Ok(()), None) => ok(what, "no limit"),
+    }
 }
 
 /// The packages that bring what is missing, where a package can.
 ///
 /// # Errors
 /// Where the kernel's list of filesystems cannot be read.
-pub fn missing_packages(kernel: &Kernel) -> Result<Vec<String>, fsarena_sys::Error> {
+pub fn missing_packages(kernel: &Kernel) -> Result<Vec<String>, Error> {
     let mut packages = for_mkfs(&survey(kernel)?);
     packages.extend(for_services());
     Ok(packages.into_iter().map(String::from).chain(for_apps()).collect())
@@ -48,16 +85,27 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn user() -> Finding {
-    let fix = "`sudo fsarena run` for filesystems in this kernel, on loop images only";
-    if is_root() {
-        ok("user", "root: filesystems can be made and mounted")
-    } else if !guests::has_emulator() {
-        let found =
-            "not root, and no emulator for guest kernels: only directories as they are (--on dir:PATH)";
+fn user(mounting: &Result<(), Obstacle>) -> Finding {
+    let who = if is_root() { "root" } else { "not root" };
+    let Err(obstacle) = mounting else {
+        return ok("user", format!("{who}: filesystems can be made and mounted"));
+    };
+    let fix = if is_root() {
+        obstacle.fix
+    } else {
+        "`sudo fsarena run` for filesystems in this kernel, on loop images only"
+    };
+    let why = if is_root() { format!(" ({obstacle})") } else { String::new() };
+    if !guests::has_emulator() {
+        let found = format!(
+            "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
+        );
         limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
     } else {
-        limited("user", "not root: filesystems run in guest kernels, directories as they are", fix)
+        let found = format!(
+            "{who}{why}: filesystems run in guest kernels (--on qemu), directories as they are (--on dir:PATH)"
+        );
+        limited("user", found, fix)
     }
 }
 
@@ -71,12 +119,11 @@ fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
 }
 
 fn loop_devices(kernel: &Kernel) -> Finding {
-    match kernel.path("dev/loop-control").exists() {
-        true => ok("loop devices", "/dev/loop-control"),
-        false => {
-            let fix = "modprobe loop, or a kernel with CONFIG_BLK_DEV_LOOP";
-            missing("loop devices", "no /dev/loop-control", fix)
-        }
+    let what = "loop devices";
+    match permitted::loop_device(kernel) {
+        Ok(()) => ok(what, "one was attached and detached"),
+        Err(_) if !is_root() => limited(what, "only for root", "guests and directories need none"),
+        Err(Obstacle { what: found, fix }) => missing(what, found, fix),
     }
 }
 
@@ -106,7 +153,7 @@ fn workloads() -> Finding {
     }
 }
 
-fn filesystems(found: &[Availability]) -> Vec<Finding> {
+fn filesystems(found: &[Availability], mounted_here: bool) -> Vec<Finding> {
     let (mountable, foreign): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
     let (usable, unmade): (Vec<&Availability>, Vec<_>) =
         mountable.into_iter().partition(|have| have.mkfs.is_some());
@@ -114,8 +161,10 @@ fn filesystems(found: &[Availability]) -> Vec<Finding> {
         usable if usable.is_empty() => {
             missing("filesystems", "none can be made and mounted", "see the next lines")
         }
-        usable if is_root() => ok("filesystems", usable),
-        usable => limited("filesystems", usable, "root mounts them here; without it guests do"),
+        usable if mounted_here => ok("filesystems", usable),
+        usable => {
+            limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
+        }
     }];
     if !for_mkfs(found).is_empty() {
         let fix = to_install(unmade.iter().map(|have| have.def));
@@ -243,7 +292,10 @@ fn governor(kernel: &Kernel) -> Finding {
 fn left_overs() -> Finding {
     let what = "left by killed runs";
     let state = undo::state_dir();
-    let journals = std::fs::read_dir(state.join("undo")).map_or(0, |entries| entries.flatten().count());
+    let journals = match fsarena_sys::found(std::fs::read_dir(state.join("undo"))) {
+        Ok(entries) => entries.map_or(0, |entries| entries.flatten().count()),
+        Err(error) => return limited(what, format!("{state:?}: {error}"), "look as the user who ran it"),
+    };
     let found = match journals {
         0 => return ok(what, "nothing"),
         1 => format!("1 undo journal in {state:?}"),

@@ -249,6 +249,7 @@ pub fn execute_by(
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
     let _in_order = cancel::in_order();
+    undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
     let session = Session { kernel, plan, variants, check, agents };

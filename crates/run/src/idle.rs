@@ -3,7 +3,8 @@
 use fsarena_core::plan::IdlePlan;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_sys::kernel::{Kernel, MountEntry};
-use fsarena_sys::{cancel, usage::Usage};
+use fsarena_sys::{Error, cancel, process, usage::Usage};
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ const NORMAL: Duration = Duration::from_millis(25);
 const PATIENCE: u32 = 2;
 /// The share of the timeout that fsarena then still waits, and at least after a filesystem has ended its own work.
 const IMPATIENT: f64 = 0.1;
+const MEMINFO: &str = "proc/meminfo";
 
 /// The machine and device to wait for.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +40,8 @@ pub struct Scene<'a> {
 pub struct Wait {
     /// The time it took.
     pub waited: Duration,
-    /// Activities still busy when time was up; empty where the machine is idle.
+    /// Activities still busy when time was up, and those of which the kernel's files could not be read; empty where the
+    /// machine is known to be idle.
     pub busy: Vec<String>,
     /// The processes that then had used most CPU time or I/O during the wait.
     pub disturbers: Vec<String>,
@@ -51,11 +54,13 @@ struct Look {
     unwritten: u64,
     device: Option<Vec<u64>>,
     stalled_us: Option<u64>,
+    /// What the kernel reports and could not be read.
+    unknown: Vec<String>,
 }
 
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
-/// at work by itself. Skips each condition that the kernel does not report. A signal that asks fsarena
-/// to stop ends the wait.
+/// at work by itself. Skips the pressure where the kernel does not measure it. What should be readable and is not does not
+/// prolong the wait, but it never counts as idle. A signal that asks fsarena to stop ends the wait.
 pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
     let Scene { kernel, device, .. } = scene;
     let begun = Instant::now();
@@ -68,7 +73,7 @@ pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
         // What others wrote is written now, rather than during a task.
         rustix::fs::sync();
     }
-    let mut at_work = at_work(kernel);
+    let (mut at_work, _) = at_work(kernel);
     let mut quiet = 0;
     let mut usage = None;
     loop {
@@ -80,9 +85,11 @@ pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
         let mut busy = busy(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
         let mut over = cancelled || now.at > until;
+        let mut unknown = now.unknown.clone();
         // Looked at last: it can mean reading the names of every process.
         if over || (busy.is_empty() && quiet + 1 == QUIET_POLLS) {
-            let still = self::at_work(kernel);
+            let (still, hidden) = self::at_work(kernel);
+            unknown.extend(hidden);
             if !still.is_empty() {
                 // Of that work the device may be busy, so other activity does not end the wait.
                 over = cancelled || now.at > begun + long;
@@ -98,6 +105,7 @@ pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
         if quiet == QUIET_POLLS || over {
             let usage = usage.filter(|_| !busy.is_empty());
             let disturbers = usage.map_or(vec![], |before| Usage::now(kernel).disturbers_since(&before));
+            busy.extend(unknown);
             return Wait { waited: begun.elapsed(), busy, disturbers };
         }
         before = now;
@@ -105,16 +113,39 @@ pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
 }
 
 fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
-    let unwritten = kernel.read("proc/meminfo").map_or(0, |text| {
-        let kib = |name: &str| number_after(&text, name).unwrap_or(0);
-        1024 * (kib("Dirty:") + kib("Writeback:"))
-    });
-    let device = device.and_then(|(major, minor)| {
-        let text = kernel.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
-        text.split_whitespace().map(|word| word.parse().ok()).collect()
-    });
-    let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
-    Look { at: Instant::now(), unwritten, device, stalled_us }
+    let mut look = Look { at: Instant::now(), unwritten: 0, device: None, stalled_us: None, unknown: vec![] };
+    match unwritten(kernel) {
+        Ok(bytes) => look.unwritten = bytes,
+        Err(error) => look.unknown.push(format!("unknown how much is dirty ({error})")),
+    }
+    if let Some((major, minor)) = device {
+        match requests(kernel, major, minor) {
+            Ok(counts) => look.device = Some(counts),
+            Err(error) => look.unknown.push(format!("unknown whether the device is busy ({error})")),
+        }
+    }
+    // Kernels without PSI have no such file, or one that cannot be read (psi=0).
+    look.stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
+    look.at = Instant::now();
+    look
+}
+
+/// Bytes that are dirty or under writeback.
+fn unwritten(kernel: &Kernel) -> Result<u64, Error> {
+    let text = kernel.text(MEMINFO)?;
+    let kib = |name: &str| {
+        let why = || format!("it has no line `{name}`");
+        number_after(&text, name).ok_or_else(|| Error::Unreadable { path: kernel.path(MEMINFO), why: why() })
+    };
+    Ok((kib("Dirty:")? + kib("Writeback:")?) * 1024)
+}
+
+/// The counts of a block device's requests.
+fn requests(kernel: &Kernel, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
+    let rel = format!("sys/dev/block/{major}:{minor}/stat");
+    let text = kernel.text(&rel)?;
+    let counts: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+    counts.map_err(|error| Error::Unreadable { path: kernel.path(&rel), why: error.to_string() })
 }
 
 /// Describes each activity that was still busy between two polls.
@@ -140,9 +171,10 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
 }
 
 /// The mounted filesystems that have work left which they do by themselves, each with the name of the thread that does
-/// it. Such a thread can exist before and long after the work, even after the unmount. Skips filesystems that cannot be
-/// read.
-fn at_work(kernel: &Kernel) -> Vec<(MountEntry, String)> {
+/// it; and what the kernel did not let fsarena see of that. Such a thread can exist before and long after the work, even
+/// after the unmount. Skips filesystems that cannot be asked.
+fn at_work(kernel: &Kernel) -> (Vec<(MountEntry, String)>, Option<String>) {
+    let unknown = |error: &dyn Display| Some(format!("unknown which filesystems are at work ({error})"));
     let background = |mount: &MountEntry| {
         let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
         let background = def.background?;
@@ -153,22 +185,27 @@ fn at_work(kernel: &Kernel) -> Vec<(MountEntry, String)> {
         })
     };
     let writable = |mount: &MountEntry| !mount.super_options.split(',').any(|option| option == "ro");
-    let mounts = kernel.mounts().unwrap_or_default().into_iter().filter(writable);
-    let mut left: Vec<_> = mounts.filter_map(|mount| Some((background(&mount)?, mount))).collect();
+    let mounts = match kernel.mounts() {
+        Ok(mounts) => mounts,
+        Err(error) => return (vec![], unknown(&error)),
+    };
+    let mut left: Vec<_> =
+        mounts.into_iter().filter(writable).filter_map(|mount| Some((background(&mount)?, mount))).collect();
     if !left.is_empty() {
-        let threads = threads(kernel);
-        left.retain(|(thread, _)| threads.iter().any(|name| name.contains(thread.as_str())));
+        match threads(kernel) {
+            Ok(threads) => {
+                left.retain(|(thread, _)| threads.iter().any(|name| name.contains(thread.as_str())))
+            }
+            Err(error) => return (vec![], unknown(&error)),
+        }
     }
-    left.into_iter().map(|(thread, mount)| (mount, thread)).collect()
+    (left.into_iter().map(|(thread, mount)| (mount, thread)).collect(), None)
 }
 
-/// The names of all processes and kernel threads.
-fn threads(kernel: &Kernel) -> Vec<String> {
-    let processes = std::fs::read_dir(kernel.path("proc")).into_iter().flatten().flatten();
-    processes
-        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
-        .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok())
-        .collect()
+/// The names of all processes and kernel threads. A process without a name has ended meanwhile.
+fn threads(kernel: &Kernel) -> Result<Vec<String>, Error> {
+    let pids = process::all(kernel)?;
+    Ok(pids.into_iter().filter_map(|pid| kernel.read(&format!("proc/{pid}/comm")).ok()).collect())
 }
 
 /// Has a filesystem write what its own work has changed. It is in no count of dirty pages: ext4 keeps it in a
@@ -205,6 +242,7 @@ mod tests {
         );
         write("sys/dev/block/7:0/stat", stat);
         write("proc/12/comm", "bash\n");
+        write("proc/self/mountinfo", "");
         root
     }
 
@@ -337,8 +375,20 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_tells_nothing_is_not_waited_for() {
+    fn what_cannot_be_read_is_not_waited_for_and_is_not_idle() {
         let root = tempfile::tempdir().unwrap();
-        assert!(busy_of(root.path()).is_empty());
+        let kernel = Kernel::at(root.path());
+        let plan = IdlePlan { timeout_s: 60.0, ..plan() };
+        let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan);
+        let files = ["proc/meminfo", "sys/dev/block/7:0/stat", "proc/self/mountinfo"];
+        assert_eq!(wait.busy.len(), files.len(), "{:?}", wait.busy);
+        for (busy, file) in wait.busy.iter().zip(files) {
+            assert!(busy.starts_with("unknown") && busy.contains(file), "{busy}");
+        }
+        assert!(wait.waited < Duration::from_secs(60));
+        // A file without the line is not one that says 0.
+        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        std::fs::write(root.path().join("proc/meminfo"), "MemTotal: 1 kB\n").unwrap();
+        assert!(busy_of(root.path())[0].contains("Dirty:"));
     }
 }

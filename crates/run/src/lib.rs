@@ -51,7 +51,10 @@ pub use recorder::{Beginning, Consumer};
 
 /// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
 /// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.
+///
+/// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn take_over() {
+    fsarena_sys::limits::prepare();
     if inside::is_here() {
         inside::main();
     }

@@ -18,7 +18,8 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
 use fsarena_load::{demands::Demands, workload::Room};
-use fsarena_sys::{kernel::Kernel, program};
+use fsarena_sys::permitted::{self, Obstacle};
+use fsarena_sys::{Error, kernel::Kernel, limits, program};
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,9 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Why a bare device of the user's own is refused.
 pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `--on loop` or `--on ram`";
+
+/// The size of the database of a small run, in bytes. SQLite keeps to itself why it cannot write one.
+const DATABASE: u64 = 1 << 20;
 
 /// What a run needs.
 #[derive(Debug, Clone)]
@@ -72,8 +76,7 @@ impl Check {
 type Refusing = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks that take nothing but a plan and its variants, in the order in which their faults are told.
-const REFUSING: [Refusing; 7] = [
-    root_only,
+const REFUSING: [Refusing; 6] = [
     something_to_compare,
     only_erased_devices_are_preconditioned,
     bare_devices,
@@ -88,6 +91,8 @@ const REFUSING: [Refusing; 7] = [
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
 pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, clients: u32) -> Result<Check> {
+    readable(kernel, plan, variants, runs)?;
+    able_to_mount(kernel, plan)?;
     REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
     axes::check(kernel, plan, variants)?;
     let Work { mut room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
@@ -139,6 +144,7 @@ pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, cl
         images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
     }
     all_installed(&programs)?;
+    able_to_attach(kernel, plan, check.other_bytes)?;
     check.programs = programs.into_iter().collect();
     if matches!(backing, Backing::Loop { .. } | Backing::Guest(_)) {
         check.images_at = Some(images_at(kernel, &plan.device, runs));
@@ -162,13 +168,59 @@ pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan> {
     Ok(plan)
 }
 
-fn root_only(plan: &Plan, _: &[Variant]) -> Result<()> {
-    let needs_root = !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_));
-    require(!needs_root || rustix::process::geteuid().is_root(), || {
-        Fatal::Missing("making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
+/// Whether filesystems are made and mounted in this kernel.
+fn mounts_here(plan: &Plan) -> bool {
+    !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_))
+}
+
+/// What every run goes by can be read: the kernel's files, and paths that the undo journal can hold.
+fn readable(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
+    kernel.check_proc()?;
+    // Also of a run in a directory: a file is removed only where no loop device carries it.
+    kernel.check_sys()?;
+    limits::check_open_files()?;
+    limits::check_file_size("the database of a run", DATABASE)?;
+    let mut paths = vec![runs, room::images_dir(&plan.device, runs)];
+    paths.extend(plan.device.other_dir.as_deref());
+    paths.extend(variants.iter().map(|variant| Path::new(variant.level(factor::DIR))));
+    for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+        let there = room::existing(path);
+        // As the kernel names it: the directory above a relative path counts too.
+        let whole = there.canonicalize().unwrap_or_else(|_| there.into());
+        if path.to_str().is_none() || whole.to_str().is_none() {
+            return Err(Error::NotText(whole.join(path)).into());
+        }
+    }
+    Ok(())
+}
+
+/// This process may mount filesystems, where the plan needs that.
+fn able_to_mount(kernel: &Kernel, plan: &Plan) -> Result<()> {
+    if mounts_here(plan) { permitted::mount(kernel).map_err(unable) } else { Ok(()) }
+}
+
+/// This process may attach loop devices, where the plan needs that. Tried last, as it takes one for a moment.
+fn able_to_attach(kernel: &Kernel, plan: &Plan, other_bytes: u64) -> Result<()> {
+    let other = other_bytes > 0 && plan.device.other_device.is_none();
+    let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || other;
+    if mounts_here(plan) && needed { permitted::loop_device(kernel).map_err(unable) } else { Ok(()) }
+}
+
+/// Why this machine cannot make and mount filesystems, and where it can run instead.
+fn unable(obstacle: Obstacle) -> Fatal {
+    if !rustix::process::geteuid().is_root() {
+        return Fatal::Missing(
+            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
              qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
-             possible".into())
-    })
+             possible"
+                .into(),
+        );
+    }
+    let Obstacle { what, fix } = obstacle;
+    Fatal::Missing(format!(
+        "this machine lets root make and mount no filesystems ({what}), as in many containers: {fix}; or take a guest \
+         kernel (`--on qemu`) or the filesystem a directory is on (`--on dir:DIR`)"
+    ))
 }
 
 fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {

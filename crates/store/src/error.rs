@@ -1,7 +1,11 @@
 //! Errors from writing, finding or reading runs.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::names::Unknown;
+use fsarena_sys::limits;
+use fsarena_sys::shortage::advice;
+use rusqlite::ErrorCode;
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +29,7 @@ pub enum Error {
     Busy(PathBuf),
     /// A file could not be read or written: the operation, such as "reading", the file, and the word of the system or of
     /// SQLite.
-    #[error("{0} {path}: {2}", path = .1.display())]
+    #[error("{0} {path}: {2}{advice}", advice = advice(.2), path = .1.display())]
     Io(&'static str, PathBuf, #[source] io::Error),
     /// The data to store in this file makes no sense, for this reason: a bug of the caller.
     #[error("{path}: {1}", path = .0.display())]
@@ -47,9 +51,18 @@ impl Error {
 
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |error| {
-            let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-            let kind = if full { ErrorKind::StorageFull } else { ErrorKind::Other };
-            Error::io("writing", path)(io::Error::new(kind, error))
+            let cause = match error.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => io::Error::new(ErrorKind::StorageFull, error),
+                // SQLite keeps the error of the system to itself.
+                Some(ErrorCode::SystemIoFailure) if is_at_size_limit(path) => {
+                    io::Error::new(ErrorKind::FileTooLarge, error)
+                }
+                Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
+                    File::open(path).err().filter(is_shortage).unwrap_or_else(|| io::Error::other(error))
+                }
+                _ => io::Error::other(error),
+            };
+            Error::io("writing", path)(cause)
         }
     }
 
@@ -58,10 +71,10 @@ impl Error {
     pub(crate) fn read(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |source| {
             let what = match source.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::NotADatabase) => {
+                Some(ErrorCode::NotADatabase) => {
                     "not an fsarena run: the file is not an SQLite database".into()
                 }
-                Some(rusqlite::ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
+                Some(ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };
             Error::damaged(path, what)
@@ -69,14 +82,19 @@ impl Error {
     }
 }
 
+/// Whether the database or its log has grown to the limit of file sizes of this process.
+fn is_at_size_limit(path: &Path) -> bool {
+    /// So much a file grows at most at once: the index of the log does in these steps.
+    const STEP: u64 = 32 << 10;
+    let Some(most) = limits::file_size() else { return false };
+    let files = [path.to_path_buf(), path.with_extension("db-wal"), path.with_extension("db-shm")];
+    files.iter().any(|file| file.metadata().map_or(0, |meta| meta.len()) + STEP > most)
+}
+
 impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Io(.., source)
-                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
-            {
-                ExitCode::Missing
-            }
+            Error::Io(.., source) if is_shortage(source) => ExitCode::Missing,
             Error::Io(..) | Error::Unfit(..) => ExitCode::Internal,
             _ => ExitCode::Usage,
         }

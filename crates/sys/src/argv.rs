@@ -7,6 +7,7 @@ mod error;
 pub use confine::available as can_confine;
 pub use error::Error;
 
+use crate::limits;
 use crate::said::{shown, tail};
 use crate::user::User;
 pub use child::memory_file;
@@ -155,7 +156,7 @@ impl Argv {
             Some(paths) => confine::spawn(&mut command, paths),
             None => {
                 let begun = Instant::now();
-                command.spawn().map(|child| (begun, child))
+                limits::spawn(&mut command).map(|child| (begun, child))
             }
         };
         let (begun, child) = started.map_err(start_error)?;

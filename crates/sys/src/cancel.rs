@@ -1,9 +1,24 @@
 //! Signals that ask fsarena to stop. Where something is to be cleaned up they are noted in a flag and obeyed where it is
 //! safe; elsewhere they end the process at once.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use libc::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGXCPU,
+};
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+/// The signals whose default is to end a process and that ask for nothing else: a user, a shell, a service manager or a
+/// limit of this process sends them. Not SIGPIPE, which Rust ignores, and not those that a fault of a program raises.
+const NAMED: [i32; 13] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF,
+    SIGIO, SIGPWR,
+];
+
+/// Every signal that ends fsarena in order: [`NAMED`], and the real-time signals, whose default is to end a process too.
+pub fn signals() -> impl Iterator<Item = i32> {
+    NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
 
 static ASKED: AtomicI32 = AtomicI32::new(0);
 /// How many [`InOrder`] there are.
@@ -26,37 +41,50 @@ impl Drop for InOrder {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP are only noted while something is to be cleaned up, and a second one does not cut
-/// that short. While nothing is, they end the process at once, whatever it computes or waits for.
+/// From now on each of [`signals`] is only noted while something is to be cleaned up, and a second one does not cut that
+/// short. While nothing is, they end the process at once, whatever it computes or waits for.
 /// Signals that this process was started to ignore stay ignored: that is how nohup(1) works.
 ///
 /// # Errors
 /// Where the system refuses a handler.
 pub fn install() -> io::Result<()> {
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in signals() {
         if is_ignored(signal)? {
             continue;
         }
         let obey = move || {
             note(&ASKED, signal);
             if IN_ORDER.load(Ordering::SeqCst) == 0 {
-                // Returns only where the signal's default is not to end the process.
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
+                end_by(signal);
             }
         };
-        // SAFETY: atomics and the emulation of the default handler are async-signal-safe.
+        // SAFETY: atomics and the system calls of `end_by` are async-signal-safe.
         unsafe { signal_hook::low_level::register(signal, obey)? };
     }
     Ok(())
 }
 
-/// Whether the kernel's mask of ignored signals has it.
-fn is_ignored(signal: i32) -> io::Result<bool> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    let mask = mask.ok_or_else(|| io::Error::other("/proc/self/status has no mask of ignored signals"))?;
-    Ok(mask >> (signal - 1) & 1 == 1)
+/// Whether this process ignores a signal.
+pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
+    // SAFETY: an all-zero sigaction is valid, without a new action the call only reads, and the pointer is to a local.
+    let (done, action) = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(signal, std::ptr::null(), &mut action), action)
+    };
+    if done == 0 { Ok(action.sa_sigaction == libc::SIG_IGN) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Ends the process by the default of a signal, whichever signal it is.
+fn end_by(signal: i32) {
+    // SAFETY: async-signal-safe system calls on locals; an all-zero signal set is valid.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
 }
 
 /// The first signal is the one to die by.
@@ -80,8 +108,7 @@ pub fn check() -> Result<(), crate::Error> {
 /// Ends the process as the signal would have, so that the shell sees what happened. For the end of
 /// `main`, after everything is cleaned up.
 pub fn die_by(signal: i32) -> ! {
-    // Returns only where the signal's default is not to end the process.
-    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    end_by(signal);
     std::process::exit(128 + signal)
 }
 
@@ -90,10 +117,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_those_of_the_mask() {
+    fn ignored_signals_are_known() {
         // Rust ignores SIGPIPE before main, and leaves SIGTERM alone.
-        assert!(is_ignored(signal_hook::consts::SIGPIPE).unwrap());
+        assert!(is_ignored(libc::SIGPIPE).unwrap());
         assert!(!is_ignored(SIGTERM).unwrap());
+    }
+
+    #[test]
+    fn signals_that_must_keep_their_meaning_are_not_among_those_that_end_a_run() {
+        let ending: Vec<i32> = signals().collect();
+        assert!(ending.contains(&libc::SIGRTMAX()) && ending.contains(&SIGXCPU));
+        for kept in [
+            libc::SIGPIPE,
+            libc::SIGCHLD,
+            libc::SIGCONT,
+            libc::SIGTSTP,
+            libc::SIGWINCH,
+            libc::SIGURG,
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGABRT,
+            libc::SIGKILL,
+            libc::SIGSTOP,
+            libc::SIGXFSZ,
+        ] {
+            assert!(!ending.contains(&kept), "{kept}");
+        }
     }
 
     #[test]

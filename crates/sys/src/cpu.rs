@@ -87,14 +87,14 @@ impl AddAssign for Cpu {
     }
 }
 
-/// CPU time of each of the kernel's own threads.
+/// CPU time of each of the kernel's own threads. A figure for reports: threads that cannot be read are left out.
 pub fn kernel_threads(kernel: &Kernel) -> Times {
     let time = |pid: i32| {
-        let stat = stat(kernel, pid)?;
+        let stat = stat(kernel, pid).ok()??;
         let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
         own.then_some(((pid, stat.starttime), process_ns(pid)?))
     };
-    all(kernel).into_iter().filter_map(time).collect()
+    all(kernel).unwrap_or_default().into_iter().filter_map(time).collect()
 }
 
 /// CPU time used between two moments: processes that began in between count whole, those that ended not at all.
@@ -105,7 +105,7 @@ pub fn used(before: &Times, after: &Times) -> u64 {
 /// User and system time of a process and its threads, in clock ticks. The kernel makes their sum right and
 /// splits it by what its ticks met.
 pub fn user_and_system(kernel: &Kernel, pid: i32) -> Option<(u64, u64)> {
-    stat(kernel, pid).map(|stat| (stat.utime, stat.stime))
+    stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
 }
 
 #[cfg(test)]

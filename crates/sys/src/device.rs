@@ -1,7 +1,7 @@
 //! Block devices and what the kernel knows of them.
 
-use crate::Error;
 use crate::kernel::{Kernel, bracketed, names};
+use crate::{Error, found};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -159,9 +159,18 @@ impl BlockDevice {
     }
 
     /// The devices that it is built on.
-    pub fn slaves(&self) -> Vec<BlockDevice> {
+    ///
+    /// # Errors
+    /// Where the kernel's list of them cannot be read.
+    pub fn slaves(&self) -> Result<Vec<BlockDevice>, Error> {
         let of = |name: &String| self.related(&format!("slaves/{name}/dev"), Path::new("/dev").join(name));
-        names(&self.attribute_path("slaves")).iter().filter_map(of).collect()
+        Ok(self.listed("slaves")?.iter().filter_map(of).collect())
+    }
+
+    /// The names in one of its directories; none where it has no such directory, as a partition has no slaves.
+    fn listed(&self, directory: &str) -> Result<Vec<String>, Error> {
+        let path = self.attribute_path(directory);
+        Ok(found(names(&path)).map_err(Error::hidden(&path))?.unwrap_or_default())
     }
 
     fn related(&self, dev: &str, path: PathBuf) -> Option<BlockDevice> {
@@ -170,14 +179,23 @@ impl BlockDevice {
     }
 
     /// Names of devices built on it (LVM, RAID, encryption, …).
-    pub fn holders(&self) -> Vec<String> {
-        names(&self.attribute_path("holders"))
+    ///
+    /// # Errors
+    /// Where the kernel's list of them cannot be read.
+    pub fn holders(&self) -> Result<Vec<String>, Error> {
+        self.listed("holders")
     }
 
     /// Kernel names of its partitions.
-    pub fn partitions(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// Where the kernel's list of them cannot be read.
+    pub fn partitions(&self) -> Result<Vec<String>, Error> {
+        let path = self.attribute_path("");
         let is_partition = |name: &String| self.attribute_path(name).join("partition").exists();
-        names(&self.attribute_path("")).into_iter().filter(is_partition).collect()
+        // The device itself is there, so its directory must be.
+        let listed = names(&path).map_err(Error::hidden(&path))?;
+        Ok(listed.into_iter().filter(is_partition).collect())
     }
 
     /// The disk it is a partition of.
@@ -186,12 +204,13 @@ impl BlockDevice {
         self.related("../dev", PathBuf::new())
     }
 
-    /// The names of the physical disks below it, or its own where nothing below it is known.
+    /// The names of the physical disks below it, or its own where nothing below it is known. A fact for reports: what cannot
+    /// be read is left out.
     pub fn disks(&self) -> BTreeSet<String> {
-        let mut below = self.slaves();
+        let mut below = self.slaves().unwrap_or_default();
         below.extend(self.parent());
         let image = self.attribute("loop/backing_file");
-        below.extend(image.and_then(|image| behind(&self.kernel, Path::new(&image))));
+        below.extend(image.and_then(|image| behind(&self.kernel, Path::new(&image)).ok().flatten()));
         if below.is_empty() {
             [self.name.clone()].into()
         } else {
@@ -201,8 +220,11 @@ impl BlockDevice {
 }
 
 /// Every block device that the kernel lists and that can be opened.
-pub fn all(kernel: &Kernel) -> Vec<BlockDevice> {
-    let listed = names(&kernel.path("sys/dev/block"));
+///
+/// # Errors
+/// Where the kernel's list of them cannot be read.
+pub fn all(kernel: &Kernel) -> Result<Vec<BlockDevice>, Error> {
+    let listed = kernel.list("sys/dev/block")?;
     let opened = listed.iter().filter_map(|text| {
         let (major, minor) = numbers(text)?;
         let found = BlockDevice::numbered(kernel, major, minor, PathBuf::new()).ok()?;
@@ -210,7 +232,7 @@ pub fn all(kernel: &Kernel) -> Vec<BlockDevice> {
         let path = Path::new("/dev").join(found.name.replace('!', "/"));
         (found.attribute("hidden").as_deref() != Some("1")).then_some(BlockDevice { path, ..found })
     });
-    opened.collect()
+    Ok(opened.collect())
 }
 
 /// `254:1` → (254, 1).
@@ -220,26 +242,29 @@ pub fn numbers(text: &str) -> Option<(u32, u32)> {
 }
 
 /// The device that carries the filesystem of a path; none for tmpfs, network filesystems and the like.
-pub fn behind(kernel: &Kernel, path: &Path) -> Option<BlockDevice> {
-    let dev = path.metadata().ok()?.dev();
+///
+/// # Errors
+/// Where the path cannot be looked at, or the kernel's list of mounts cannot be read.
+pub fn behind(kernel: &Kernel, path: &Path) -> Result<Option<BlockDevice>, Error> {
+    let dev = path.metadata().map_err(Error::io("looking at", path))?.dev();
     let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
-    let mounts = kernel.mounts().ok()?;
+    let mounts = kernel.mounts()?;
     let mount = mounts.iter().rev().find(|mount| mount.major_minor == format!("{major}:{minor}"));
     if let Some(mount) = mount
         && let Ok(device) = BlockDevice::open(kernel, Path::new(&mount.source))
     {
-        return Some(device);
+        return Ok(Some(device));
     }
     // The source may be a name without a device behind it (`/dev/root`). btrfs subvolumes have numbers of their own
     // that no mount shows: there the innermost mount above the path says what carries it.
-    BlockDevice::numbered(kernel, major, minor, PathBuf::from(format!("/dev/block/{major}:{minor}")))
-        .ok()
-        .or_else(|| {
-            let path = path.canonicalize().ok()?;
-            let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
-            let innermost = above.max_by_key(|mount| mount.target.components().count())?;
-            BlockDevice::open(kernel, Path::new(&innermost.source)).ok()
-        })
+    let node = PathBuf::from(format!("/dev/block/{major}:{minor}"));
+    if let Ok(device) = BlockDevice::numbered(kernel, major, minor, node) {
+        return Ok(Some(device));
+    }
+    let path = path.canonicalize().map_err(Error::io("looking for", path))?;
+    let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
+    let innermost = above.max_by_key(|mount| mount.target.components().count());
+    Ok(innermost.and_then(|mount| BlockDevice::open(kernel, Path::new(&mount.source)).ok()))
 }
 
 #[cfg(test)]
@@ -287,8 +312,8 @@ mod tests {
         assert_eq!(disk.write_cache().as_deref(), Some("write back"));
         assert_eq!(disk.model(), None);
         assert_eq!(disk.extent(), Some((0, 2048)));
-        assert_eq!(disk.holders(), ["dm-0"]);
-        assert_eq!(disk.partitions(), ["sda1", "sda2"]);
+        assert_eq!(disk.holders().unwrap(), ["dm-0"]);
+        assert_eq!(disk.partitions().unwrap(), ["sda1", "sda2"]);
         assert!(disk.parent().is_none() && !disk.read_only());
     }
 

@@ -1,7 +1,9 @@
 //! Errors between fsarena and the system, in words for people.
 
+use crate::shortage::advice;
 use bytesize::ByteSize;
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Why something could not be set up or taken away.
@@ -11,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Command(#[from] crate::argv::Error),
     /// A system call failed.
-    #[error("{doing} {path:?}: {source}")]
+    #[error("{doing} {path:?}: {source}{}", advice(.source))]
     Io {
         /// The act that failed: "reading", "removing".
         doing: &'static str,
@@ -75,6 +77,36 @@ pub enum Error {
         /// How it differs.
         why: String,
     },
+    /// A file or directory of the kernel cannot be read, so that the state of the machine is unknown.
+    #[error(
+        "{path:?} cannot be read ({source}), and fsarena does nothing without knowing what it says: {fix}"
+    )]
+    Hidden {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+        /// What makes it readable.
+        fix: &'static str,
+    },
+    /// A resource limit of this process is too low for the run; the text says how to raise it.
+    #[error("{0}")]
+    Limit(String),
+    /// A path that the undo journal cannot hold, because it is not UTF-8.
+    #[error(
+        "{0:?} is not valid UTF-8, and the undo journal holds its paths as text: name another directory (--runs, --on, FSARENA_STATE_DIR), or rename it"
+    )]
+    NotText(PathBuf),
+    /// The directory of the undo journals cannot be written.
+    #[error(
+        "{dir:?} cannot be written ({source}), and fsarena notes there how to undo what it makes: name a directory that you can write to in FSARENA_STATE_DIR"
+    )]
+    State {
+        /// The directory.
+        dir: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
     /// A signal asked to stop.
     #[error("interrupted by signal {signal}")]
     Interrupted {
@@ -97,6 +129,19 @@ impl Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::Io { doing, path, source }
     }
+
+    /// Makes an error of a failure to read a file or directory of the kernel.
+    pub fn hidden(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.as_ref().to_path_buf();
+        // A path below a fake root in tests has more before it; `/proc/sys` is a part of `/proc`.
+        let first =
+            path.components().find(|part| ["proc", "sys"].map(OsStr::new).contains(&part.as_os_str()));
+        let fix = match first {
+            Some(part) if part.as_os_str() == "sys" => "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
+            _ => "mount the whole of /proc: `mount -t proc proc /proc`",
+        };
+        move |source| Error::Hidden { path, source, fix }
+    }
 }
 
 /// Returns the result of reading a file that may be missing: None if it is.
@@ -114,7 +159,14 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
-            Error::NoRoom { .. } => ExitCode::Missing,
+            Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
+            Error::NoRoom { .. } | Error::Hidden { .. } | Error::Limit(_) => ExitCode::Missing,
+            Error::State { source, .. }
+                if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
+            {
+                ExitCode::Missing
+            }
+            Error::NotText(_) | Error::State { .. } => ExitCode::Usage,
             Error::NotOurs { .. } | Error::Foreign { .. } => ExitCode::Refused,
             _ => ExitCode::Internal,
         }

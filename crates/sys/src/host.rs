@@ -50,7 +50,7 @@ pub fn collect(kernel: &Kernel) -> Host {
     let facts = files.chain(found).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
     Host {
         hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
-        boot_id: crate::process::boot_id(kernel),
+        boot_id: crate::process::boot_id(kernel).unwrap_or_default(),
         kernel: kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default(),
         facts,
     }
@@ -101,7 +101,7 @@ fn cores(cpuinfo: &str) -> Option<String> {
 /// The frequency governor of each CPU, `performance` or `cpu0 powersave, cpu1 performance`.
 fn governors(kernel: &Kernel) -> String {
     let mut of: BTreeMap<usize, String> = BTreeMap::new();
-    for name in names(&kernel.path("sys/devices/system/cpu")) {
+    for name in names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
         let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
         if let (Some(number), Some(governor)) = (number, governor) {
@@ -119,7 +119,7 @@ fn governors(kernel: &Kernel) -> String {
 /// The kernel's report on each CPU vulnerability that affects this machine.
 fn mitigations(kernel: &Kernel) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
-    let names = kernel.path(dir).is_dir().then(|| names(&kernel.path(dir)))?;
+    let names = names(&kernel.path(dir)).ok()?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
     let told: Vec<_> =
         names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();

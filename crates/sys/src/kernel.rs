@@ -53,6 +53,46 @@ impl Kernel {
         Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
     }
 
+    /// The text of a kernel file that fsarena cannot do without.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`] if it cannot be read, missing or not.
+    pub fn text(&self, rel: &str) -> Result<String, Error> {
+        self.read(rel).map_err(Error::hidden(self.path(rel)))
+    }
+
+    /// The sorted names in a directory of the kernel that fsarena cannot do without.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`] if it cannot be read, missing or not.
+    pub fn list(&self, rel: &str) -> Result<Vec<String>, Error> {
+        names(&self.path(rel)).map_err(Error::hidden(self.path(rel)))
+    }
+
+    /// Checks that `/proc` tells what a run, and the undoing of one, goes by: processes, mounts, this boot.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`], as where another filesystem is mounted over `/proc`, or only a part of it is (`subset=pid`).
+    pub fn check_proc(&self) -> Result<(), Error> {
+        for rel in
+            ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"]
+        {
+            self.text(rel)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that `/sys` tells what devices there are.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`], as where another filesystem is mounted over `/sys`.
+    pub fn check_sys(&self) -> Result<(), Error> {
+        for rel in ["sys/block", "sys/dev/block", "sys/class/block"] {
+            self.list(rel)?;
+        }
+        Ok(())
+    }
+
     /// The trimmed text of a kernel file, if the file exists and is not empty.
     pub fn fact(&self, rel: &str) -> Option<String> {
         self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
@@ -71,7 +111,7 @@ impl Kernel {
     /// Where the kernel's list cannot be read: the guard must then refuse rather than guess.
     pub fn mounts(&self) -> Result<Vec<MountEntry>, Error> {
         let rel = "proc/self/mountinfo";
-        let text = self.read(rel).map_err(Error::io("reading", self.path(rel)))?;
+        let text = self.text(rel)?;
         let unreadable = |why: String| Error::Unreadable { path: self.path(rel), why };
         text.lines().map(|line| entry(line).map_err(unreadable)).collect()
     }
@@ -98,8 +138,8 @@ impl Kernel {
     ///
     /// # Errors
     /// Where `/proc/filesystems` cannot be read.
-    pub fn filesystems(&self) -> io::Result<BTreeSet<String>> {
-        let loaded = self.read("proc/filesystems")?;
+    pub fn filesystems(&self) -> Result<BTreeSet<String>, Error> {
+        let loaded = self.text("proc/filesystems")?;
         let mut types: BTreeSet<String> =
             loaded.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_string).collect();
         if let Some(release) = self.fact("proc/sys/kernel/osrelease") {
@@ -115,8 +155,8 @@ impl Kernel {
     ///
     /// # Errors
     /// Where `/proc/swaps` cannot be read.
-    pub fn swaps(&self) -> io::Result<Vec<PathBuf>> {
-        let text = self.read("proc/swaps")?;
+    pub fn swaps(&self) -> Result<Vec<PathBuf>, Error> {
+        let text = self.text("proc/swaps")?;
         let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         Ok(names.map(|name| PathBuf::from(unescape(name))).collect())
     }
@@ -127,12 +167,14 @@ pub(crate) fn bracketed(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }
 
-/// The names in a directory, sorted; none where it cannot be read.
-pub(crate) fn names(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+/// The names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in std::fs::read_dir(dir)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
     names.sort();
-    names
+    Ok(names)
 }
 
 /// The largest CPU number that makes sense.
@@ -229,6 +271,19 @@ mod tests {
     fn an_unreadable_mount_list_is_an_error_and_not_an_empty_list() {
         let (_dir, kernel) = with(&[("proc/self/mountinfo", "nonsense\n")]);
         assert!(matches!(kernel.mounts(), Err(Error::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_hidden_proc_and_a_hidden_sys_are_noticed() {
+        Kernel::host().check_proc().unwrap();
+        Kernel::host().check_sys().unwrap();
+        let (_dir, kernel) = with(&[("proc/self/stat", "1 (a) R"), ("proc/self/mountinfo", "")]);
+        let fix = |checked: Result<(), Error>| match checked {
+            Err(Error::Hidden { fix, .. }) => fix,
+            other => panic!("{other:?}"),
+        };
+        assert!(fix(kernel.check_proc()).contains("mount -t proc"));
+        assert!(fix(kernel.check_sys()).contains("mount -t sysfs"));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::argv::{self, Argv};
-use crate::kernel::{self, Kernel};
+use crate::kernel::Kernel;
 use crate::retry::retry;
 use crate::undo::{Armed, Journal, Undo};
 use fsarena_core::event::CommandRecord;
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, os::fd::AsRawFd, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt, time::Duration};
 
@@ -51,7 +52,7 @@ pub fn attach(
         detach_image(&kernel, &device.image, log)?;
         device.path = losetup(&device.image, opts, log)?;
     }
-    if !self::attached(&kernel, &device.image).contains(&device.path) {
+    if !self::attached(&kernel, &device.image)?.contains(&device.path) {
         let why = format!("losetup named it for {:?}, but it carries something else", device.image);
         return Err(Error::Unfit { what: device.path.clone(), why });
     }
@@ -135,13 +136,23 @@ fn renew(kernel: &Kernel, device: &Path) {
 }
 
 /// The loop devices that carry an image, which may be deleted already.
-pub fn attached(kernel: &Kernel, image: &Path) -> Vec<PathBuf> {
+///
+/// # Errors
+/// Where the kernel's list of them cannot be read.
+pub fn attached(kernel: &Kernel, image: &Path) -> Result<Vec<PathBuf>, Error> {
     carriers(kernel, image, None)
 }
 
 /// The loop devices that carry an image, or a file of its identity: it may have been renamed, and then it is for the user
 /// to detach it, as another file may have got the inode number instead.
-pub(crate) fn carriers(kernel: &Kernel, image: &Path, identity: Option<(u64, u64)>) -> Vec<PathBuf> {
+///
+/// # Errors
+/// Where the kernel's list of them cannot be read.
+pub(crate) fn carriers(
+    kernel: &Kernel,
+    image: &Path,
+    identity: Option<(u64, u64)>,
+) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
     let is = |text: &[u8]| {
         let path = Path::new(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(text)));
@@ -165,7 +176,7 @@ pub struct BackingFile {
 /// # Errors
 /// Where losetup fails or prints something unexpected.
 pub fn backing_files(kernel: &Kernel) -> Result<Vec<BackingFile>, Error> {
-    if carrying(kernel, |_| true).is_empty() {
+    if carrying(kernel, |_| true)?.is_empty() {
         return Ok(vec![]);
     }
     let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
@@ -190,18 +201,31 @@ fn parse(text: &str) -> Option<Vec<BackingFile>> {
 }
 
 /// The loop devices that carry a file somewhere below a directory, which is given as the kernel names it.
-pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Vec<PathBuf> {
+///
+/// # Errors
+/// Where the kernel's list of them cannot be read.
+pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     carrying(kernel, |text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }
 
 /// The loop devices whose backing file, as the kernel prints it, passes a test.
-fn carrying(kernel: &Kernel, fits: impl Fn(&[u8]) -> bool) -> Vec<PathBuf> {
-    let carries = |name: &String| {
+fn carrying(kernel: &Kernel, fits: impl Fn(&[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
+    let mut carrying = vec![];
+    for name in kernel.list("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let file = kernel.path(&format!("sys/block/{name}/loop/backing_file"));
-        name.starts_with("loop") && std::fs::read(file).is_ok_and(|text| fits(&text))
-    };
-    let loops = kernel::names(&kernel.path("sys/block")).into_iter().filter(carries);
-    loops.map(|name| Path::new("/dev").join(name)).collect()
+        match std::fs::read(&file) {
+            Ok(text) if fits(&text) => carrying.push(Path::new("/dev").join(name)),
+            Ok(_) => {}
+            // Nothing is attached, or the device went away meanwhile.
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)
+                ) => {}
+            Err(error) => return Err(Error::hidden(&file)(error)),
+        }
+    }
+    Ok(carrying)
 }
 
 /// Whether the kernel's text of a backing file names this image.
@@ -217,14 +241,14 @@ fn names(text: &[u8], image: &Path) -> bool {
 /// # Errors
 /// Where one stays in use (mounted, for example), or losetup fails.
 pub fn detach_image(kernel: &Kernel, image: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    for device in attached(kernel, image) {
+    for device in attached(kernel, image)? {
         // losetup succeeds on a device in use, and the kernel detaches it when its last user goes. That must
         // not happen while it is mounted.
         kernel.check_unmounted(&device)?;
         let ended =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
         let begun = std::time::Instant::now();
-        while attached(kernel, image).contains(&device) {
+        while attached(kernel, image)?.contains(&device) {
             if begun.elapsed() > GOING {
                 ended?;
                 let why = "losetup detached it, but something still uses it".into();
@@ -274,10 +298,16 @@ mod tests {
             std::fs::create_dir_all(&at).unwrap();
             std::fs::write(at.join("backing_file"), file).unwrap();
         }
-        let mut found = attached(&Kernel::at(dir.path()), Path::new("/x/1"));
+        let mut found = attached(&Kernel::at(dir.path()), Path::new("/x/1")).unwrap();
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
-        assert_eq!(attached_below(&Kernel::at(dir.path()), Path::new("/x")).len(), 3);
-        assert!(attached_below(&Kernel::at(dir.path()), Path::new("/y")).is_empty());
+        assert_eq!(attached_below(&Kernel::at(dir.path()), Path::new("/x")).unwrap().len(), 3);
+        assert!(attached_below(&Kernel::at(dir.path()), Path::new("/y")).unwrap().is_empty());
+        // What cannot be read may carry it.
+        std::fs::create_dir_all(dir.path().join("sys/block/loop7/loop/backing_file")).unwrap();
+        assert!(attached(&Kernel::at(dir.path()), Path::new("/x/1")).is_err());
+        assert!(
+            detach_image(&Kernel::at(dir.path().join("hidden")), Path::new("/x/9"), &mut |_| {}).is_err()
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! Processes: is one alive, who uses a directory, and ending those that fsarena started.
 
-use crate::Error;
-use crate::kernel::{Kernel, names};
+use crate::kernel::Kernel;
+use crate::{Error, found};
 use procfs_core::{FromRead, process::Stat};
-use std::path::Path;
+use rustix::io::Errno;
 use std::time::{Duration, Instant};
+use std::{io, path::Path};
 
 /// The variable in the environment of every command that says which undo journal it belongs to.
 pub const MARK: &str = "FSARENA_JOURNAL";
@@ -17,38 +18,64 @@ const GOING: Duration = Duration::from_secs(30);
 const ENDED: [char; 2] = ['Z', 'X'];
 
 /// What the kernel says of a process; None if it ended.
-pub fn stat(kernel: &Kernel, pid: i32) -> Option<Stat> {
-    Stat::from_read(std::fs::File::open(kernel.path(&format!("proc/{pid}/stat"))).ok()?).ok()
+///
+/// # Errors
+/// Where the kernel's file cannot be read for another reason: the process may still run.
+pub fn stat(kernel: &Kernel, pid: i32) -> Result<Option<Stat>, Error> {
+    let path = kernel.path(&format!("proc/{pid}/stat"));
+    let Some(bytes) = unless_ended(std::fs::read(&path)).map_err(Error::hidden(&path))? else {
+        return Ok(None);
+    };
+    let stat = Stat::from_read(&bytes[..]);
+    stat.map(Some).map_err(|error| Error::Unreadable { path, why: error.to_string() })
+}
+
+/// The result of reading a file of a process; None if the process ended.
+fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
+        read => found(read),
+    }
 }
 
 /// When a process started, in clock ticks since boot. None if the process ended.
 /// With the pid it identifies a process within one boot.
 pub fn start_time(kernel: &Kernel, pid: i32) -> Option<u64> {
-    Some(stat(kernel, pid)?.starttime)
+    Some(stat(kernel, pid).ok()??.starttime)
 }
 
-/// Whether a process that started then is still running. One that ended and is not yet reaped is not.
+/// Whether a process that started then is still running. One that ended and is not yet reaped is not; one whose state
+/// cannot be read is, as far as anyone can tell.
 pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
-    stat(kernel, pid).is_some_and(|stat| stat.starttime == started && !ENDED.contains(&stat.state))
+    match stat(kernel, pid) {
+        Ok(Some(stat)) => stat.starttime == started && !ENDED.contains(&stat.state),
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 /// The random id of this boot.
-pub fn boot_id(kernel: &Kernel) -> String {
-    kernel.fact("proc/sys/kernel/random/boot_id").unwrap_or_default()
+///
+/// # Errors
+/// Where the kernel's file cannot be read: then nobody knows whether something ended with an earlier boot.
+pub fn boot_id(kernel: &Kernel) -> Result<String, Error> {
+    Ok(kernel.text("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
 
 /// Every process there is, the kernel's own threads included.
-pub fn all(kernel: &Kernel) -> Vec<i32> {
-    let mut pids: Vec<i32> =
-        names(&kernel.path("proc")).iter().filter_map(|name| name.parse().ok()).collect();
+///
+/// # Errors
+/// Where `/proc` cannot be read.
+pub fn all(kernel: &Kernel) -> Result<Vec<i32>, Error> {
+    let mut pids: Vec<i32> = kernel.list("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
-    pids
+    Ok(pids)
 }
 
 /// Pids of the processes that use anything at or below a directory: open files, working directory,
-/// root, program, mapped files. Only those that this user may inspect.
+/// root, program, mapped files. Only those that this user may inspect. For messages: where `/proc` cannot be read, none.
 pub fn holders(kernel: &Kernel, target: &Path) -> Vec<i32> {
-    all(kernel).into_iter().filter(|pid| uses(kernel, *pid, target)).collect()
+    all(kernel).unwrap_or_default().into_iter().filter(|pid| uses(kernel, *pid, target)).collect()
 }
 
 fn uses(kernel: &Kernel, pid: i32, target: &Path) -> bool {
@@ -73,32 +100,57 @@ pub fn name(kernel: &Kernel, pid: i32) -> String {
     format!("{pid} ({name})")
 }
 
-/// The processes that carry a journal's mark: commands it started, and all that those started.
-pub fn marked(kernel: &Kernel, journal: &str) -> Vec<i32> {
+/// The processes that carry a journal's mark: commands it started, and all that those started. A process that this user
+/// may not inspect is another user's, and none of those.
+///
+/// # Errors
+/// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
+pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<i32>, Error> {
     let mark = format!("{MARK}={journal}");
-    let carries = |pid: &i32| {
-        let environ = std::fs::read(kernel.path(&format!("proc/{pid}/environ"))).unwrap_or_default();
-        environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-    };
-    all(kernel).into_iter().filter(carries).collect()
+    let mut marked = vec![];
+    for pid in all(kernel)? {
+        let path = kernel.path(&format!("proc/{pid}/environ"));
+        let environ = match unless_ended(std::fs::read(&path)) {
+            Ok(environ) => environ.unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            Err(error) => return Err(Error::hidden(&path)(error)),
+        };
+        if environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            marked.push(pid);
+        }
+    }
+    Ok(marked)
 }
 
 /// The processes of a group whose leader started then. Where the leader is gone its members still count:
 /// the kernel gives no new process the number of a group that has members.
-fn group(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
-    if start_time(kernel, pgid).is_some_and(|now| now != started) {
-        return vec![];
+fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
+    if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
+        return Ok(vec![]);
     }
-    all(kernel).into_iter().filter(|pid| stat(kernel, *pid).is_some_and(|stat| stat.pgrp == pgid)).collect()
+    let mut members = vec![];
+    for pid in all(kernel)? {
+        if stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid) {
+            members.push(pid);
+        }
+    }
+    Ok(members)
 }
 
 /// The processes of a group that have not ended.
-pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Vec<i32> {
-    group(kernel, pgid, started).into_iter().filter(|pid| has_not_ended(kernel, *pid)).collect()
+pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
+    not_ended(kernel, group(kernel, pgid, started)?)
 }
 
-fn has_not_ended(kernel: &Kernel, pid: i32) -> bool {
-    stat(kernel, pid).is_some_and(|stat| !ENDED.contains(&stat.state))
+/// Those of some processes that have not ended.
+fn not_ended(kernel: &Kernel, pids: Vec<i32>) -> Result<Vec<i32>, Error> {
+    let mut living = vec![];
+    for pid in pids {
+        if stat(kernel, pid)?.is_some_and(|stat| !ENDED.contains(&stat.state)) {
+            living.push(pid);
+        }
+    }
+    Ok(living)
 }
 
 /// Kills a process group and waits until it is gone.
@@ -114,15 +166,15 @@ pub fn kill_group(kernel: &Kernel, pgid: i32, started: u64) -> Result<(), Error>
 /// # Errors
 /// If one has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
-    let found = marked(kernel, journal).len();
+    let found = marked(kernel, journal)?.len();
     kill_and_wait(kernel, &|| marked(kernel, journal))?;
     Ok(found)
 }
 
-fn kill_and_wait(kernel: &Kernel, who: &dyn Fn() -> Vec<i32>) -> Result<(), Error> {
+fn kill_and_wait(kernel: &Kernel, who: &dyn Fn() -> Result<Vec<i32>, Error>) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
-        let alive: Vec<_> = who().into_iter().filter(|pid| has_not_ended(kernel, *pid)).collect();
+        let alive = not_ended(kernel, who()?)?;
         let Some(first) = alive.first() else { return Ok(()) };
         if begun.elapsed() > GOING {
             let why = "it was killed and is still there".to_string();
@@ -178,13 +230,29 @@ mod tests {
         let mut child =
             Command::new("sleep").arg("20").env(MARK, &mark).stdout(Stdio::null()).spawn().unwrap();
         // The kernel shows the environment a moment after the new program has begun.
-        while marked(&kernel, &mark).is_empty() && child.try_wait().unwrap().is_none() {
+        while marked(&kernel, &mark).unwrap().is_empty() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        assert_eq!(marked(&kernel, &mark), [child.id() as i32]);
+        assert_eq!(marked(&kernel, &mark).unwrap(), [child.id() as i32]);
         assert_eq!(kill_marked(&kernel, &mark).unwrap(), 1);
         child.wait().unwrap();
         assert_eq!(kill_marked(&kernel, &mark).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_process_whose_file_cannot_be_read_is_not_taken_for_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        // Reading a directory fails for another reason than that nothing is there.
+        for file in ["stat", "environ"] {
+            std::fs::create_dir_all(dir.path().join("proc/7").join(file)).unwrap();
+        }
+        let kernel = Kernel::at(dir.path());
+        assert!(is_alive(&kernel, 7, 1) && !is_alive(&kernel, 8, 1));
+        assert!(living(&kernel, 9, 1).is_err() && marked(&kernel, "x").is_err());
+        assert!(kill_group(&kernel, 9, 1).is_err() && kill_marked(&kernel, "x").is_err());
+        let hidden = Kernel::at(dir.path().join("hidden"));
+        assert!(matches!(all(&hidden), Err(Error::Hidden { .. })));
+        assert!(matches!(boot_id(&hidden), Err(Error::Hidden { .. })));
     }
 
     #[test]

@@ -13,6 +13,6 @@ mod step;
 mod verify;
 
 pub use dir::MadeDir;
-pub use journal::{Armed, Journal, state_dir};
+pub use journal::{Armed, Journal, make_state_dir, state_dir};
 pub use recover::{Recovered, images, recover};
 pub use step::Undo;

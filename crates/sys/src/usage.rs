@@ -29,10 +29,12 @@ struct Process {
 }
 
 impl Usage {
-    /// Reads every process. Skips those that ended meanwhile; the I/O of those that this user may not inspect is 0.
+    /// Reads every process. Skips those that ended meanwhile or cannot be read; the I/O of those that this user may not
+    /// inspect is 0.
     pub fn now(kernel: &Kernel) -> Usage {
         let read = |pid: i32| Some((pid, Process::read(kernel, pid)?));
-        Usage { at: Instant::now(), processes: process::all(kernel).into_iter().filter_map(read).collect() }
+        let pids = process::all(kernel).unwrap_or_default();
+        Usage { at: Instant::now(), processes: pids.into_iter().filter_map(read).collect() }
     }
 
     /// The processes that used most since `earlier`, this one excepted, in words: `rsync (4711) moved 35.0 MiB`.
@@ -61,7 +63,7 @@ impl Usage {
 
 impl Process {
     fn read(kernel: &Kernel, pid: i32) -> Option<Process> {
-        let stat = process::stat(kernel, pid)?;
+        let stat = process::stat(kernel, pid).ok()??;
         let io = kernel.read(&format!("proc/{pid}/io")).ok();
         let io = io.and_then(|text| Io::from_buf_read(text.as_bytes()).ok());
         Some(Process {

@@ -64,14 +64,22 @@ fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
 }
 
 /// Whether there is a device of this number and size.
-pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64) -> bool {
-    let text = std::fs::read_to_string(attribute(kernel, number, "disksize"));
-    text.is_ok_and(|text| text.trim().parse() == Ok(size_bytes))
+///
+/// # Errors
+/// Where its size cannot be read.
+pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64) -> Result<bool, Error> {
+    // Where the devices of the kernel are hidden, none is known to be gone.
+    kernel.list("sys/block")?;
+    let size = attribute(kernel, number, "disksize");
+    let text = found(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
+    Ok(text.is_some_and(|text| text.trim().parse() == Ok(size_bytes)))
 }
 
 /// Removes a device that fsarena made; success where it is gone.
 pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> Result<(), Error> {
     let Some(number) = number else { return Ok(()) };
+    // Where the devices of the kernel are hidden, none is known to be gone.
+    kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
     let read = found(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;

@@ -157,7 +157,7 @@ impl Service {
 
     fn pids(&self) -> Vec<i32> {
         let named = self.known.iter().any(|known| matches!(known, Known::Name(_)));
-        let all = if named { process::all(&self.kernel) } else { vec![] };
+        let all = if named { process::all(&self.kernel).unwrap_or_default() } else { vec![] };
         let mut pids = vec![];
         for known in &self.known {
             match known {

@@ -34,6 +34,7 @@ mod kill;
 mod large;
 mod layers;
 mod load;
+mod machines;
 mod order;
 mod other;
 mod own_command;

@@ -60,7 +60,7 @@ fn a_loop_device_whose_image_was_renamed_is_not_called_detached() {
     let renamed = place.dir.join("renamed");
     std::fs::rename(&image, &renamed).unwrap();
     let (_, said) = place.expect(6, &["recover"]);
-    let device = &fsarena_sys::loopdev::attached(&Kernel::host(), &renamed)[0];
+    let device = &fsarena_sys::loopdev::attached(&Kernel::host(), &renamed).unwrap()[0];
     assert!(said.contains(text(device)) && said.contains("it still carries"), "{said}");
     assert!(!said.contains(&format!("done: detach the loop device of {image:?}")), "{said}");
     run("losetup", &["--detach", text(device)]);

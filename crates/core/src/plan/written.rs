@@ -4,6 +4,9 @@ use super::Plan;
 use super::error::{PlanError, line_and_column, plain};
 use super::file::{MAX_BYTES, PlanFile, StageFile};
 use super::stored::{as_written, is_stored};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 /// A plan as it was written: what was parsed, and the text that errors point into.
 #[derive(Debug, Clone)]
@@ -58,6 +61,11 @@ impl PlanFile {
             // Without a place it is nested too deeply to go on anywhere.
             PlanError::at(origin, text, error.span().unwrap_or(0..0), plain(first))
         };
+        let table = DeTable::parse(text).map_err(bad)?;
+        if let Some(place) = table.get_ref().iter().find_map(|(key, value)| nul_in(key, value)) {
+            let message = "no path, option, command or name can have a NUL character in it: take it out";
+            return Err(PlanError::at(origin, text, place, message));
+        }
         let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(bad)?;
         let file =
             stored.as_ref().map_or_else(|| toml::from_str(text).map_err(bad), |plan| Ok(as_written(plan)))?;
@@ -65,5 +73,18 @@ impl PlanFile {
             Some(fault) => Err(PlanError::flag(origin, fault)),
             None => Ok(Written { origin: origin.into(), text: text.into(), file, stored }),
         }
+    }
+}
+
+/// Where a key or a value has a NUL character in it, which the system takes for the end of a path or an argument.
+fn nul_in(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usize>> {
+    if key.get_ref().contains('\0') {
+        return Some(key.span());
+    }
+    match value.get_ref() {
+        DeValue::String(text) if text.contains('\0') => Some(value.span()),
+        DeValue::Array(values) => values.iter().find_map(|value| nul_in(key, value)),
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| nul_in(key, value)),
+        _ => None,
     }
 }

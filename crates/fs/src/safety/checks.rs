@@ -58,11 +58,12 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
     }
     let usage = Usage::of(kernel)?;
     check_user(&usage, device, shown, "it")?;
-    for name in device.partitions() {
-        let partition = partition(kernel, device, &name)?;
+    let partitions = device.partitions()?;
+    for name in &partitions {
+        let partition = partition(kernel, device, name)?;
         check_user(&usage, &partition, shown, &format!("its partition {name}"))?;
     }
-    if let Some(first) = device.partitions().first() {
+    if let Some(first) = partitions.first() {
         return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
     let what = |disk: &BlockDevice| format!("the disk {} that it is a partition of", disk.name);
@@ -160,12 +161,14 @@ pub fn check_image_path(
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev =
         dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
-    let carrier = behind(kernel, dir);
+    let carrier = behind(kernel, dir)?;
     let is_carrier = |path: &Path| carrier.as_ref().is_some_and(|device| is(path, device));
     let same_filesystem =
         |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
-    let images = undo::images(state_dir)?;
-    let loops = images.iter().flat_map(|image| loopdev::attached(kernel, image));
+    let mut loops = vec![];
+    for image in undo::images(state_dir)? {
+        loops.extend(loopdev::attached(kernel, &image)?);
+    }
     let tested = under_test.iter().find(|tested| is_carrier(tested) || same_filesystem(tested)).cloned();
     let tested = tested.or_else(|| loops.into_iter().find(|device| is_carrier(device)));
     let Some(tested) = tested else { return Ok(()) };

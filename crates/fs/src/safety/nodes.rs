@@ -49,7 +49,7 @@ pub(super) fn check(
     if let Some(used) = own.iter().find_map(file) {
         return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
     }
-    let mut others = device::all(kernel);
+    let mut others = device::all(kernel)?;
     others.retain(|other| !below.contains(&other.name));
     let same: Vec<_> = others.iter().filter_map(|other| same_storage(kernel, &own, other, loops)).collect();
     let seen = same.iter().find_map(|same| Some((same, usage.device(same.node, &below)?)));
@@ -202,7 +202,7 @@ fn places(
     // Volumes of a group lie on the same devices without sharing a sector; these two lie on the whole of theirs.
     let mapped = device.attribute("dm/uuid").unwrap_or_default();
     if mapped.starts_with("mpath-") || mapped.starts_with("CRYPT-") {
-        for slave in device.slaves() {
+        for slave in device.slaves().map_err(|error| error.to_string())? {
             all.extend(places(kernel, &slave, loops, below)?);
         }
     }

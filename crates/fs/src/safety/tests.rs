@@ -12,6 +12,7 @@ impl Machine {
         let machine = Machine { dir: tempfile::tempdir().unwrap() };
         machine.file("proc/self/mountinfo", mountinfo);
         machine.file("proc/swaps", &format!("Filename Type Size Used Priority\n{swaps}"));
+        machine.file("sys/block/sdz/dev", "8:400\n");
         machine.file("sys/devices/sdz/dev", "8:400\n");
         machine.file("sys/devices/sdz/ro", "0\n");
         machine.link("8:400", "sdz");

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use fsarena_sys::kernel::{Kernel, MountEntry};
-use fsarena_sys::{Error as SysError, device::BlockDevice, loopdev};
+use fsarena_sys::{device::BlockDevice, loopdev};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,7 @@ impl Usage {
     /// # Errors
     /// Where the kernel's lists cannot be read: the guard must then refuse rather than guess.
     pub fn of(kernel: &Kernel) -> Result<Usage, Error> {
-        let swaps = kernel.swaps().map_err(SysError::io("reading", kernel.path("proc/swaps")))?;
-        Ok(Usage { kernel: kernel.clone(), mounts: kernel.mounts()?, swaps })
+        Ok(Usage { kernel: kernel.clone(), mounts: kernel.mounts()?, swaps: kernel.swaps()? })
     }
 
     /// How one device is used. Devices named in `except` do not count as its users.
@@ -41,11 +40,17 @@ impl Usage {
         if self.swaps.iter().any(|swap| is(swap, device)) {
             return Some(Use { how: "is in use as swap".into(), fix: "Take it out with swapoff(8)" });
         }
-        if let Some(first) = device.holders().iter().find(|name| !except.contains(name)) {
+        let (holders, above) = match (device.holders(), loopdev::attached(&self.kernel, &device.path)) {
+            (Ok(holders), Ok(above)) => (holders, above),
+            (Err(error), _) | (_, Err(error)) => {
+                let how = format!("may be in use, for fsarena cannot see its users: {error}");
+                return Some(Use { how, fix: "Look at it with `lsblk`" });
+            }
+        };
+        if let Some(first) = holders.iter().find(|name| !except.contains(name)) {
             let fix = "Take that apart first (LVM, RAID, encryption, multipath)";
             return Some(Use { how: format!("is part of {first}"), fix });
         }
-        let above = loopdev::attached(&self.kernel, &device.path);
         let known = |path: &PathBuf| except.iter().any(|name| path.ends_with(name));
         let first = above.iter().find(|path| !known(path))?;
         let how = format!("is attached to {}", first.display());

@@ -66,7 +66,7 @@ fn every_option_set_is_made_and_mounted() {
     assert!(log.iter().all(|record| record.ended == "exit 0" || record.argv[0] == "mount"), "{log:?}");
     let image = place.dir.join("image 1");
     device.release(&mut |_| {}).unwrap();
-    assert!(!image.exists() && loopdev::attached(&Kernel::host(), &image).is_empty());
+    assert!(!image.exists() && loopdev::attached(&Kernel::host(), &image).unwrap().is_empty());
 }
 
 /// Whatever filesystem is on the device, each mkfs overwrites it.
@@ -172,7 +172,7 @@ fn the_loop_device_offers_discard_only_when_asked() {
         let limit = Kernel::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
         assert_eq!(limit != "0", offered, "{limit}");
         device.detach(&mut |_| {}).unwrap();
-        assert!(loopdev::attached(&Kernel::host(), &image).is_empty());
+        assert!(loopdev::attached(&Kernel::host(), &image).unwrap().is_empty());
     }
 }
 

@@ -37,7 +37,7 @@ fn everything_a_killed_process_left_is_taken_away() {
         assert!(child.try_wait().unwrap().is_none(), "the child failed");
         std::thread::yield_now();
     }
-    assert_eq!(loopdev::attached(&kernel, &image).len(), 1);
+    assert_eq!(loopdev::attached(&kernel, &image).unwrap().len(), 1);
     let living = recover(&kernel, &state, &mut |_| {}).unwrap();
     assert_eq!((living.undone, living.still_running), (0, 1));
 
@@ -48,7 +48,7 @@ fn everything_a_killed_process_left_is_taken_away() {
     assert_eq!(done.failed, 0, "{said:#?}");
     assert!(done.undone >= 4, "{said:#?}");
     assert!(!kernel.mounts().unwrap().iter().any(|mount| mount.target == target));
-    assert!(loopdev::attached(&kernel, &image).is_empty());
+    assert!(loopdev::attached(&kernel, &image).unwrap().is_empty());
     assert!(!dir.join("work").exists());
     let again = recover(&kernel, &state, &mut |_| {}).unwrap();
     assert_eq!(again, Default::default());

@@ -8,7 +8,7 @@ use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
-use fsarena_sys::{host::available_memory, kernel::Kernel, undo::state_dir};
+use fsarena_sys::{host::available_memory, kernel::Kernel, limits, undo::state_dir};
 use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
@@ -104,6 +104,14 @@ pub fn images(
         (None, None, _) => (0, 0, other),
     };
     let on_disk = images_dir(device, runs);
+    for wanted in devices.iter().filter(|wanted| wanted.on != On::Made(BackingDevice::Zram)) {
+        if matches!(wanted.on, On::Made(_)) {
+            limits::check_file_size("an image", wanted.bytes)?;
+        }
+    }
+    if device.other_device.is_none() {
+        limits::check_file_size("the image of the source disk", other)?;
+    }
     let zram = sum(BackingDevice::Zram);
     for (dir, needed) in [
         (device.other_dir.as_deref().unwrap_or(on_disk), apart),
@@ -116,9 +124,16 @@ pub fn images(
             room(dir, needed.saturating_add(zram))?;
         }
     }
-    let available = available_memory(kernel).filter(|available| zram > *available).map(ByteSize);
-    let Some(available) = available else { return Ok(()) };
-    let zram = ByteSize(zram);
+    if zram == 0 {
+        return Ok(());
+    }
+    let available = available_memory(kernel).ok_or_else(|| {
+        Fatal::Missing("/proc/meminfo does not say how much memory is free, and zram devices take it".into())
+    })?;
+    if zram <= available {
+        return Ok(());
+    }
+    let (zram, available) = (ByteSize(zram), ByteSize(available));
     Err(Fatal::Missing(format!(
         "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
          a smaller --scale"
@@ -156,7 +171,7 @@ pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
 }
 
 /// The directory, or the nearest above it that exists.
-fn existing(dir: &Path) -> &Path {
+pub fn existing(dir: &Path) -> &Path {
     let above = dir.ancestors().find(|dir| dir.is_dir());
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -166,6 +181,10 @@ fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
+        Err(error) if dir == Path::new(RAM) => {
+            let fix = "images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `--on loop:DIR`";
+            return Err(Fatal::Missing(format!("{RAM}: {error}; {fix}")));
+        }
         Err(error) => {
             let why = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
             return Err(Fatal::Plan(why));

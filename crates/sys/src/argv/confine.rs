@@ -37,7 +37,7 @@ pub fn spawn(command: &mut Command, paths: &[PathBuf]) -> io::Result<(Instant, C
         let starter = scope.spawn(|| {
             restrict_this_thread(paths)?;
             let begun = Instant::now();
-            Ok((begun, command.spawn()?))
+            Ok((begun, crate::limits::spawn(command)?))
         });
         starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that confines it panicked")))
     })

@@ -1,6 +1,7 @@
 //! Errors of external commands.
 
-use fsarena_core::exit::{ExitCode, Exits};
+use crate::shortage::advice;
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 
 /// Why a command failed or could not run.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +13,7 @@ pub enum Error {
         program: String,
     },
     /// It could not be started.
-    #[error("{program} could not be started: {source}")]
+    #[error("{program} could not be started: {source}{}", advice(.source))]
     Start {
         /// Its name.
         program: String,
@@ -43,6 +44,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::NotFound { .. } => ExitCode::Missing,
+            Error::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
             _ => ExitCode::Internal,
         }
     }

@@ -56,7 +56,7 @@ fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
     }
-    if let Some(device) = loopdev::attached(kernel, path).first() {
+    if let Some(device) = loopdev::attached(kernel, path)?.first() {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
     }
     std::fs::remove_file(path).map_err(Error::io("removing", path))
@@ -81,7 +81,8 @@ fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole:
 /// A few of the names in a directory.
 fn some_names(dir: &Path) -> Vec<String> {
     const SHOWN: usize = 5;
-    let mut names = names(dir);
+    // For a message only.
+    let mut names = names(dir).unwrap_or_default();
     if names.len() > SHOWN {
         let rest = names.len() - SHOWN;
         names.truncate(SHOWN);
@@ -100,7 +101,7 @@ fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
     if let Some(mount) = kernel.mounts()?.iter().find(|mount| mount.target.starts_with(&real)) {
         return Err(not_ours(path, format!("{} is mounted at {:?}", mount.source, mount.target)));
     }
-    if let Some(device) = loopdev::attached_below(kernel, &real).first() {
+    if let Some(device) = loopdev::attached_below(kernel, &real)?.first() {
         return Err(not_ours(path, format!("a file in it is still attached to {}", device.display())));
     }
     let parent = real.parent().ok_or_else(|| not_ours(path, "it is the root directory"))?;

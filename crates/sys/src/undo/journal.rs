@@ -50,6 +50,15 @@ pub fn state_dir() -> PathBuf {
     own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
 }
 
+/// Makes the directory of the undo journals where it is missing.
+///
+/// # Errors
+/// [`Error::State`] where that is not possible.
+pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
+    let dir = journals(state_dir);
+    make_private(&dir).map_err(|source| Error::State { dir, source })
+}
+
 /// The extension of a journal.
 pub(super) const JOURNAL: &str = "jsonl";
 /// The extension of a journal that does not say yet whose it is.
@@ -94,7 +103,7 @@ impl Journal {
     /// Where the state directory cannot be written.
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
-        make_private(&dir).map_err(Error::io("making", &dir))?;
+        make_state_dir(state_dir)?;
         let kernel = Kernel::host();
         let pid = std::process::id() as i32;
         let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
@@ -104,7 +113,7 @@ impl Journal {
         let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open = Open { path, file, next: 0, left: 0, _in_order: cancel::in_order() };
-        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel), about: about.into() };
+        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel)?, about: about.into() };
         open.append(&Line::Owner(owner))?;
         open.publish()?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
@@ -117,6 +126,9 @@ impl Journal {
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
     pub fn note(&self, how: Undo) -> Result<Armed, Error> {
+        if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
+            return Err(Error::NotText(path.into()));
+        }
         let mut open = self.open();
         let id = open.next;
         open.append(&Line::Setup { id, how: how.clone() })?;

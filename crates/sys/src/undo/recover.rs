@@ -25,10 +25,15 @@ pub struct Recovered {
 /// It names a directory that stays because of foreign files, and drops it from the journal.
 ///
 /// # Errors
-/// Where the state directory cannot be read. What cannot be undone is counted, not an error.
+/// Where the state directory or `/proc` cannot be read. What cannot be undone is counted, not an error.
 pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
     let mut recovery = Recovery { kernel, all: Recovered::default(), say };
-    for path in paths(state_dir)? {
+    let journals = paths(state_dir)?;
+    if !journals.is_empty() {
+        // Without it every process looks dead, and every mount looks gone.
+        kernel.check_proc()?;
+    }
+    for path in journals {
         if let Err(error) = recovery.journal(&path) {
             recovery.failed(&error.to_string());
         }
@@ -57,7 +62,10 @@ pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = journals(state_dir);
     let entries = found(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
-    let mut paths: Vec<_> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut paths = vec![];
+    for entry in entries.into_iter().flatten() {
+        paths.push(entry.map_err(Error::io("reading", &dir))?.path());
+    }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL));
     paths.sort();
     Ok(paths)
@@ -90,7 +98,8 @@ impl Recovery<'_> {
         file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
         let Parsed { owner, left, unknown } = parse(&bytes);
         // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
-        let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != process::boot_id(self.kernel));
+        let boot = process::boot_id(self.kernel)?;
+        let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != boot);
         let process = owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
         if process.is_some_and(|(pid, started)| !rebooted && process::is_alive(self.kernel, pid, started)) {
             self.all.still_running += 1;
@@ -244,7 +253,7 @@ mod tests {
     }
 
     fn here() -> String {
-        process::boot_id(&Kernel::host())
+        process::boot_id(&Kernel::host()).unwrap()
     }
 
     #[test]

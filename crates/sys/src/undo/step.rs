@@ -1,7 +1,7 @@
 //! The steps that a journal can undo.
 
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How one thing is undone. Doing it again, when it is already undone, succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +74,20 @@ pub enum Undo {
 }
 
 impl Undo {
+    /// The path in it.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Undo::Unmount { target: path }
+            | Undo::Detach { image: path, .. }
+            | Undo::RemoveFile { path, .. }
+            | Undo::RemoveDir { path, .. }
+            | Undo::RemoveTree { path }
+            | Undo::RestoreAttr { path, .. }
+            | Undo::RemoveGroup { path } => Some(path),
+            Undo::KillGroup { .. } | Undo::RemoveZram { .. } => None,
+        }
+    }
+
     /// Whether a reboot has undone it: mounts, loop devices, processes and kernel attributes end with
     /// the kernel, files do not.
     pub(super) fn ends_with_boot(&self) -> bool {

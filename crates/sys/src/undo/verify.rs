@@ -1,7 +1,7 @@
 //! Looking whether something is really undone.
 
 use super::step::Undo;
-use crate::{Error, kernel::Kernel, loopdev, mount, process, zram};
+use crate::{Error, found, kernel::Kernel, loopdev, mount, process, zram};
 use std::path::Path;
 
 impl Undo {
@@ -19,35 +19,44 @@ impl Undo {
                 false => Ok(()),
             },
             Undo::Detach { image, identity } => {
-                let carriers = loopdev::carriers(kernel, image, *identity);
+                let carriers = loopdev::carriers(kernel, image, *identity)?;
                 let why = || format!("it still carries {image:?}, or that file under another name");
                 carriers.first().map_or(Ok(()), |device| still(device, why()))
             }
             Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
-                if path.symlink_metadata().is_ok() {
-                    still(path, "it is still there".into())
-                } else {
-                    Ok(())
-                }
+                absent(path)
             }
             _ if ended => Ok(()),
             Undo::KillGroup { pgid, start_time } => {
-                let living = process::living(kernel, *pgid, *start_time);
+                let living = process::living(kernel, *pgid, *start_time)?;
                 let why = |pid: &i32| format!("{} still runs", process::name(kernel, *pid));
                 living.first().map_or(Ok(()), |pid| still(Path::new("process"), why(pid)))
             }
-            Undo::RemoveGroup { path } if path.exists() => still(path, "it is still there".into()),
-            Undo::RemoveZram { number: Some(number), size_bytes }
-                if zram::has(kernel, *number, *size_bytes) =>
-            {
-                still(Path::new(&format!("/dev/zram{number}")), "it is still there".into())
+            Undo::RemoveGroup { path } => absent(path),
+            Undo::RemoveZram { number: Some(number), size_bytes } => {
+                match zram::has(kernel, *number, *size_bytes)? {
+                    true => still(Path::new(&format!("/dev/zram{number}")), "it is still there".into()),
+                    false => Ok(()),
+                }
             }
-            Undo::RestoreAttr { path, value } => match std::fs::read_to_string(path) {
-                Ok(text) if !holds(&text, value) => still(path, format!("it has the value {}", text.trim())),
-                _ => Ok(()),
-            },
-            Undo::RemoveGroup { .. } | Undo::RemoveZram { .. } => Ok(()),
+            Undo::RemoveZram { number: None, .. } => Ok(()),
+            Undo::RestoreAttr { path, value } => {
+                match found(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
+                    Some(text) if !holds(&text, value) => {
+                        still(path, format!("it has the value {}", text.trim()))
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
+    }
+}
+
+/// An error where something is at a path, or that cannot be seen.
+fn absent(path: &Path) -> Result<(), Error> {
+    match found(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
+        Some(_) => Err(Error::Unfit { what: path.into(), why: "it is still there".into() }),
+        None => Ok(()),
     }
 }
 
@@ -103,7 +112,29 @@ mod tests {
         let own = std::process::id() as i32;
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         let started = process::start_time(&kernel, group).unwrap_or(0);
-        assert!(process::living(&kernel, group, started).contains(&own));
+        assert!(process::living(&kernel, group, started).unwrap().contains(&own));
         assert!(Undo::KillGroup { pgid: group, start_time: started }.verify(&kernel, false).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        // `/proc` and `/sys` of this machine are hidden, and a directory cannot be read as an attribute.
+        let hidden = Kernel::at(dir.path());
+        let attribute = dir.path().join("attribute");
+        std::fs::create_dir_all(&attribute).unwrap();
+        for step in [
+            Undo::Unmount { target: "/nowhere".into() },
+            Undo::Detach { image: "/nowhere/image".into(), identity: None },
+            Undo::KillGroup { pgid: 999_999, start_time: 1 },
+            Undo::RestoreAttr { path: attribute, value: "5".into() },
+            Undo::RemoveZram { number: Some(3), size_bytes: 4096 },
+            // Longer than any name may be: it cannot even be looked for.
+            Undo::RemoveGroup { path: dir.path().join("x".repeat(300)) },
+            Undo::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
+        ] {
+            assert!(step.verify(&hidden, false).is_err(), "{step}");
+            assert!(step.act(&hidden).is_err(), "{step}");
+        }
     }
 }

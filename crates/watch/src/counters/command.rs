@@ -2,6 +2,7 @@
 
 use crate::counter::{Counter, Trouble};
 use crate::error::Error;
+use fsarena_sys::limits;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::process::{Child, Stdio};
@@ -34,13 +35,9 @@ impl Command {
     }
 
     fn run(&self) -> std::io::Result<Option<(bool, String)>> {
-        let mut child = std::process::Command::new(&self.argv[0])
-            .args(&self.argv[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let mut command = std::process::Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = limits::spawn(command.process_group(0))?;
         let output = read_to_the_end(&mut child, Instant::now() + self.patience);
         // Its children belong to its process group; the watch does not wait for them.
         if let (Some(group), true) = (Pid::from_raw(child.id() as i32), !matches!(output, Ok(Some(_)))) {

@@ -14,8 +14,8 @@ const CALLERS: usize = 4;
 
 /// What the cell waited for.
 pub fn page(record: &RunRecord, choice: &Choice, profile: &Profile) -> Page {
-    let boot = process::boot_id(&Kernel::host());
-    let elsewhere = record.hosts.iter().all(|host| host.boot_id != boot);
+    let boot = process::boot_id(&Kernel::host()).ok();
+    let elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
     let mut document = Document::default();
     document.heading(1, format!("What {} waits for in {}", choice.variant.name, choice.task));
     match profile.locks.first() {

@@ -161,6 +161,6 @@ pub fn absolute_text(path: &Path) -> Result<String, Failure> {
 fn fresh_seed(kernel: &Kernel) -> u64 {
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-    let boot = fsarena_sys::process::boot_id(kernel);
+    let boot = fsarena_sys::process::boot_id(kernel).unwrap_or_default();
     boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
 }

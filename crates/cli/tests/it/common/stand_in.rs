@@ -65,7 +65,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let attached = fsarena_sys::loopdev::attached(&Kernel::host(), &self.image);
+        let attached = fsarena_sys::loopdev::attached(&Kernel::host(), &self.image).unwrap();
         for device in attached {
             let _ = Command::new("losetup").arg("--detach").arg(device).status();
         }

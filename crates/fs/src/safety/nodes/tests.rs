@@ -32,6 +32,7 @@ impl Machine {
         }
         let listed = self.dir.path().join("sys/dev/block");
         std::fs::create_dir_all(&listed).unwrap();
+        std::fs::create_dir_all(self.dir.path().join("sys/block")).unwrap();
         symlink(Path::new("../../devices").join(path), listed.join(numbers)).unwrap();
         self
     }

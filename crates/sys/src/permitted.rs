@@ -1,0 +1,186 @@
+//! What this process may do with mounts and loop devices, found by trying: root in a container often may do neither, and
+//! no user id, capability or device node tells that reliably.
+
+use crate::kernel::Kernel;
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// How often a free loop device is asked for: another process may take it first.
+const TRIES: u32 = 20;
+/// The size of the file that is attached on trial, in bytes.
+const SIZE: u64 = 64 << 10;
+
+/// What keeps this process from something that it tried, and what removes that.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Obstacle {
+    /// The act and the word of the system: `mounting a filesystem: Operation not permitted`.
+    pub what: String,
+    /// How to remove it.
+    pub fix: &'static str,
+}
+
+/// Tries whether this process may mount filesystems of block devices: it asks for one of a node that is no block device.
+/// The kernel refuses that, but only after it has looked at the rights, which a user namespace or a container lacks.
+///
+/// # Errors
+/// Where the kernel or a security module refuses the act itself.
+pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
+    let list = kernel.read("proc/filesystems").unwrap_or_default();
+    // `\text4`; those without devices begin with `nodev`.
+    let fs_type = list.lines().find_map(|line| line.strip_prefix('\t')).unwrap_or("ext4");
+    let flags = MountFlags::RDONLY | MountFlags::SILENT;
+    match rustix::mount::mount("/dev/null", "/", fs_type, flags, None) {
+        Ok(()) => {
+            // It cannot be. In case it is, nothing stays.
+            let _ = rustix::mount::unmount("/", UnmountFlags::DETACH);
+            Ok(())
+        }
+        Err(error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS)) => Err(Obstacle {
+            what: format!("mounting a filesystem: {}", in_words(error)),
+            fix: "run it as root of the machine, or give the container CAP_SYS_ADMIN (`--privileged`)",
+        }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Tries whether this process may attach a file to a loop device: a file in memory, to a free device that the kernel
+/// detaches as soon as this process, however it ends, has closed it.
+///
+/// # Errors
+/// Where a device node is missing, or the kernel refuses.
+pub fn loop_device(kernel: &Kernel) -> Result<(), Obstacle> {
+    const NODES: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
+    let refused = |what: String| {
+        move |error: Errno| Obstacle { what: format!("{what}: {}", in_words(error)), fix: NODES }
+    };
+    let node = |path: &Path| {
+        open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map(File::from)
+            .map_err(refused(format!("opening {}", path.display())))
+    };
+    let control = node(&kernel.path("dev/loop-control"))?;
+    let file = memfd_create("fsarena-trial", MemfdFlags::CLOEXEC)
+        .map_err(refused("making a file in memory".into()))?;
+    rustix::fs::ftruncate(&file, SIZE).map_err(refused("making a file in memory".into()))?;
+    let mut tries = 0;
+    loop {
+        let number = free_device(&control).map_err(refused("asking for a free loop device".into()))?;
+        let path = kernel.path(&format!("dev/loop{number}"));
+        let device = node(&path)?;
+        match attach(&device, file.as_raw_fd()) {
+            Ok(()) => return shown(kernel, number),
+            Err(Errno::BUSY) if tries < TRIES => tries += 1,
+            Err(error) => return Err(refused(format!("attaching a file to {}", path.display()))(error)),
+        }
+    }
+}
+
+/// Whether `/sys` shows the device that was just attached, as fsarena needs it to.
+fn shown(kernel: &Kernel, number: i32) -> Result<(), Obstacle> {
+    let path: PathBuf = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
+    match std::fs::read(&path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Obstacle {
+            what: format!("reading {} of an attached loop device: {error}", path.display()),
+            fix: "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
+        }),
+    }
+}
+
+/// The number of a loop device that carries nothing.
+fn free_device(control: &File) -> Result<i32, Errno> {
+    /// loop(4).
+    const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+    // SAFETY: the request takes no argument.
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+    if number >= 0 { Ok(number) } else { Err(last_error()) }
+}
+
+/// `struct loop_info64` of loop(4): five numbers of 64 bits, four of 32 with the flags last, texts, and two numbers.
+#[repr(C)]
+struct LoopInfo {
+    numbers: [u64; 5],
+    small: [u32; 3],
+    flags: u32,
+    texts: [u8; 160],
+    init: [u64; 2],
+}
+
+/// `struct loop_config` of loop(4).
+#[repr(C)]
+struct LoopConfig {
+    file: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// Attaches a file to a loop device until that is closed.
+fn attach(device: &File, file: i32) -> Result<(), Errno> {
+    const LOOP_SET_FD: libc::Ioctl = 0x4C00;
+    const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
+    const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+    const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+    const LO_FLAGS_AUTOCLEAR: u32 = 4;
+    let flags = LO_FLAGS_AUTOCLEAR;
+    let mut info = LoopInfo { numbers: [0; 5], small: [0; 3], flags, texts: [0; 160], init: [0; 2] };
+    // SAFETY: the request fills a structure of this layout.
+    if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } == 0 {
+        // To configure a device claims it for a moment, and its owner's mkfs would find it in use.
+        return Err(Errno::BUSY);
+    }
+    let config = LoopConfig { file: file as u32, block_size: 0, info, reserved: [0; 8] };
+    let device = device.as_raw_fd();
+    let done = |result: i32| if result == 0 { Ok(()) } else { Err(last_error()) };
+    // SAFETY: the first and the last request take a structure of this layout, which outlives the call; the one between
+    // them takes a descriptor.
+    unsafe {
+        match done(libc::ioctl(device, LOOP_CONFIGURE, &raw const config)) {
+            // Before Linux 5.8.
+            Err(Errno::INVAL | Errno::NOTTY) => {
+                done(libc::ioctl(device, LOOP_SET_FD, file))?;
+                done(libc::ioctl(device, LOOP_SET_STATUS64, &raw const config.info))
+            }
+            configured => configured,
+        }
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// `Operation not permitted`.
+fn in_words(error: Errno) -> String {
+    let text = std::io::Error::from(error).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_may_mount_and_attach_and_nothing_stays() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let kernel = Kernel::host();
+        let mounts = kernel.mounts().unwrap().len();
+        mount(&kernel).unwrap();
+        loop_device(&kernel).unwrap();
+        assert_eq!(kernel.mounts().unwrap().len(), mounts);
+    }
+
+    #[test]
+    fn a_missing_node_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let obstacle = loop_device(&Kernel::at(dir.path())).unwrap_err();
+        assert!(obstacle.what.contains("dev/loop-control: No such file"), "{obstacle}");
+    }
+}
