@@ -14,6 +14,7 @@ pub mod host;
 pub mod image;
 pub mod input;
 pub mod kernel;
+pub mod lock;
 pub mod loopdev;
 pub mod mount;
 pub mod own_dir;
