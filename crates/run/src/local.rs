@@ -123,7 +123,7 @@ impl Local {
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,
         });
-        let mounted = self.run.journal.note(Undo::Unmount { target: target.into() })?;
+        let mounted = self.run.journal.note(Undo::unmount(target))?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {

@@ -43,6 +43,16 @@ pub enum Error {
         /// The processes, with pid and name.
         holders: Vec<String>,
     },
+    /// A loop device stays attached as long as something uses it.
+    #[error(
+        "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list(.holders)
+    )]
+    Held {
+        /// The device.
+        device: PathBuf,
+        /// Who uses it, for people.
+        holders: Vec<String>,
+    },
     /// Something else is there than what fsarena made, so fsarena leaves it alone.
     #[error("{path:?} is left alone: {why}")]
     NotOurs {
@@ -52,7 +62,7 @@ pub enum Error {
         why: String,
     },
     /// A directory of fsarena's holds files that fsarena did not put there, so it stays with them.
-    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", .names.join(", "))]
+    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", some(.names))]
     Foreign {
         /// The directory.
         dir: PathBuf,
@@ -91,6 +101,15 @@ fn list(holders: &[String]) -> String {
     }
 }
 
+/// The first of the names, and the number of the others.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len().checked_sub(SHOWN) {
+        Some(rest @ 1..) => format!("{}, and {rest} more", names[..SHOWN].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
 impl Error {
     /// Makes an error of a failed system call on a path.
     pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
@@ -114,7 +133,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Command(error) => error.exit_code(),
-            Error::NoRoom { .. } => ExitCode::Missing,
+            Error::NoRoom { .. } | Error::Busy { .. } | Error::Held { .. } => ExitCode::Missing,
             Error::NotOurs { .. } | Error::Foreign { .. } => ExitCode::Refused,
             _ => ExitCode::Internal,
         }

@@ -1,9 +1,8 @@
 //! Directories that fsarena makes and removes.
 
 use super::journal::{Armed, Journal};
-use super::step::Undo;
+use super::step::{Identity, Undo};
 use crate::Error;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A directory that fsarena made. Dropping it removes it.
@@ -64,13 +63,13 @@ impl MadeDir {
     }
 }
 
-fn removal(path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Undo {
+fn removal(path: &Path, identity: Option<Identity>, whole: bool) -> Undo {
     Undo::RemoveDir { path: path.into(), identity, whole }
 }
 
-fn identity(path: &Path) -> Result<(u64, u64), Error> {
+fn identity(path: &Path) -> Result<Identity, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("looking at", path))?;
-    Ok((meta.dev(), meta.ino()))
+    Ok(Identity::of(&meta))
 }
 
 #[cfg(test)]

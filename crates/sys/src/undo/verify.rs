@@ -1,7 +1,8 @@
 //! Looking whether something is really undone.
 
+use super::act::is_another;
 use super::step::Undo;
-use crate::{Error, kernel::Kernel, loopdev, mount, process, zram};
+use crate::{Error, attribute, kernel::Kernel, loopdev, mount, process, zram};
 use std::path::Path;
 
 impl Undo {
@@ -13,7 +14,8 @@ impl Undo {
     pub(super) fn verify(&self, kernel: &Kernel, ended: bool) -> Result<(), Error> {
         let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
         match self {
-            Undo::Unmount { target } => match mount::is_mounted(kernel, target)? {
+            Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
+            Undo::Unmount { target, .. } => match mount::is_mounted(kernel, target)? {
                 true if ended => still(target, "something was mounted there after the last boot".into()),
                 true => still(target, "something is still mounted there".into()),
                 false => Ok(()),
@@ -36,13 +38,16 @@ impl Undo {
                 let why = |pid: &i32| format!("{} still runs", process::name(kernel, *pid));
                 living.first().map_or(Ok(()), |pid| still(Path::new("process"), why(pid)))
             }
-            Undo::RemoveGroup { path } if path.exists() => still(path, "it is still there".into()),
-            Undo::RemoveZram { number: Some(number), size_bytes }
-                if zram::has(kernel, *number, *size_bytes) =>
+            Undo::RemoveGroup { path, identity } if path.exists() && !is_another(path, *identity) => {
+                still(path, "it is still there".into())
+            }
+            Undo::RemoveZram { number: Some(number), size_bytes, disk }
+                if zram::has(kernel, *number, *size_bytes, *disk) =>
             {
                 still(Path::new(&format!("/dev/zram{number}")), "it is still there".into())
             }
-            Undo::RestoreAttr { path, value } => match std::fs::read_to_string(path) {
+            Undo::RestoreAttr { path, disk, .. } if !attribute::may_be_of(path, *disk) => Ok(()),
+            Undo::RestoreAttr { path, value, .. } => match std::fs::read_to_string(path) {
                 Ok(text) if !holds(&text, value) => still(path, format!("it has the value {}", text.trim())),
                 _ => Ok(()),
             },
@@ -95,10 +100,10 @@ mod tests {
         removal.verify(&kernel, false).unwrap();
         std::fs::write(&file, "").unwrap();
         assert!(removal.verify(&kernel, true).is_err());
-        let group = Undo::RemoveGroup { path: file.clone() };
+        let group = Undo::RemoveGroup { path: file.clone(), identity: None };
         assert!(group.verify(&kernel, false).is_err());
         group.verify(&kernel, true).unwrap();
-        let mount = Undo::Unmount { target: "/proc".into() };
+        let mount = Undo::Unmount { target: "/proc".into(), dir: None };
         assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
         let own = std::process::id() as i32;
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
