@@ -234,3 +234,33 @@ fn recovering_a_dead_run_leaves_the_living_run_with_its_paths_alone() {
     place.expect(0, &["recover"]);
     place.assert_clean();
 }
+
+#[test]
+fn a_run_ends_well_though_a_sandbox_has_a_copy_of_its_mounts() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--rounds", "2"]));
+    gate.wait(&mut run);
+    // It begins where the filesystem under test is mounted: in the mount namespace of the measuring process.
+    let script = format!("{ONLY_OWN_MOUNTS}; echo ready; exec sleep 60");
+    let mut sandbox = Command::new("nsenter");
+    sandbox.args(["--target", &gate.standing.to_string(), "--mount", "unshare", "--mount"]);
+    sandbox.args(["sh", "-c", &script, text(&place.dir)]).stdout(Stdio::piped());
+    let mut sandbox = sandbox.spawn().unwrap();
+    std::io::Read::read_exact(sandbox.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", sandbox.id())).unwrap();
+    for name in ["mnt/test", "mnt/other"] {
+        assert!(mounts.contains(text(&place.run_file(name).unwrap())), "{mounts}");
+    }
+    gate.open();
+    let code = run.ended().code();
+    let left = place.left();
+    sandbox.kill().unwrap();
+    sandbox.wait().unwrap();
+    assert_eq!((code, left), (Some(0), vec![]), "{}", run.said());
+    let unmounts = place.rows("latest").iter().filter(|row| row.2 == "unmount").count();
+    assert_eq!(unmounts, 2, "{}", run.said());
+}

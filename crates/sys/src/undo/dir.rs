@@ -54,6 +54,20 @@ impl MadeDir {
         &self.path
     }
 
+    /// Makes it anew where it is empty. Removing a mount point ends the copies that other mount namespaces have of a mount
+    /// on it.
+    ///
+    /// # Errors
+    /// Where it cannot be made again, or the journal cannot be written.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let Some(armed) = &mut self.armed else { return Ok(()) };
+        armed.refine(removal(&self.path, None, false))?;
+        if std::fs::remove_dir(&self.path).is_ok() {
+            std::fs::create_dir(&self.path).map_err(Error::io("making", &self.path))?;
+        }
+        armed.refine(removal(&self.path, Some(identity(&self.path)?), false))
+    }
+
     /// Removes it. Where it holds a file that fsarena did not make it stays, and the text names the file.
     ///
     /// # Errors
