@@ -15,12 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// Everything that is made once a run and that its cells share.
 pub struct BackingDevices {
-    // Dropped in this order: the source disk, the devices, then the directories all were in.
+    // Dropped in this order: the mount points before the devices, since removing a mount point also ends the copies of the
+    // mount that a container has which started meanwhile; then the directories that all were in.
+    /// Where a filesystem under test is mounted.
+    pub target: MadeDir,
     /// The source disk.
     pub other: SourceDisk,
     devices: BTreeMap<Wanted, ScratchDevice>,
-    /// Where a filesystem under test is mounted.
-    pub target: PathBuf,
     /// The innermost first.
     directories: Vec<MadeDir>,
 }
@@ -35,7 +36,7 @@ impl BackingDevices {
         let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
-        for dir in places.needed().into_iter().chain([mounts, target.clone(), other.clone()]) {
+        for dir in places.needed().into_iter().chain([mounts]) {
             directories.insert(0, MadeDir::make(&run.journal, &dir)?);
         }
         let other = SourceDisk::make(run, &places.of_other().unwrap_or_default(), &other, tell)?;
@@ -45,11 +46,12 @@ impl BackingDevices {
             describe_device(&device, &run.plan.device, wanted, tell)?;
             devices.insert(*wanted, device);
         }
+        let target = MadeDir::make(&run.journal, &target)?;
         let shared = devices.values().find_map(|device| other.shares(device));
         if let Some(note) = shared.filter(|_| run.check.copies) {
             tell(Event::Note(note))?;
         }
-        Ok(BackingDevices { other, devices, target, directories })
+        Ok(BackingDevices { target, other, devices, directories })
     }
 
     /// The devices of a variant.
@@ -77,6 +79,7 @@ impl BackingDevices {
     pub fn finish(self, tell: Tell) -> Result<()> {
         // Where something fails, the rest is dropped in the same order: the reverse of these lines.
         let (directories, devices) = (self.directories, self.devices);
+        remove(self.target, tell)?;
         self.other.finish(tell)?;
         for device in devices.into_values() {
             logged(tell, |log| device.release(log))??;

@@ -12,7 +12,7 @@ use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{factor, sample::Found};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
-use fsarena_sys::{Error, cancel, mount, undo::Undo};
+use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
 /// The executor of this kernel.
@@ -113,7 +113,7 @@ impl Local {
             Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
             Err(failed) => return Ok((failed.into(), None)),
         };
-        let target = self.backing.target.as_path();
+        let target = self.backing.target.path();
         let mut request = self.request(cell, devices, &target.join("work"));
         request.mount = Some(MountRequest {
             source: devices.first().into(),
@@ -123,7 +123,7 @@ impl Local {
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,
         });
-        let mounted = self.run.journal.note(Undo::Unmount { target: target.into() })?;
+        let mounted = self.run.journal.note(Undo::unmount(target))?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
@@ -173,6 +173,11 @@ impl Executor for Local {
             _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
         };
         conditions.undo()?;
+        let copied = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
+        if copied {
+            // A container that started meanwhile has a copy of the mount, which would keep mkfs from the device.
+            self.backing.target.renew()?;
+        }
         let throttled = self.erased.as_mut().and_then(Erased::throttled);
         throttled.into_iter().for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         if let Some(facts) = facts {

@@ -1,6 +1,6 @@
 //! The source disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::executor::{Result, Tell, logged};
+use crate::executor::{Result, Tell, logged, remove};
 use crate::{context::RunContext, layout::filesystem_of, preflight::named, work};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor, plan::DevicePlan};
@@ -9,12 +9,15 @@ use fsarena_fs::{def::FsDef, safety::ScratchDevice};
 use fsarena_sys::image;
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::undo::MadeDir;
 use std::path::Path;
 
 /// A mounted second device with the inputs that all cells share.
 pub struct SourceDisk {
-    // Dropped in this order: unmounted first, then detached and removed.
+    // Dropped in this order: unmounted first, the mount point removed, then detached and removed.
     mounted: Mounted,
+    /// Its mount point. A container that started meanwhile has a copy of the mount, which ends with this directory.
+    dir: MadeDir,
     device: ScratchDevice,
 }
 
@@ -50,9 +53,10 @@ impl SourceDisk {
         };
         let (def, options) = filesystem(&plan.device)?;
         logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
+        let dir = MadeDir::make(journal, target)?;
         let mounted =
             logged(tell, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
-        let other = SourceDisk { mounted, device };
+        let other = SourceDisk { mounted, dir, device };
         work::inputs(plan, other.root())?;
         Ok(other)
     }
@@ -80,6 +84,7 @@ impl SourceDisk {
     /// Where it is still in use; it stays in the undo journal.
     pub fn finish(self, tell: Tell) -> Result<()> {
         logged(tell, |log| self.mounted.unmount(log))??;
+        remove(self.dir, tell)?;
         Ok(logged(tell, |log| self.device.release(log))??)
     }
 }

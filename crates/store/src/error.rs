@@ -24,9 +24,9 @@ pub enum Error {
     /// The directory or file is not a run that this fsarena can read, for this reason.
     #[error("{path}: {1}", path = .0.display())]
     Damaged(PathBuf, String),
-    /// Another process is writing the run of this directory.
-    #[error("{path}: another fsarena is writing this run; wait for it to end, or stop it", path = .0.display())]
-    Busy(PathBuf),
+    /// Another process is writing the run of this directory: this one.
+    #[error("{path}: {1} is writing this run; wait for it to end, or stop it", path = .0.display())]
+    Busy(PathBuf, String),
     /// A file could not be read or written: the operation, such as "reading", the file, and the word of the system or of
     /// SQLite.
     #[error("{0} {path}: {2}{advice}", advice = advice(.2), path = .1.display())]

@@ -1,6 +1,6 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 
-use crate::undo::{Armed, Journal, Undo};
+use crate::undo::{Armed, Identity, Journal, Undo};
 use crate::{Error, attribute, kernel::Kernel, process, retry::retry};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -56,12 +56,14 @@ impl Controller {
         }
         let above = if self.unified { &self.root } else { &self.own };
         let path = above.join(format!("fsarena-{}", std::process::id()));
-        let armed = journal.note(Undo::RemoveGroup { path: path.clone() })?;
+        let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
             made => made.map_err(Error::io("making", &path))?,
         }
+        let identity = Identity::at(&path);
+        armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
         Ok(Group { path, armed })
     }
 }

@@ -45,6 +45,16 @@ pub enum Error {
         /// The processes, with pid and name.
         holders: Vec<String>,
     },
+    /// A loop device stays attached as long as something uses it.
+    #[error(
+        "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list(.holders)
+    )]
+    Held {
+        /// The device.
+        device: PathBuf,
+        /// Who uses it, for people.
+        holders: Vec<String>,
+    },
     /// Something else is there than what fsarena made, so fsarena leaves it alone.
     #[error("{path:?} is left alone: {why}")]
     NotOurs {
@@ -54,7 +64,7 @@ pub enum Error {
         why: String,
     },
     /// A directory of fsarena's holds files that fsarena did not put there, so it stays with them.
-    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", .names.join(", "))]
+    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", some(.names))]
     Foreign {
         /// The directory.
         dir: PathBuf,
@@ -123,6 +133,15 @@ fn list(holders: &[String]) -> String {
     }
 }
 
+/// The first of the names, and the number of the others.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len().checked_sub(SHOWN) {
+        Some(rest @ 1..) => format!("{}, and {rest} more", names[..SHOWN].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
 impl Error {
     /// Makes an error of a failed system call on a path.
     pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
@@ -160,7 +179,8 @@ impl Exits for Error {
         match self {
             Error::Command(error) => error.exit_code(),
             Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
-            Error::NoRoom { .. } | Error::Hidden { .. } | Error::Limit(_) => ExitCode::Missing,
+            Error::NoRoom { .. } | Error::Busy { .. } | Error::Held { .. } => ExitCode::Missing,
+            Error::Hidden { .. } | Error::Limit(_) => ExitCode::Missing,
             Error::State { source, .. }
                 if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
             {

@@ -1,11 +1,11 @@
 //! Image files, made for one run and removed with it.
 
-use crate::undo::{Armed, Journal, Undo};
+use crate::undo::{Armed, Identity, Journal, Undo};
 use crate::{Error, cancel};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::{fs::File, io::Write, os::unix::fs::MetadataExt};
+use std::{fs::File, io::Write};
 
 /// How much is written at once when an image is filled.
 const CHUNK: usize = 4 << 20;
@@ -57,7 +57,7 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     let (mut armed, file) = journal.making(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) })?;
+    armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::of(&meta)) })?;
     let image = Image { path, file, size_bytes, armed };
     image.file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
@@ -156,7 +156,7 @@ impl Image {
 mod tests {
     use super::*;
     use fsarena_core::exit::{ExitCode, Exits};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn place() -> (tempfile::TempDir, Journal) {
         let dir = tempfile::tempdir().unwrap();

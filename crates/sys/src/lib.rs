@@ -16,6 +16,7 @@ pub mod image;
 pub mod input;
 pub mod kernel;
 pub mod limits;
+pub mod lock;
 pub mod loopdev;
 pub mod mount;
 pub mod own_dir;

@@ -1,13 +1,14 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
 use crate::argv::{self, Argv};
-use crate::undo::{Armed, Journal, Undo};
+use crate::undo::{Armed, Identity, Journal, Undo};
 use crate::{Error, kernel::Kernel, process};
 use fsarena_core::{event::CommandRecord, names::distinct};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{ffi::CString, os::fd::AsFd};
+use std::{ffi::CString, fs::File, os::fd::AsFd};
 
 /// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
 const BUSY: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ pub fn mount(
     if is_mounted(&Kernel::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
-    let armed = journal.note(Undo::Unmount { target: target.clone() })?;
+    let armed = journal.note(Undo::unmount(&target))?;
     command(source, &target, fs_type, options).to_the_end().expect(log)?;
     Ok(Mounted { target, armed })
 }
@@ -167,6 +168,25 @@ pub(crate) fn is_mounted(kernel: &Kernel, target: &Path) -> Result<bool, Error> 
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 
+/// Whether a mount at a path may be on this directory. It is not where the path leads to another directory below the mount,
+/// which another run made and mounted on.
+pub(crate) fn may_be_on(target: &Path, dir: Option<Identity>) -> bool {
+    dir.zip(directory_below(target)).is_none_or(|(dir, below)| dir.is_same(&below))
+}
+
+/// The directory at a path as it is below a mount on it. None where the kernel does not show that (before Linux 5.2, or
+/// without the rights), or the path is missing.
+fn directory_below(target: &Path) -> Option<Identity> {
+    use rustix::mount::{OpenTreeFlags, open_tree};
+    let (parent, name) = (target.parent()?, target.file_name()?);
+    // A copy of the one filesystem, without what is mounted on it.
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let parent = open_tree(rustix::fs::CWD, parent, flags).ok()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(&parent, name, flags, Mode::empty()).ok()?;
+    Some(Identity::of(&File::from(dir).metadata().ok()?))
+}
+
 /// The options of the mount on a directory as the kernel reports them, comma-separated. For ext2, ext3
 /// and ext4 these include the defaults, which the mount list leaves out.
 ///
@@ -209,6 +229,28 @@ mod tests {
         assert_eq!(flags, MountFlags::NOATIME | MountFlags::NODEV);
         assert_eq!(data, "data=writeback,commit=5");
         assert_eq!(flags_of(""), (MountFlags::empty(), String::new()));
+    }
+
+    #[test]
+    fn the_directory_below_a_mount_is_told_from_the_mount() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().canonicalize().unwrap().join("mnt");
+        std::fs::create_dir(&target).unwrap();
+        let below = Identity::at(&target);
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let mounted = mount(&journal, &mut |_| {}, Path::new("none"), &target, "tmpfs", "size=4k").unwrap();
+        assert_ne!(Identity::at(&target), below);
+        assert!(may_be_on(&target, below) && may_be_on(&target, None));
+        let other = below.map(|below| Identity { ino: below.ino + 1, ..below });
+        assert!(!may_be_on(&target, other));
+        let undo = Undo::Unmount { target: target.clone(), dir: other };
+        drop(journal.note(undo).unwrap());
+        assert!(is_mounted(&Kernel::host(), &target).unwrap(), "a mount of another run");
+        mounted.unmount(&mut |_| {}).unwrap();
+        assert!(!is_mounted(&Kernel::host(), &target).unwrap());
     }
 
     #[test]

@@ -7,12 +7,12 @@
 mod act;
 mod dir;
 mod journal;
-mod lock;
+mod owner;
 mod recover;
 mod step;
 mod verify;
 
 pub use dir::MadeDir;
 pub use journal::{Armed, Journal, make_state_dir, state_dir};
-pub use recover::{Recovered, images, recover};
-pub use step::Undo;
+pub use recover::{Recovered, images, recover, recover_host};
+pub use step::{Identity, Undo};

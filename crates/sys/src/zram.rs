@@ -31,10 +31,12 @@ pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     // Its number is unknown until it exists. A device that is left without a size holds no data.
     let add = kernel.path(CONTROL).join("hot_add");
     let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
-    let (mut armed, text) = journal.making(Undo::RemoveZram { number: None, size_bytes }, make)?;
+    let (mut armed, text) =
+        journal.making(Undo::RemoveZram { number: None, size_bytes, disk: None }, make)?;
     let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
-    armed.refine(Undo::RemoveZram { number: Some(number), size_bytes })?;
     let size = attribute(&kernel, number, "disksize");
+    let disk = crate::attribute::disk_of(&size);
+    armed.refine(Undo::RemoveZram { number: Some(number), size_bytes, disk })?;
     std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
     Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, armed })
 }
@@ -63,20 +65,26 @@ fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
-/// Whether there is a device of this number and size.
+/// Whether there is a device of this number and size that may be that disk.
 ///
 /// # Errors
 /// Where its size cannot be read.
-pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64) -> Result<bool, Error> {
+pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64, disk: Option<u64>) -> Result<bool, Error> {
     // Where the devices of the kernel are hidden, none is known to be gone.
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
     let text = found(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
-    Ok(text.is_some_and(|text| text.trim().parse() == Ok(size_bytes)))
+    let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
+    Ok(is_of_size && crate::attribute::may_be_of(&size, disk))
 }
 
 /// Removes a device that fsarena made; success where it is gone.
-pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> Result<(), Error> {
+pub(crate) fn remove(
+    kernel: &Kernel,
+    number: Option<u32>,
+    size_bytes: u64,
+    disk: Option<u64>,
+) -> Result<(), Error> {
     let Some(number) = number else { return Ok(()) };
     // Where the devices of the kernel are hidden, none is known to be gone.
     kernel.list("sys/block")?;
@@ -84,6 +92,10 @@ pub(crate) fn remove(kernel: &Kernel, number: Option<u32>, size_bytes: u64) -> R
     let device = PathBuf::from(format!("/dev/zram{number}"));
     let read = found(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
     let Some(text) = read else { return Ok(()) };
+    if !crate::attribute::may_be_of(&size, disk) {
+        // It was removed meanwhile, and another run got its number.
+        return Ok(());
+    }
     // The size is set right after it was made; without one it holds nothing.
     if !text.trim().parse().is_ok_and(|found: u64| found == size_bytes || found == 0) {
         return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() });
@@ -108,12 +120,15 @@ mod tests {
         std::fs::write(dir.path().join("proc/self/mountinfo"), "").unwrap();
         std::fs::write(dir.path().join("sys/block/zram3/disksize"), "4096\n").unwrap();
         let kernel = Kernel::at(dir.path());
-        assert!(matches!(remove(&kernel, Some(3), 8192), Err(Error::NotOurs { .. })));
-        remove(&kernel, None, 8192).unwrap();
-        remove(&kernel, Some(9), 8192).unwrap();
+        std::fs::write(dir.path().join("sys/block/zram3/diskseq"), "12\n").unwrap();
+        assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
+        remove(&kernel, None, 8192, None).unwrap();
+        remove(&kernel, Some(9), 8192, None).unwrap();
+        assert!(has(&kernel, 3, 4096, Some(12)).unwrap() && !has(&kernel, 3, 4096, Some(11)).unwrap());
+        remove(&kernel, Some(3), 4096, Some(11)).unwrap();
         let written = || std::fs::read_to_string(dir.path().join(CONTROL).join("hot_remove")).ok();
         assert_eq!(written(), None);
-        remove(&kernel, Some(3), 4096).unwrap();
+        remove(&kernel, Some(3), 4096, Some(12)).unwrap();
         assert_eq!(written().as_deref(), Some("3"));
     }
 }

@@ -9,21 +9,32 @@ use std::io::Write;
 ///
 /// Every run records what it sets up before it does so. fsarena undoes what runs that no longer live have left: it ends
 /// their processes, unmounts, detaches loop devices, and removes images. It touches nothing else, and it is safe to run
-/// it twice.
+/// it twice. A run that lives is left alone, also one in another container; so is one of another host that shares the state
+/// directory.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Also undo what this host left: it is gone for good, or this machine had that name
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
 
 /// Recovers, and prints what it undid.
-pub fn run(_: Args) -> Outcome {
+pub fn run(args: Args) -> Outcome {
     let state = undo::state_dir();
     let mut say = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover(&Kernel::host(), &state, &mut say)?;
-    let (undone, failed, running) = (recovered.undone, recovered.failed, recovered.still_running);
+    let recovered = undo::recover_host(&Kernel::host(), &state, args.host.as_deref(), &mut say)?;
+    let undo::Recovered { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
-    if recovered.failed > 0 {
+    if failed > 0 {
         return Err(Failure::new(
             ExitCode::Missing,
             "cannot undo everything: free what the messages above name, then run `fsarena recover` again",
+        ));
+    }
+    if of_other_hosts > 0 {
+        return Err(Failure::new(
+            ExitCode::Refused,
+            format!("{of_other_hosts} journals are of other hosts: see above how to recover them"),
         ));
     }
     Ok(ExitCode::Done)

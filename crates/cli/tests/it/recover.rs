@@ -1,9 +1,9 @@
-//! `fsarena recover` on journals that are damaged or locked by another user, and on what was moved meanwhile: nothing is
-//! called done that is not.
+//! `fsarena recover` on journals that are damaged or locked by another user, beside runs that live in other namespaces, and
+//! on what was moved meanwhile: nothing is called done that is not, and nothing alive is undone.
 
-use crate::common::gate::{Gate, Running, When};
+use crate::common::gate::{Gate, Running, When, wait_until};
 use crate::common::stand_in::{run, text};
-use crate::common::{Place, root};
+use crate::common::{self, Place, root};
 use fsarena_sys::kernel::Kernel;
 use rustix::process::Signal;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -107,4 +107,160 @@ fn journals_are_private_and_a_lock_of_another_user_on_an_older_one_is_overridden
     let process = format!("{} (flock) of user 65534", locking.0.id());
     assert!(said.contains("is locked by") && said.contains(&process), "{said}");
     place.assert_clean();
+}
+
+/// Gives up, in a new mount namespace, the copies of other tests' mounts: they would keep their devices in use. `$0` is the
+/// directory of this test.
+const ONLY_OWN_MOUNTS: &str =
+    "grep ^/dev/loop /proc/self/mounts | cut -d ' ' -f 2 | grep -v \"^$0\" | xargs -r umount -l";
+
+/// fsarena in a new PID namespace with its own /proc.
+fn in_container(place: &Place, args: &[&str]) -> Command {
+    let unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"];
+    let script = format!("{ONLY_OWN_MOUNTS}; exec \"$@\"");
+    place.started_by(&[&unshare[..], &[&script, text(&place.dir)]].concat(), args)
+}
+
+fn contained(place: &Place, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = in_container(place, args).output().unwrap();
+    (output.status.code(), common::text(&output.stdout), common::text(&output.stderr))
+}
+
+#[test]
+fn a_live_run_is_left_alone_by_processes_that_cannot_see_it() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml"]));
+    gate.wait(&mut run);
+    let before = place.left();
+    let (code, printed, said) = contained(&place, &["recover"]);
+    assert_eq!((code, printed.as_str()), (Some(0), "0 undone, 0 failed, 1 still running\n"), "{said}");
+    let host = Kernel::host().fact("proc/sys/kernel/hostname").unwrap();
+    let pid = format!("process {} in PID namespace", run.child.id());
+    assert!(said.contains(&pid) && said.contains(&host), "{said}");
+    // It recovers what dead runs left, and then finds this one alive.
+    let (code, _, said) = contained(&place, &["run", "--resume", "latest"]);
+    assert!(code == Some(2) && said.contains("is not visible from here"), "{code:?} {said}");
+    let (_, printed, said) = contained(&place, &["report", "latest", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&printed).expect(&said);
+    assert_eq!(report["run"]["why"], "running", "{printed}");
+    assert_eq!(place.left(), before);
+    gate.open();
+    assert_eq!(run.ended().code(), Some(0), "{}", run.said());
+    place.assert_clean();
+}
+
+#[test]
+fn a_run_in_a_container_is_left_alone_until_it_is_dead() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut run = Running::start(&place, in_container(&place, &["run", "plan.toml"]));
+    gate.wait(&mut run);
+    let before = place.left();
+    let (printed, said) = place.expect(0, &["recover"]);
+    assert_eq!(printed, "0 undone, 0 failed, 1 still running\n", "{said}");
+    assert!(said.contains("(fsarena) holds the lock"), "{said}");
+    assert_eq!(place.left(), before);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    wait_until("its processes are gone", || place.processes().is_empty());
+    let (printed, said) = place.expect(0, &["recover"]);
+    assert!(printed.ends_with(" undone, 0 failed, 0 still running\n"), "{printed} {said}");
+    place.assert_clean();
+}
+
+#[test]
+fn six_recoveries_at_once_all_succeed() {
+    if !root() {
+        return;
+    }
+    for _ in 0..2 {
+        let place = Place::new();
+        killed(&place);
+        let start =
+            || place.fsarena(&["recover"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let all: Vec<Child> = (0..6).map(|_| start()).collect();
+        let outputs: Vec<_> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        assert!(outputs.iter().all(|output| output.status.success()), "{outputs:#?}");
+        let said = outputs.iter().map(|output| common::text(&output.stderr)).collect::<String>();
+        let steps: Vec<&str> = said.lines().filter(|line| line.starts_with("done: ")).collect();
+        let distinct: std::collections::BTreeSet<_> = steps.iter().collect();
+        assert!(steps.len() > 5 && steps.len() == distinct.len(), "{said}");
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn recovering_a_dead_run_leaves_the_living_run_with_its_paths_alone() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    killed(&place);
+    // The user clears up by hand, and resumes the run with another state directory.
+    let (images, mounts) = (place.run_file("images").unwrap(), place.run_file("mnt").unwrap());
+    run("umount", &[text(&mounts.join("other"))]);
+    for name in ["test.img", "other.img"] {
+        for device in fsarena_sys::loopdev::attached(&Kernel::host(), &images.join(name)).unwrap() {
+            run("losetup", &["--detach", text(&device)]);
+        }
+    }
+    run("rm", &["-r", text(&images), text(&mounts)]);
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut resumed = place.fsarena(&["run", "--resume", "latest"]);
+    let mut living = Running::start(&place, {
+        resumed.env("FSARENA_STATE_DIR", place.dir.join("another"));
+        resumed
+    });
+    gate.wait(&mut living);
+    let left = || -> Vec<String> {
+        place
+            .left()
+            .into_iter()
+            .filter(|line| !line.contains("jsonl") && !line.starts_with("process"))
+            .collect()
+    };
+    let before = left();
+    place.expect(6, &["recover"]);
+    assert_eq!(left(), before);
+    gate.open();
+    assert_eq!(living.ended().code(), Some(0), "{}", living.said());
+    place.expect(0, &["recover"]);
+    place.assert_clean();
+}
+
+#[test]
+fn a_run_ends_well_though_a_sandbox_has_a_copy_of_its_mounts() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--rounds", "2"]));
+    gate.wait(&mut run);
+    // It begins where the filesystem under test is mounted: in the mount namespace of the measuring process.
+    let script = format!("{ONLY_OWN_MOUNTS}; echo ready; exec sleep 60");
+    let mut sandbox = Command::new("nsenter");
+    sandbox.args(["--target", &gate.standing.to_string(), "--mount", "unshare", "--mount"]);
+    sandbox.args(["sh", "-c", &script, text(&place.dir)]).stdout(Stdio::piped());
+    let mut sandbox = sandbox.spawn().unwrap();
+    std::io::Read::read_exact(sandbox.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", sandbox.id())).unwrap();
+    for name in ["mnt/test", "mnt/other"] {
+        assert!(mounts.contains(text(&place.run_file(name).unwrap())), "{mounts}");
+    }
+    gate.open();
+    let code = run.ended().code();
+    let left = place.left();
+    sandbox.kill().unwrap();
+    sandbox.wait().unwrap();
+    assert_eq!((code, left), (Some(0), vec![]), "{}", run.said());
+    let unmounts = place.rows("latest").iter().filter(|row| row.2 == "unmount").count();
+    assert_eq!(unmounts, 2, "{}", run.said());
 }

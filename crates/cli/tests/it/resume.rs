@@ -200,7 +200,7 @@ fn a_run_that_goes_on_is_left_alone() {
     let mut run = Running::start(&place, place.fsarena(&RUN));
     gate.wait(&mut run);
     let output = place.output(&["run", "--resume", "latest"]);
-    assert!(text(&output.stderr).contains("another fsarena is writing this run"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("(fsarena) is writing this run"), "{}", text(&output.stderr));
     assert!(!output.status.success());
     let (printed, _) = place.expect(0, &["recover"]);
     assert_eq!(printed, "0 undone, 0 failed, 1 still running\n");

@@ -1,8 +1,8 @@
 //! Doing one [`Undo`].
 
-use super::step::Undo;
+use super::step::{Identity, Undo};
 use crate::kernel::{Kernel, names};
-use crate::{Error, cgroup, found, loopdev, mount, process, tree, zram};
+use crate::{Error, attribute, cgroup, found, loopdev, mount, process, tree, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
@@ -11,15 +11,20 @@ impl Undo {
     /// Does it. Success where it is done already.
     pub(super) fn act(&self, kernel: &Kernel) -> Result<(), Error> {
         match self {
-            Undo::Unmount { target } => mount::unmount_in(kernel, target, &mut |_| {}),
-            Undo::Detach { image, .. } => loopdev::detach_image(kernel, image, &mut |_| {}),
+            Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
+            Undo::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
+            Undo::Detach { image, identity } => loopdev::detach_image(kernel, image, *identity, &mut |_| {}),
             Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
             Undo::RemoveDir { path, identity, whole } => remove_dir(kernel, path, *identity, *whole),
             Undo::RemoveTree { path } => remove_tree(kernel, path, None),
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
-            Undo::RemoveGroup { path } => cgroup::remove(kernel, path),
-            Undo::RemoveZram { number, size_bytes } => zram::remove(kernel, *number, *size_bytes),
-            Undo::RestoreAttr { path, value } => {
+            Undo::RemoveGroup { path, identity } if is_another(path, *identity) => Ok(()),
+            Undo::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
+            Undo::RemoveZram { number, size_bytes, disk } => {
+                zram::remove(kernel, *number, *size_bytes, *disk)
+            }
+            Undo::RestoreAttr { path, disk, .. } if !attribute::may_be_of(path, *disk) => Ok(()),
+            Undo::RestoreAttr { path, value, .. } => {
                 found(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
             }
         }
@@ -32,18 +37,23 @@ fn not_ours(path: &Path, why: impl Into<String>) -> Error {
     Error::NotOurs { path: path.into(), why: why.into() }
 }
 
+/// Whether something else than the one that fsarena made has its path now.
+pub(super) fn is_another(path: &Path, made: Option<Identity>) -> bool {
+    made.zip(Identity::at(path)).is_some_and(|(made, found)| !made.is_same(&found))
+}
+
 /// Whether something is there, and refuses what fsarena did not make: with another identity, or before that is known
 /// something that is not new or belongs to another user.
 fn is_ours(
     path: &Path,
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
     is_new: impl Fn(&Metadata) -> bool,
     other: &str,
 ) -> Result<bool, Error> {
     let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(false) };
     match identity {
-        Some(made) if (meta.dev(), meta.ino()) != made => Err(not_ours(path, other)),
+        Some(made) if !made.is_same(&Identity::of(&meta)) => Err(not_ours(path, other)),
         None if !is_new(&meta) || meta.uid() != rustix::process::geteuid().as_raw() => {
             Err(not_ours(path, "fsarena was about to make it, but something else is there"))
         }
@@ -51,19 +61,19 @@ fn is_ours(
     }
 }
 
-fn remove_file(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
+fn remove_file(kernel: &Kernel, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
     let is_new = |meta: &Metadata| meta.is_file() && meta.len() == 0;
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
     }
-    if let Some(device) = loopdev::attached(kernel, path)?.first() {
+    if let Some(device) = loopdev::attached_as(kernel, path, Identity::at(path))?.first() {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
     }
     std::fs::remove_file(path).map_err(Error::io("removing", path))
 }
 
 /// Removes a directory that fsarena made: with all in it where that is fsarena's too, else only where nothing is in it.
-fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Result<(), Error> {
+fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<Identity>, whole: bool) -> Result<(), Error> {
     if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
         return Ok(());
     }
@@ -72,26 +82,13 @@ fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>, whole:
     }
     match std::fs::remove_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
-            Err(Error::Foreign { dir: path.into(), names: some_names(path) })
+            Err(Error::Foreign { dir: path.into(), names: names(path).unwrap_or_default() })
         }
         removed => removed.map_err(Error::io("removing", path)),
     }
 }
 
-/// A few of the names in a directory.
-fn some_names(dir: &Path) -> Vec<String> {
-    const SHOWN: usize = 5;
-    // For a message only.
-    let mut names = names(dir).unwrap_or_default();
-    if names.len() > SHOWN {
-        let rest = names.len() - SHOWN;
-        names.truncate(SHOWN);
-        names.push(format!("and {rest} more"));
-    }
-    names
-}
-
-fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Result<(), Error> {
+fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
     let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(()) };
     if !meta.is_dir() {
@@ -108,8 +105,8 @@ fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<(u64, u64)>) -> Re
     let name = real.file_name().ok_or_else(|| not_ours(path, "it has no name"))?;
     let dir = rustix::fs::open(parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| Error::io("opening", parent)(error.into()))?;
-    let expected = identity.unwrap_or((meta.dev(), meta.ino()));
-    remove_at(dir.as_fd(), Path::new(name), expected.0, Some(expected.1), &real)
+    let expected = identity.unwrap_or(Identity::of(&meta));
+    remove_at(dir.as_fd(), Path::new(name), expected.dev, Some(expected.ino), &real)
 }
 
 /// Removes one name in an open directory: a directory only on this device and, where given, with this inode number.
@@ -137,10 +134,9 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn file(path: &Path, text: &str) -> (u64, u64) {
+    fn file(path: &Path, text: &str) -> Identity {
         std::fs::write(path, text).unwrap();
-        let meta = path.metadata().unwrap();
-        (meta.dev(), meta.ino())
+        Identity::at(path).unwrap()
     }
 
     #[test]
@@ -156,6 +152,31 @@ mod tests {
         undo(&ours).act(&kernel).unwrap();
         assert!(!ours.exists());
         undo(&ours).act(&kernel).unwrap();
+    }
+
+    #[test]
+    fn a_later_file_with_the_inode_number_of_ours_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, work) = (dir.path().join("test.img"), dir.path().join("work"));
+        let (image, made) = (file(&path, "of a living run"), made(&work));
+        if image.made_at.is_none() {
+            fsarena_skip::skipped("this filesystem does not record when a file was made");
+            return;
+        }
+        let earlier = |it: Identity| Some(Identity { made_at: it.made_at.map(|at| at - 1), ..it });
+        let dead = [
+            Undo::RemoveFile { path: path.clone(), identity: earlier(image) },
+            Undo::RemoveDir { path: work.clone(), identity: earlier(made), whole: true },
+        ];
+        for undo in dead {
+            assert!(matches!(undo.act(&Kernel::host()), Err(Error::NotOurs { .. })));
+        }
+        assert!(path.exists() && work.exists());
+        // Journals of fsarena 0.1.0 hold the two numbers alone.
+        let pair = format!("[{},{}]", image.dev, image.ino);
+        let older: Identity = serde_json::from_str(&pair).unwrap();
+        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.act(&Kernel::host()).unwrap();
+        assert!(!path.exists());
     }
 
     #[test]
@@ -185,10 +206,9 @@ mod tests {
         Undo::RemoveTree { path: tree }.act(&Kernel::host()).unwrap();
     }
 
-    fn made(path: &Path) -> (u64, u64) {
+    fn made(path: &Path) -> Identity {
         std::fs::create_dir(path).unwrap();
-        let meta = path.metadata().unwrap();
-        (meta.dev(), meta.ino())
+        Identity::at(path).unwrap()
     }
 
     #[test]
@@ -248,7 +268,7 @@ mod tests {
     #[test]
     fn an_attribute_that_is_gone_needs_no_restoring() {
         let dir = tempfile::tempdir().unwrap();
-        let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into() };
+        let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into(), disk: None };
         undo(dir.path().join("no/such")).act(&Kernel::host()).unwrap();
         let path = dir.path().join("attr");
         file(&path, "0");

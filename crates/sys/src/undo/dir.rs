@@ -1,9 +1,8 @@
 //! Directories that fsarena makes and removes.
 
 use super::journal::{Armed, Journal};
-use super::step::Undo;
+use super::step::{Identity, Undo};
 use crate::{Error, tree};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A directory that fsarena made, and that every user can pass through. Dropping it removes it.
@@ -55,6 +54,20 @@ impl MadeDir {
         &self.path
     }
 
+    /// Makes it anew where it is empty. Removing a mount point ends the copies that other mount namespaces have of a mount
+    /// on it.
+    ///
+    /// # Errors
+    /// Where it cannot be made again, or the journal cannot be written.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let Some(armed) = &mut self.armed else { return Ok(()) };
+        armed.refine(removal(&self.path, None, false))?;
+        if std::fs::remove_dir(&self.path).is_ok() {
+            std::fs::create_dir(&self.path).map_err(Error::io("making", &self.path))?;
+        }
+        armed.refine(removal(&self.path, Some(identity(&self.path)?), false))
+    }
+
     /// Removes it. Where it holds a file that fsarena did not make it stays, and the text names the file.
     ///
     /// # Errors
@@ -64,13 +77,13 @@ impl MadeDir {
     }
 }
 
-fn removal(path: &Path, identity: Option<(u64, u64)>, whole: bool) -> Undo {
+fn removal(path: &Path, identity: Option<Identity>, whole: bool) -> Undo {
     Undo::RemoveDir { path: path.into(), identity, whole }
 }
 
-fn identity(path: &Path) -> Result<(u64, u64), Error> {
+fn identity(path: &Path) -> Result<Identity, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("looking at", path))?;
-    Ok((meta.dev(), meta.ino()))
+    Ok(Identity::of(&meta))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The undo journal of this process.
 
+use super::owner::Owner;
 use super::step::Undo;
-use crate::{Error, cancel, kernel::Kernel, own_dir, process};
+use crate::{Error, cancel, kernel::Kernel, own_dir};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -31,16 +32,6 @@ impl Line {
         text.push(b'\n');
         Ok(text)
     }
-}
-
-/// The process that keeps a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Owner {
-    pub pid: i32,
-    pub start_time: u64,
-    pub boot_id: String,
-    /// What it is about: the run's directory.
-    pub about: String,
 }
 
 /// Where undo journals and the list of written signatures are kept: `$FSARENA_STATE_DIR`, else
@@ -105,15 +96,10 @@ impl Journal {
         let dir = journals(state_dir);
         make_state_dir(state_dir)?;
         let kernel = Kernel::host();
-        let pid = std::process::id() as i32;
-        let start_time = process::start_time(&kernel, pid).ok_or_else(|| Error::Unreadable {
-            path: kernel.path("proc/self/stat"),
-            why: "it does not say when this process started".into(),
-        })?;
-        let (path, file) = new_file(&dir, &format!("{pid}-{start_time}"))?;
+        let owner = Owner::this_process(&kernel, about)?;
+        let (path, file) = new_file(&kernel, &dir, &owner)?;
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open = Open { path, file, next: 0, left: 0, _in_order: cancel::in_order() };
-        let owner = Owner { pid, start_time, boot_id: process::boot_id(&kernel)?, about: about.into() };
         open.append(&Line::Owner(owner))?;
         open.publish()?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
@@ -169,24 +155,18 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A new file, named for the process and, as a process may keep several, numbered.
-fn new_file(dir: &Path, process: &str) -> Result<(PathBuf, File), Error> {
-    let mut number = 0;
-    loop {
-        let path = dir.join(format!("{process}-{number}.{NEW}"));
-        let used = path.with_extension(JOURNAL).exists();
-        match private(&path) {
-            Ok(file) if !used => return Ok((path, file)),
-            Ok(_) => std::fs::remove_file(&path).map_err(Error::io("removing", &path))?,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::io("making", path)(error)),
-        }
-        number += 1;
-    }
+/// A new file. Its name begins with the process and ends with a random part: the commands of a process are found by this
+/// name, and two containers may each have a process of the same number and start time.
+fn new_file(kernel: &Kernel, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
+    let source = kernel.path("proc/sys/kernel/random/uuid");
+    let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
+    let path = dir.join(format!("{}-{}-{}.{NEW}", owner.pid, owner.start_time, random.trim()));
+    let file = private(&path).map_err(Error::io("making", &path))?;
+    Ok((path, file))
 }
 
 /// Makes a new file that only its owner reads.
-pub(super) fn private(path: &Path) -> std::io::Result<File> {
+fn private(path: &Path) -> std::io::Result<File> {
     let file = File::options().read(true).append(true).create_new(true).mode(0o600).open(path)?;
     // The mask of this process may have taken away more.
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
@@ -353,6 +333,6 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.note(Undo::Unmount { target: path }).is_err());
+        assert!(journal.note(Undo::unmount(&path)).is_err());
     }
 }

@@ -1,12 +1,26 @@
 //! Running the journals of dead processes.
 
-use super::journal::{JOURNAL, Line, Owner, journals};
-use super::lock::{self, Lock};
+use super::journal::{JOURNAL, Line, NEW, journals};
+use super::owner::{Owner, Place};
 use super::step::Undo;
+use crate::lock::{self, is_linked};
 use crate::{Error, found, kernel::Kernel, process};
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::{fs::File, os::unix::fs::MetadataExt};
+use std::time::{Duration, Instant};
+
+/// How often a locked journal is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long another recovery of a journal may take before this one leaves the journal to it.
+const RECOVERING: Duration = Duration::from_secs(60);
+/// How long an invisible process may hold the lock of an owner that is visibly dead before the journal is left alone: the
+/// last command of a dead owner has the lock until it begins.
+const UNSEEN: Duration = Duration::from_secs(5);
+/// The same where the owner could not be visible: it most likely lives.
+const UNSEEN_ELSEWHERE: Duration = Duration::from_millis(200);
 
 /// What [`recover`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,22 +31,42 @@ pub struct Recovered {
     pub failed: usize,
     /// Journals whose owner still runs; they are left alone.
     pub still_running: usize,
+    /// Journals of other hosts, whose owners may run there; they are left alone.
+    pub of_other_hosts: usize,
 }
 
 /// Undoes everything that dead processes left set up: first ends the commands that outlived them, then
 /// undoes the rest in reverse order, and looks whether each thing is really gone. Says each thing it does, and each that
 /// it could not do with the reason.
+/// An owner holds the lock of its journal as long as it lives. A locked journal is left alone, whether its owner is visible
+/// from here or not; another recovery is waited for. A journal of another host is left alone in any case: not every network
+/// filesystem passes locks on.
 /// It names a directory that stays because of foreign files, and drops it from the journal.
 ///
 /// # Errors
 /// Where the state directory or `/proc` cannot be read. What cannot be undone is counted, not an error.
 pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
-    let mut recovery = Recovery { kernel, all: Recovered::default(), say };
+    recover_host(kernel, state_dir, None, say)
+}
+
+/// The same, and undoes what another host left whose name the caller gives: this machine had that name, or that host is
+/// gone for good.
+///
+/// # Errors
+/// Those of [`recover`].
+pub fn recover_host(
+    kernel: &Kernel,
+    state_dir: &Path,
+    gone_host: Option<&str>,
+    say: &mut dyn FnMut(&str),
+) -> Result<Recovered, Error> {
     let journals = paths(state_dir)?;
     if !journals.is_empty() {
         // Without it every process looks dead, and every mount looks gone.
         kernel.check_proc()?;
     }
+    let here = Owner::this_process(kernel, "")?;
+    let mut recovery = Recovery { kernel, state_dir, here, gone_host, all: Recovered::default(), say };
     for path in journals {
         if let Err(error) = recovery.journal(&path) {
             recovery.failed(&error.to_string());
@@ -74,6 +108,10 @@ fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// A recovery in progress.
 struct Recovery<'a> {
     kernel: &'a Kernel,
+    state_dir: &'a Path,
+    /// This process.
+    here: Owner,
+    gone_host: Option<&'a str>,
     all: Recovered,
     say: &'a mut dyn FnMut(&str),
 }
@@ -84,41 +122,118 @@ impl Recovery<'_> {
         (self.say)(why);
     }
 
+    /// Recovers one journal, once its owner is known to be dead and nobody else recovers it.
     fn journal(&mut self, path: &Path) -> Result<(), Error> {
-        let opened = found(File::options().read(true).append(true).open(path));
-        // Without it its owner finished meanwhile.
-        let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
-        let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
-        if user != rustix::process::geteuid().as_raw() {
-            let why = format!("it belongs to user {user}, who can run `fsarena recover`");
-            return Err(Error::NotOurs { path: path.into(), why });
-        }
-        let lock = lock::take(self.kernel, &file, path)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
-        let Parsed { owner, left, unknown } = parse(&bytes);
-        // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
-        let boot = process::boot_id(self.kernel)?;
-        let rebooted = owner.as_ref().is_some_and(|owner| owner.boot_id != boot);
-        let process = owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
-        if process.is_some_and(|(pid, started)| !rebooted && process::is_alive(self.kernel, pid, started)) {
-            self.all.still_running += 1;
-            return Ok(());
-        }
-        match lock {
-            Lock::Ours => {}
-            Lock::Recovering(by) => {
+        let begun = Instant::now();
+        let mut waits = false;
+        loop {
+            let opened = found(File::options().read(true).append(true).open(path));
+            // Without it its owner finished meanwhile, or another recovery did.
+            let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
+            let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
+            let own = rustix::process::geteuid().as_raw();
+            if user != own {
+                let why = format!("it belongs to user {user}, who can run `fsarena recover`");
+                return Err(Error::NotOurs { path: path.into(), why });
+            }
+            let parsed = parse(&read(&mut file, path)?);
+            let place = self.place(&parsed);
+            // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
+            let process =
+                parsed.owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
+            let is_alive = |(pid, started)| process::is_alive(self.kernel, pid, started);
+            if place == Place::Here && process.is_some_and(is_alive) {
                 self.all.still_running += 1;
-                (self.say)(&format!("process {by} is recovering {path:?}"));
                 return Ok(());
             }
-            Lock::Foreign(by) => {
-                (self.say)(&format!(
-                    "{path:?} is locked by {by}, though its own process is gone; recovering it all the same"
-                ));
-                file = lock::replace(path, &bytes)?;
+            match file.try_lock() {
+                Ok(()) if place == Place::OtherHost => return self.leave_to_its_host(path, &parsed),
+                Ok(()) if is_linked(&file, path).map_err(Error::io("looking at", path))? => {
+                    return self.undo_all(file, path, place);
+                }
+                // It was removed or replaced while this process waited for the lock.
+                Ok(()) => continue,
+                Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
+                Err(TryLockError::WouldBlock) if place == Place::OtherHost => {
+                    return self.leave_alone(path, &parsed, "a process");
+                }
+                Err(TryLockError::WouldBlock) => {}
             }
+            let unseen = if place == Place::OtherNamespace { UNSEEN_ELSEWHERE } else { UNSEEN };
+            let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
+            if let Some(holder) = holders.iter().find(|holder| [0, own].contains(&holder.uid)) {
+                let name = process::name(self.kernel, holder.pid);
+                let owner = parsed.owner.as_ref().filter(|_| place == Place::OtherNamespace);
+                if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
+                    return self.leave_alone(path, &parsed, &format!("process {name}"));
+                }
+                if begun.elapsed() > RECOVERING {
+                    self.all.still_running += 1;
+                    (self.say)(&format!("process {name} is recovering {path:?}"));
+                    return Ok(());
+                }
+                if !waits {
+                    (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
+                    waits = true;
+                }
+            } else if let Some(holder) = holders.first() {
+                // It cannot be the owner: versions up to 0.1.0 let other users read the journals, and so lock them.
+                if let Some(file) = replace(path, &file)? {
+                    let name = process::name(self.kernel, holder.pid);
+                    (self.say)(&format!(
+                        "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
+                        holder.uid
+                    ));
+                    return self.undo_all(file, path, place);
+                }
+            } else if begun.elapsed() > unseen {
+                return self.leave_alone(path, &parsed, "a process that is not visible from here");
+            }
+            std::thread::sleep(PAUSE);
         }
+    }
+
+    fn place(&self, parsed: &Parsed) -> Place {
+        let Some(owner) = &parsed.owner else { return Place::Here };
+        match owner.place(&self.here) {
+            Place::OtherHost if owner.host.as_deref() == self.gone_host => Place::EarlierBoot,
+            place => place,
+        }
+    }
+
+    /// Leaves the journal of a living owner alone.
+    fn leave_alone(&mut self, path: &Path, parsed: &Parsed, holder: &str) -> Result<(), Error> {
+        self.all.still_running += 1;
+        let (about, owner) = parsed.owner.as_ref().map_or_else(
+            || (path.display().to_string(), "a process that its journal does not name".into()),
+            |owner| (owner.about.clone(), owner.to_string()),
+        );
+        (self.say)(&format!(
+            "{about}: still runs, so fsarena leaves it alone: {holder} holds the lock of {path:?}, which {owner} wrote. To \
+             undo it, end that process there, then run `fsarena recover`"
+        ));
+        Ok(())
+    }
+
+    /// Leaves the journal of another host alone. Its lock is free here, which does not mean that its owner is dead.
+    fn leave_to_its_host(&mut self, path: &Path, parsed: &Parsed) -> Result<(), Error> {
+        self.all.of_other_hosts += 1;
+        let Some(owner) = &parsed.owner else { return Ok(()) };
+        let host = owner.host.as_deref().unwrap_or_default();
+        (self.say)(&format!(
+            "{}: left alone: {owner} wrote {path:?}, and may still run there. Run `fsarena recover` on {host}. If this \
+             machine had that name, or {host} is gone for good: fsarena recover --host {host}",
+            owner.about
+        ));
+        Ok(())
+    }
+
+    /// Undoes what a journal names, which this process has locked.
+    fn undo_all(&mut self, mut file: File, path: &Path, place: Place) -> Result<(), Error> {
+        // The owner, or another recovery, may have gone on until it let the lock go.
+        let bytes = read(&mut file, path)?;
+        let Parsed { owner, left, unknown } = parse(&bytes);
+        let rebooted = place == Place::EarlierBoot;
         if let Some(owner) = &owner {
             (self.say)(&format!("{}: its process {} is gone", owner.about, owner.pid));
         }
@@ -140,13 +255,13 @@ impl Recovery<'_> {
         }
         for (id, how) in left {
             let all_before = self.all.failed == failed_before;
-            if self.undo(rebooted, all_before, &how) {
+            if self.undo(place, all_before, &how) {
                 let line = Line::Done { id }.bytes();
                 line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
             }
         }
         if self.all.failed == failed_before {
-            std::fs::remove_file(path).map_err(Error::io("removing", path))?;
+            found(std::fs::remove_file(path)).map_err(Error::io("removing", path))?;
         } else {
             (self.say)(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
         }
@@ -166,8 +281,12 @@ impl Recovery<'_> {
     }
 
     /// Undoes one thing; whether nothing is left to do about it.
-    fn undo(&mut self, rebooted: bool, all_before: bool, how: &Undo) -> bool {
-        let ended = rebooted && how.ends_with_boot();
+    fn undo(&mut self, place: Place, all_before: bool, how: &Undo) -> bool {
+        let ended = match how {
+            // Its number means another group here. Its commands carry the mark of the journal, by which they were ended.
+            Undo::KillGroup { .. } if place == Place::OtherNamespace => true,
+            how => place == Place::EarlierBoot && how.ends_with_boot(),
+        };
         let done = if ended { Ok(()) } else { how.act(self.kernel) };
         match done.and_then(|()| how.verify(self.kernel, ended)) {
             Ok(()) => {
@@ -175,10 +294,25 @@ impl Recovery<'_> {
                 (self.say)(&format!("done: {how}"));
                 true
             }
-            // Where something before it failed, that may be what the directory still holds.
-            Err(error @ Error::Foreign { .. }) if all_before => {
-                (self.say)(&error.to_string());
-                true
+            Err(Error::Foreign { dir, names }) => {
+                let made = self.made();
+                let (own, foreign): (Vec<_>, Vec<_>) =
+                    names.into_iter().partition(|name| made.contains(&dir.join(name)));
+                if !own.is_empty() {
+                    let own = own.join(", ");
+                    self.failed(&format!(
+                        "failed: {how}: it still holds {own}, which fsarena made and still has to remove"
+                    ));
+                    return false;
+                }
+                let error = Error::Foreign { dir, names: foreign };
+                // After a failure, a damaged line may have named what the directory still holds.
+                if all_before {
+                    (self.say)(&error.to_string());
+                } else {
+                    self.failed(&format!("failed: {how}: {error}"));
+                }
+                all_before
             }
             Err(error) => {
                 self.failed(&format!("failed: {how}: {error}"));
@@ -186,6 +320,48 @@ impl Recovery<'_> {
             }
         }
     }
+
+    /// The files and directories that some fsarena made and has not removed yet, as the journals say.
+    fn made(&self) -> BTreeSet<PathBuf> {
+        let texts = paths(self.state_dir).unwrap_or_default().into_iter().flat_map(std::fs::read);
+        let left = texts.flat_map(|bytes| parse(&bytes).left);
+        left.filter_map(|(_, how)| how.removes().map(Path::to_path_buf)).collect()
+    }
+}
+
+/// The bytes of a journal, from its beginning.
+fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(Error::io("reading", path))?;
+    Ok(bytes)
+}
+
+/// Replaces a journal that another user has locked by a locked copy. None where another recovery is doing or has done so.
+///
+/// # Errors
+/// Where the directory cannot be written.
+fn replace(path: &Path, journal: &File) -> Result<Option<File>, Error> {
+    let new = path.with_extension(NEW);
+    // A recovery that was killed may have left one, which only this user can lock.
+    let mut options = File::options();
+    let opened = options.read(true).append(true).create(true).mode(0o600).open(&new);
+    let mut file = opened.map_err(Error::io("making", &new))?;
+    if file.try_lock().is_err() {
+        return Ok(None);
+    }
+    let mut put = || {
+        if !is_linked(&file, &new)? || !is_linked(journal, path)? {
+            return Ok(false);
+        }
+        let bytes = std::fs::read(path)?;
+        file.set_len(0)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)?;
+        Ok(true)
+    };
+    let replaced = put().map_err(Error::io("replacing", path))?;
+    Ok(replaced.then_some(file))
 }
 
 /// The process that a journal's name names, and when it started.
@@ -228,13 +404,19 @@ fn parse(bytes: &[u8]) -> Parsed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::undo::Journal;
+    use crate::undo::{Identity, Journal};
+
+    /// A process that is gone: a pid with another start time.
+    fn owner(boot_id: &str) -> Owner {
+        let this = Owner::this_process(&Kernel::host(), "runs/1").unwrap();
+        Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), ..this }
+    }
 
     /// A journal as a process that is gone left it: this boot, a pid with another start time.
     fn dead(state: &Path, boot_id: &str, lines: &[Line], cut: &str) -> std::path::PathBuf {
         let dir = journals(state);
         std::fs::create_dir_all(&dir).unwrap();
-        let owner = Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), about: "runs/1".into() };
+        let owner = owner(boot_id);
         let lines = std::iter::once(&Line::Owner(owner))
             .chain(lines)
             .map(|line| serde_json::to_string(line).unwrap() + "\n")
@@ -247,8 +429,7 @@ mod tests {
     fn image(dir: &Path) -> (std::path::PathBuf, Line) {
         let path = dir.join("image \n 1");
         std::fs::write(&path, "data").unwrap();
-        let meta = path.metadata().unwrap();
-        let how = Undo::RemoveFile { path: path.clone(), identity: Some((meta.dev(), meta.ino())) };
+        let how = Undo::RemoveFile { path: path.clone(), identity: Identity::at(&path) };
         (path, Line::Setup { id: 0, how })
     }
 
@@ -263,7 +444,7 @@ mod tests {
         let journal = dead(state.path(), &here(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut said = vec![];
         let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0 });
+        assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0, ..Recovered::default() });
         assert!(!image.exists() && !journal.exists(), "{said:?}");
     }
 
@@ -275,7 +456,7 @@ mod tests {
         std::fs::write(&image, "another file").unwrap();
         let journal = dead(state.path(), "another boot", &[line], "");
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0 });
+        assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0, ..Recovered::default() });
         assert!(image.exists() && journal.exists());
     }
 
@@ -283,7 +464,7 @@ mod tests {
     fn after_a_reboot_mounts_are_gone_by_themselves_and_others_are_left_alone() {
         for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
             let state = tempfile::tempdir().unwrap();
-            let how = Undo::Unmount { target: target.into() };
+            let how = Undo::Unmount { target: target.into(), dir: None };
             let journal = dead(state.path(), "another boot", &[Line::Setup { id: 0, how }], "");
             let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
             assert_eq!((done.undone, done.failed), expected);
@@ -293,16 +474,112 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_of_another_host_is_left_alone_until_the_user_names_that_host() {
+        let state = tempfile::tempdir().unwrap();
+        let (image, line) = image(state.path());
+        let journal = dead(state.path(), "another boot", &[line], "");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        let host = owner("").host.unwrap();
+        let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
+        std::fs::write(&journal, text).unwrap();
+        let mut said = vec![];
+        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        assert_eq!(done, Recovered { of_other_hosts: 1, ..Recovered::default() });
+        assert!(image.exists() && journal.exists() && said[0].contains("on far away"), "{said:?}");
+        // Its lock says more: it is alive.
+        let lock = File::open(&journal).unwrap();
+        lock.lock().unwrap();
+        let gone = Some("nowhere");
+        let done = recover_host(&Kernel::host(), state.path(), gone, &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { still_running: 1, ..Recovered::default() });
+        drop(lock);
+        let done = recover_host(&Kernel::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
+        assert_eq!(done, Recovered { undone: 1, ..Recovered::default() });
+        assert!(!image.exists() && !journal.exists());
+    }
+
+    #[test]
+    fn a_process_group_of_another_namespace_is_never_ended_by_its_number() {
+        use std::os::unix::process::CommandExt;
+        let state = tempfile::tempdir().unwrap();
+        let mut innocent = std::process::Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
+        let pgid = innocent.id() as i32;
+        let start_time = process::start_time(&Kernel::host(), pgid).unwrap();
+        let journal = dead(
+            state.path(),
+            &here(),
+            &[Line::Setup { id: 0, how: Undo::KillGroup { pgid, start_time } }],
+            "",
+        );
+        let own = owner("").pid_namespace.unwrap();
+        let text = std::fs::read_to_string(&journal).unwrap();
+        std::fs::write(&journal, text.replacen(&own.to_string(), "1", 1)).unwrap();
+        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!((done.undone, done.failed, journal.exists()), (1, 0, false));
+        assert!(innocent.try_wait().unwrap().is_none());
+        innocent.kill().unwrap();
+        innocent.wait().unwrap();
+    }
+
+    /// Each has its own open file, as six processes do.
+    #[test]
+    fn six_recoveries_at_once_undo_each_thing_once_and_none_fails() {
+        for _ in 0..20 {
+            let state = tempfile::tempdir().unwrap();
+            let lines: Vec<Line> = (0..8)
+                .map(|id| {
+                    let path = state.path().join(format!("{id}.img"));
+                    std::fs::write(&path, "data").unwrap();
+                    Line::Setup { id, how: Undo::RemoveFile { identity: Identity::at(&path), path } }
+                })
+                .collect();
+            let journal = dead(state.path(), &here(), &lines, "");
+            let all: Vec<Recovered> = std::thread::scope(|scope| {
+                let one = || recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+                let threads: Vec<_> = (0..6).map(|_| scope.spawn(one)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(
+                all.iter().map(|done| (done.undone, done.failed, done.still_running)).max(),
+                Some((8, 0, 0))
+            );
+            assert_eq!(all.iter().map(|done| done.undone).sum::<usize>(), 8, "{all:?}");
+            assert!(!journal.exists());
+        }
+    }
+
+    #[test]
+    fn a_file_whose_step_failed_is_not_called_foreign_to_its_directory() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("images");
+        std::fs::create_dir(&path).unwrap();
+        let image = path.join("test.img");
+        std::fs::write(&image, "data").unwrap();
+        let identity = Some(Identity { dev: 0, ino: 0, made_at: None });
+        let lines = [
+            Undo::RemoveDir { identity: Identity::at(&path), path, whole: false },
+            Undo::RemoveFile { path: image, identity },
+        ];
+        let lines: Vec<Line> = (0..).zip(lines).map(|(id, how)| Line::Setup { id, how }).collect();
+        let journal = dead(state.path(), &here(), &lines, "");
+        let mut said = vec![];
+        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        assert_eq!((done.failed, journal.exists()), (2, true));
+        assert!(said.iter().any(|line| line.contains("test.img, which fsarena made")), "{said:?}");
+        assert!(!said.iter().any(|line| line.contains("did not make")), "{said:?}");
+    }
+
+    #[test]
     fn without_its_first_line_every_step_is_done_and_the_damage_is_told() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
-        let how = Undo::RestoreAttr { path: path.clone(), value: "former".into() };
+        let how = Undo::RestoreAttr { path: path.clone(), value: "former".into(), disk: None };
         let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0 });
+        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
         assert!(journal.exists());
     }
@@ -317,7 +594,7 @@ mod tests {
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
         let done = recover(&kernel, state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
+        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
     }
 
     #[test]
@@ -329,7 +606,7 @@ mod tests {
         let armed = journal.note(how).unwrap();
         std::fs::create_dir(&path).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1 });
+        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
         assert!(path.exists());
         armed.undo().unwrap();
     }
@@ -346,7 +623,7 @@ mod tests {
         std::fs::create_dir_all(journals(state.path())).unwrap();
         std::fs::write(journals(state.path()).join("1-0.jsonl"), text).unwrap();
         let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 4, failed: 0, still_running: 0 });
+        assert_eq!(done, Recovered { undone: 4, failed: 0, still_running: 0, ..Recovered::default() });
         assert!(!tree.exists());
     }
 
@@ -358,7 +635,7 @@ mod tests {
         let journal = dead(state.path(), &here(), &[line], later);
         let mut said = vec![];
         let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0 });
+        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
         assert!(!image.exists() && journal.exists(), "{said:?}");
     }
 
@@ -368,8 +645,7 @@ mod tests {
         let path = state.path().join("images");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("thesis"), "x").unwrap();
-        let meta = path.metadata().unwrap();
-        let identity = Some((meta.dev(), meta.ino()));
+        let identity = Identity::at(&path);
         let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
         let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
         let mut said = vec![];
@@ -383,11 +659,19 @@ mod tests {
     fn the_order_is_processes_first_then_backwards() {
         let variant = |id, how| serde_json::to_string(&Line::Setup { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
-        let (detach, unmount) =
-            (Undo::Detach { image: "/i".into(), identity: None }, Undo::Unmount { target: "/m".into() });
+        let (detach, unmount) = (
+            Undo::Detach { image: "/i".into(), identity: None },
+            Undo::Unmount { target: "/m".into(), dir: None },
+        );
         let text = [
             variant(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
-            variant(0, Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) }),
+            variant(
+                0,
+                Undo::RemoveFile {
+                    path: "/i".into(),
+                    identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
+                },
+            ),
             variant(1, kill.clone()),
             variant(2, detach.clone()),
             variant(3, unmount.clone()),
@@ -395,7 +679,10 @@ mod tests {
             serde_json::to_string(&Line::Done { id: 4 }).unwrap() + "\n",
         ];
         let left = parse(text.join("\n").as_bytes()).left;
-        let file = Undo::RemoveFile { path: "/i".into(), identity: Some((1, 2)) };
+        let file = Undo::RemoveFile {
+            path: "/i".into(),
+            identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
+        };
         assert_eq!(left, [(1, kill), (3, unmount), (2, detach), (0, file)]);
     }
 }

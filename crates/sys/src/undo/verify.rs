@@ -1,7 +1,8 @@
 //! Looking whether something is really undone.
 
+use super::act::is_another;
 use super::step::Undo;
-use crate::{Error, found, kernel::Kernel, loopdev, mount, process, zram};
+use crate::{Error, attribute, found, kernel::Kernel, loopdev, mount, process, zram};
 use std::path::Path;
 
 impl Undo {
@@ -13,7 +14,8 @@ impl Undo {
     pub(super) fn verify(&self, kernel: &Kernel, ended: bool) -> Result<(), Error> {
         let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
         match self {
-            Undo::Unmount { target } => match mount::is_mounted(kernel, target)? {
+            Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
+            Undo::Unmount { target, .. } => match mount::is_mounted(kernel, target)? {
                 true if ended => still(target, "something was mounted there after the last boot".into()),
                 true => still(target, "something is still mounted there".into()),
                 false => Ok(()),
@@ -32,15 +34,21 @@ impl Undo {
                 let why = |pid: &i32| format!("{} still runs", process::name(kernel, *pid));
                 living.first().map_or(Ok(()), |pid| still(Path::new("process"), why(pid)))
             }
-            Undo::RemoveGroup { path } => absent(path),
-            Undo::RemoveZram { number: Some(number), size_bytes } => {
-                match zram::has(kernel, *number, *size_bytes)? {
-                    true => still(Path::new(&format!("/dev/zram{number}")), "it is still there".into()),
-                    false => Ok(()),
+            Undo::RemoveGroup { path, identity } => {
+                if is_another(path, *identity) {
+                    return Ok(());
                 }
+                absent(path)
+            }
+            Undo::RemoveZram { number: Some(number), size_bytes, disk } => {
+                if zram::has(kernel, *number, *size_bytes, *disk)? {
+                    return still(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
+                }
+                Ok(())
             }
             Undo::RemoveZram { number: None, .. } => Ok(()),
-            Undo::RestoreAttr { path, value } => {
+            Undo::RestoreAttr { path, disk, .. } if !attribute::may_be_of(path, *disk) => Ok(()),
+            Undo::RestoreAttr { path, value, .. } => {
                 match found(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
                     Some(text) if !holds(&text, value) => {
                         still(path, format!("it has the value {}", text.trim()))
@@ -104,10 +112,10 @@ mod tests {
         removal.verify(&kernel, false).unwrap();
         std::fs::write(&file, "").unwrap();
         assert!(removal.verify(&kernel, true).is_err());
-        let group = Undo::RemoveGroup { path: file.clone() };
+        let group = Undo::RemoveGroup { path: file.clone(), identity: None };
         assert!(group.verify(&kernel, false).is_err());
         group.verify(&kernel, true).unwrap();
-        let mount = Undo::Unmount { target: "/proc".into() };
+        let mount = Undo::Unmount { target: "/proc".into(), dir: None };
         assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
         let own = std::process::id() as i32;
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
@@ -124,13 +132,13 @@ mod tests {
         let attribute = dir.path().join("attribute");
         std::fs::create_dir_all(&attribute).unwrap();
         for step in [
-            Undo::Unmount { target: "/nowhere".into() },
+            Undo::Unmount { target: "/nowhere".into(), dir: None },
             Undo::Detach { image: "/nowhere/image".into(), identity: None },
             Undo::KillGroup { pgid: 999_999, start_time: 1 },
-            Undo::RestoreAttr { path: attribute, value: "5".into() },
-            Undo::RemoveZram { number: Some(3), size_bytes: 4096 },
+            Undo::RestoreAttr { path: attribute, value: "5".into(), disk: None },
+            Undo::RemoveZram { number: Some(3), size_bytes: 4096, disk: None },
             // Longer than any name may be: it cannot even be looked for.
-            Undo::RemoveGroup { path: dir.path().join("x".repeat(300)) },
+            Undo::RemoveGroup { path: dir.path().join("x".repeat(300)), identity: None },
             Undo::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
         ] {
             assert!(step.verify(&hidden, false).is_err(), "{step}");
