@@ -172,6 +172,11 @@ pub trait Workload: Sync {
         &[]
     }
 
+    /// The time that each command of the user may take, where it runs any.
+    fn time_limit(&self, _job: &Job) -> Option<Duration> {
+        None
+    }
+
     /// The directory that its programs write to besides the filesystem under test and the source disk.
     fn writes_to(&self) -> Option<&'static str> {
         None

@@ -6,8 +6,8 @@ use crate::protocol::{Profiling, Rights, Role};
 use crate::work::workload;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_sys::rights;
 use fsarena_sys::user::{User, UserDatabase, UserError};
+use fsarena_sys::{pid_namespace, rights};
 use std::collections::BTreeMap;
 
 /// What all agents of a run have in common.
@@ -53,7 +53,9 @@ impl Agents {
             user.groups = own.groups.clone();
         }
         let role = if own.is_root() && profiling.is_none() {
-            Role::Keeper(Rights { user: user.clone(), namespace: rights::can_confine() })
+            let namespace = rights::can_confine();
+            let pid_namespace = namespace && pid_namespace::is_available();
+            Role::Keeper(Rights { user: user.clone(), namespace, pid_namespace })
         } else {
             Role::Alone
         };
@@ -88,6 +90,9 @@ impl Agents {
     /// The facts that a run records: the user of its workloads, and the means that confine them.
     pub fn facts(&self) -> [(String, String); 2] {
         let means = match &self.role {
+            Role::Keeper(rights) if rights.pid_namespace => {
+                "PID namespace, read-only mounts, dropped capabilities"
+            }
             Role::Keeper(rights) if rights.namespace => "read-only mounts, dropped capabilities",
             Role::Keeper(_) => "dropped capabilities",
             _ => "the rights of this user",

@@ -3,17 +3,22 @@
 use crate::axes::Confine;
 use crate::executor::{Failed, Fatal, Result};
 use crate::protocol::{Ask, Line, Request, write};
+use crate::work;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
+use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::said::{lines, shown, tail};
 use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, shortage, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::{sync::mpsc::RecvTimeoutError, time::Duration};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 /// How often a signal is looked for while an agent is silent.
 pub const LISTEN: Duration = Duration::from_millis(50);
+/// How often a silent agent is looked at whether it is stopped.
+const LOOK: Duration = Duration::from_millis(500);
 /// What an agent does that has no keeper.
 pub const ASKED: &str = "asked for what only a worker asks for";
 /// How much of what an agent says at its end is shown.
@@ -66,16 +71,22 @@ pub fn run(
     let group = journal.note(group_of(child.id() as i32))?;
     // It waits for the request, so that it has done nothing yet where it should not run.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
+    let tracked = track(journal, request, confine, child.id() as i32)?;
     let asked = confined.and_then(|()| ask(&mut child, request));
-    let outcome = asked.map_err(agent).and_then(|(stdin, stdout)| listen(stdin, stdout, parent));
-    // A worker that crashed leaves its commands, and its keeper tells a failure. Commands have process groups of their
-    // own, so all that carries our mark is ended: the agent and all that it started.
-    if !matches!(outcome, Ok(Some(Outcome::Done)))
-        && let Some((_, journal)) = argv::mark()
-    {
-        process::kill_marked(&Kernel::host(), &journal)?;
-    }
+    let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
+    let outcome = asked.map_err(agent).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
     group.undo()?;
+    // A worker that crashed leaves its commands, which have process groups of their own, and its keeper tells a failure.
+    // Those in a PID namespace ended with the group; others are found by their control group or by our mark.
+    if !matches!(outcome, Ok(Some(Outcome::Done))) {
+        confine.end_processes()?;
+        if let Some((_, journal)) = argv::mark() {
+            process::kill_marked(&Kernel::host(), &journal)?;
+        }
+    }
+    if let Some(tracked) = tracked {
+        tracked.into_armed().undo()?;
+    }
     let status = child.wait().map_err(agent)?;
     let outcome = match outcome? {
         Some(outcome) => outcome,
@@ -89,6 +100,49 @@ fn agent(error: std::io::Error) -> Fatal {
     match shortage::remedy(&error) {
         Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
         None => Fatal::Agent(error.to_string()),
+    }
+}
+
+/// Puts an agent into a control group that says which processes it started. None where it needs no such group, because
+/// they run in a PID namespace, or a limit of the cell has a group already; and where the kernel refuses: then only the
+/// mark in their environment tells.
+///
+/// # Errors
+/// Where the journal cannot be written.
+fn track(
+    journal: &undo::Journal,
+    request: &Request,
+    confine: &Confine,
+    agent: i32,
+) -> Result<Option<Group>, fsarena_sys::Error> {
+    if request.role.ends_all() || confine.has_group() {
+        return Ok(None);
+    }
+    let group = cgroup::tracking_group(&Kernel::host(), journal)?;
+    Ok(group.filter(|group| cgroup::enter(group.path(), agent).is_ok()))
+}
+
+/// When an agent that a signal has stopped is given up: it cannot end a command of the user at its time limit.
+struct Deadline {
+    /// Its process group. A worker is in that of its keeper.
+    pgid: i32,
+    /// The time limit of each command; none where the work has none.
+    limit: Option<Duration>,
+}
+
+impl Deadline {
+    /// The outcome of an agent that has said nothing for this time, where it is stopped and a command that began after its
+    /// last word would be too late.
+    fn missed(&self, silent: Duration) -> Option<Outcome> {
+        let limit = self.limit.filter(|limit| silent > *limit)?;
+        // A `/proc` that cannot be read does not say that it is stopped.
+        process::stopped(&Kernel::host(), self.pgid).ok()??;
+        let seconds = limit.as_secs_f64();
+        let why = format!(
+            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s (--timeout): a command of the \
+             work stopped it, or a user"
+        );
+        Some(Failed::new(Cause::Work, why).into())
     }
 }
 
@@ -148,8 +202,14 @@ pub fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin,
 }
 
 /// Passes on events until the agent ends, falls silent for good, or a signal comes.
-fn listen(mut stdin: ChildStdin, stdout: ChildStdout, parent: &mut dyn Parent) -> Result<Option<Outcome>> {
+fn listen(
+    mut stdin: ChildStdin,
+    stdout: ChildStdout,
+    parent: &mut dyn Parent,
+    deadline: &Deadline,
+) -> Result<Option<Outcome>> {
     let lines = lines(stdout);
+    let (mut heard, mut looked) = (Instant::now(), Instant::now());
     loop {
         if cancel::requested().is_some() {
             return Ok(Some(Outcome::Interrupted));
@@ -158,15 +218,24 @@ fn listen(mut stdin: ChildStdin, stdout: ChildStdout, parent: &mut dyn Parent) -
             return Ok(Some(outcome));
         }
         match lines.recv_timeout(LISTEN) {
-            Ok(line) => match Line::read(&line).map_err(Fatal::Agent)? {
-                Line::Event(event) => parent.hear(event),
-                Line::End(outcome) => return Ok(Some(outcome)),
-                Line::Ask(ask) => match parent.answer(ask)? {
-                    // One that has ended meanwhile says so next.
-                    Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),
-                    outcome => return Ok(Some(outcome)),
-                },
-            },
+            Ok(line) => {
+                heard = Instant::now();
+                match Line::read(&line).map_err(Fatal::Agent)? {
+                    Line::Event(event) => parent.hear(event),
+                    Line::End(outcome) => return Ok(Some(outcome)),
+                    Line::Ask(ask) => match parent.answer(ask)? {
+                        // One that has ended meanwhile says so next.
+                        Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),
+                        outcome => return Ok(Some(outcome)),
+                    },
+                }
+            }
+            Err(RecvTimeoutError::Timeout) if looked.elapsed() > LOOK => {
+                if let Some(outcome) = deadline.missed(heard.elapsed()) {
+                    return Ok(Some(outcome));
+                }
+                looked = Instant::now();
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }

@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::Kernel, limits, rights, said::lines, shortage};
+use fsarena_sys::{Error, argv, kernel::Kernel, limits, pid_namespace, rights, said::lines, shortage};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,9 +22,9 @@ pub fn begin(kernel: &Kernel, request: &Request) -> Done {
             rights::own_mounts(kernel, &[target, &request.root, &request.other]).map_err(refused)
         }
         Role::Alone | Role::Keeper(_) => Ok(()),
-        Role::Worker(Rights { user, namespace }) => {
+        Role::Worker(Rights { user, namespace, pid_namespace }) => {
             if *namespace {
-                write_only_there(request).map_err(refused)?;
+                write_only_there(request, *pid_namespace).map_err(refused)?;
             }
             user.become_it().map_err(refused)?;
             reach(request, &user.name)
@@ -33,7 +33,7 @@ pub fn begin(kernel: &Kernel, request: &Request) -> Done {
 }
 
 /// The filesystem or device under test, the source disk, and what a workload is known to need besides.
-fn write_only_there(request: &Request) -> io::Result<()> {
+fn write_only_there(request: &Request, own_proc: bool) -> io::Result<()> {
     let mut dirs = vec![request.other.clone()];
     dirs.extend(
         work::of_cell(&request.cell).and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
@@ -43,7 +43,7 @@ fn write_only_there(request: &Request) -> io::Result<()> {
     if mounted.is_none() && !is_device {
         dirs.push(request.root.clone());
     }
-    rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()))
+    rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()), own_proc)
 }
 
 /// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
@@ -90,7 +90,9 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
         let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
         command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
     }
-    let mut worker = limits::spawn(&mut command)?;
+    // It waits for its request, so that it has started nothing yet where this process dies now.
+    let mut worker =
+        if rights.pid_namespace { pid_namespace::spawn(&mut command)? } else { limits::spawn(&mut command)? };
     let mut hear = || -> io::Result<Option<Outcome>> {
         let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
         let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;
@@ -111,7 +113,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
         // The filesystem is unmounted next.
         worker.kill()?;
     }
-    let status = worker.wait()?;
+    let status = if rights.pid_namespace { pid_namespace::wait(&mut worker)? } else { worker.wait()? };
     Ok(match heard? {
         Some(Outcome::Failed { why, cause }) => Err(Failed { why, cause }),
         Some(_) => Ok(()),

@@ -82,6 +82,9 @@ pub struct Rights {
     pub user: User,
     /// Whether mount namespaces are to be had, and everything that it need not write to is read-only.
     pub namespace: bool,
+    /// Whether it runs in a PID namespace, whose end ends every process that the workload started. Only with mounts of its
+    /// own, since /proc has to show that namespace.
+    pub pid_namespace: bool,
 }
 
 impl Role {
@@ -91,6 +94,11 @@ impl Role {
             Role::Keeper(rights) => Role::Keeper(Rights { user: User::of_process(), ..rights.clone() }),
             other => other.clone(),
         }
+    }
+
+    /// Whether all that the workload starts ends with the process that plays this part.
+    pub fn ends_all(&self) -> bool {
+        matches!(self, Role::Keeper(Rights { pid_namespace: true, .. }))
     }
 
     /// Makes a directory and all in it the property of the user that workloads run as.

@@ -10,7 +10,7 @@ use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scal
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
@@ -99,6 +99,12 @@ pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workl
 /// The workload of a cell, ready to be asked; none where this fsarena lacks it.
 pub fn of_cell(cell: &Cell) -> Option<(&'static dyn Workload, Job)> {
     find(&cell.workload, cell.scale, cell.seed)
+}
+
+/// The time that each command of a cell may take, where its work has such a limit.
+pub fn time_limit(cell: &Cell) -> Option<Duration> {
+    let (workload, job) = of_cell(cell)?;
+    workload.time_limit(&job)
 }
 
 fn find(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Option<(&'static dyn Workload, Job)> {

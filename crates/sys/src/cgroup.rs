@@ -2,8 +2,10 @@
 
 use crate::undo::{Armed, Identity, Journal, Undo};
 use crate::{Error, attribute, kernel::Kernel, process, retry::retry};
+use rustix::fs::Access;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::{fs::File, io::Write};
 
 /// How often fsarena tries to remove an emptied group: its last process may still be ending.
 const TRIES: u32 = 100;
@@ -35,10 +37,7 @@ impl Controller {
             let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
             offered.split_whitespace().find(|word| *word == v2)?;
         }
-        // In a container the list names a path that its mount does not show.
-        let path = own_path(kernel, (!unified).then_some(v1)).unwrap_or_default();
-        let own = Some(root.join(path.trim_start_matches('/'))).filter(|path| path.is_dir());
-        let own = own.unwrap_or_else(|| root.clone());
+        let own = own_group(kernel, &root, (!unified).then_some(v1));
         Some(Controller { name, unified, root, own })
     }
 
@@ -55,7 +54,7 @@ impl Controller {
             std::fs::write(&control, format!("+{}", self.name)).map_err(Error::io("writing", &control))?;
         }
         let above = if self.unified { &self.root } else { &self.own };
-        let path = above.join(format!("fsarena-{}", std::process::id()));
+        let path = above.join(own_name());
         let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
@@ -68,6 +67,68 @@ impl Controller {
     }
 }
 
+/// The name of the groups that this process makes. No other process has it before the next boot, so that `recover` never
+/// ends what another one runs.
+fn own_name() -> String {
+    let pid = std::process::id();
+    let start_time = process::start_time(&Kernel::host(), pid as i32).unwrap_or_default();
+    format!("fsarena-{pid}-{start_time}")
+}
+
+/// Makes a group that limits nothing and counts nothing: it only says which processes are in it. None where every
+/// hierarchy has controllers, because those of memory and I/O change when data is written back, or where this user may
+/// make no group.
+///
+/// # Errors
+/// Where the journal cannot be written.
+pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group>, Error> {
+    let Some(above) = without_controllers(kernel) else { return Ok(None) };
+    if rustix::fs::access(&above, Access::WRITE_OK).is_err() {
+        return Ok(None);
+    }
+    let path = above.join(own_name());
+    let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
+    if std::fs::create_dir(&path).is_err() {
+        armed.forget()?;
+        return Ok(None);
+    }
+    let identity = Identity::at(&path);
+    armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
+    Ok(Some(Group { path, armed }))
+}
+
+/// The group of this process in a hierarchy in which groups below it have no controllers: version 2, or a named one of
+/// version 1 (`name=systemd`).
+fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
+    let mounts = kernel.mounts().ok()?;
+    let mut named = None;
+    for mount in mounts {
+        let root = kernel.path(&mount.target.to_string_lossy());
+        if mount.fs_type == "cgroup2" {
+            let own = own_group(kernel, &root, None);
+            let passed_on = std::fs::read_to_string(own.join("cgroup.subtree_control"));
+            if passed_on.is_ok_and(|controllers| controllers.trim().is_empty()) {
+                return Some(own);
+            }
+        } else if mount.fs_type == "cgroup" {
+            let name = mount.super_options.split(',').find(|option| option.starts_with("name="));
+            // With a controller beside its name it has another entry in the list.
+            if let Some(name) = name.filter(|name| own_path(kernel, Some(name)).is_some()) {
+                named = Some(own_group(kernel, &root, Some(name)));
+            }
+        }
+    }
+    named
+}
+
+/// The directory of the group that this process is in. In a container the list can name a path that its mount does not
+/// show; then it is the root of the mount.
+fn own_group(kernel: &Kernel, root: &Path, names: Option<&str>) -> PathBuf {
+    let path = own_path(kernel, names).unwrap_or_default();
+    let own = root.join(path.trim_start_matches('/'));
+    if own.is_dir() { own } else { root.to_path_buf() }
+}
+
 /// The group of this process: `9:memory:/x` in version 1, `0::/x` in version 2.
 fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
     let list = kernel.read("proc/self/cgroup").ok()?;
@@ -75,6 +136,7 @@ fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
         let mut fields = line.splitn(3, ':');
         let (number, names, path) = (fields.next()?, fields.next()?, fields.next()?);
         let is = match controller {
+            Some(controller) if controller.starts_with("name=") => names == controller,
             Some(controller) => names.split(',').any(|name| name == controller),
             None => number == "0" && names.is_empty(),
         };
@@ -130,17 +192,38 @@ pub fn kills(group: &Path) -> u64 {
     texts.iter().flatten().find_map(count).unwrap_or(0)
 }
 
-/// Removes an empty group; success where it is gone.
-pub(crate) fn remove(kernel: &Kernel, path: &Path) -> Result<(), Error> {
-    match retry(TRIES, |error| *error == Errno::BUSY, || rustix::fs::rmdir(path)) {
-        Err(Errno::BUSY) => {}
-        Err(Errno::NOENT) | Ok(()) => return Ok(()),
-        Err(error) => return Err(Error::io("removing", path)(error.into())),
+/// Kills every process of a group and of the groups below it, and waits until they are gone.
+///
+/// # Errors
+/// If a process has not ended after 30 s, or fsarena may not kill it.
+pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
+    // Where the kernel has it (Linux 5.14, version 2), it leaves no time to start another process.
+    if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
+        let _ = kill.write_all(b"1");
     }
-    let list = std::fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    let pids = list.lines().filter_map(|pid| pid.parse().ok());
-    let holders = pids.map(|pid| process::name(kernel, pid)).collect();
-    Err(Error::Busy { target: path.into(), holders })
+    for below in groups_below(group) {
+        end_processes(kernel, &below)?;
+    }
+    process::kill_and_wait(kernel, &|| process::members(kernel, group))
+}
+
+fn groups_below(group: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.map(|entry| entry.path()).collect()
+}
+
+/// Ends the processes of a group that fsarena made, and removes it with the groups that they made below it; success where
+/// it is gone.
+pub(crate) fn remove(kernel: &Kernel, group: &Path) -> Result<(), Error> {
+    end_processes(kernel, group)?;
+    for below in groups_below(group) {
+        remove(kernel, &below)?;
+    }
+    match retry(TRIES, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
+        Err(Errno::NOENT) | Ok(()) => Ok(()),
+        Err(error) => Err(Error::io("removing", group)(error.into())),
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +262,45 @@ mod tests {
         assert!(path.starts_with(&found.own) && path.is_dir());
         group.into_armed().undo().unwrap();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn processes_are_tracked_only_where_no_controller_is() {
+        const V1: &str = "31 20 0:31 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n";
+        const V2: &str = "30 20 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        const MIXED: &str = "32 20 0:32 / /sys/fs/cgroup/mixed rw - cgroup cgroup rw,memory,name=mixed\n";
+        let own = "9:name=systemd:/a\n4:memory,name=mixed:/\n0::/b\n";
+        let dirs = ["sys/fs/cgroup/systemd/a", "sys/fs/cgroup/mixed", "sys/fs/cgroup/unified/b"];
+        let control = "sys/fs/cgroup/unified/b/cgroup.subtree_control";
+        for (mounts, controllers, expected) in [
+            ([V1, V2].concat(), "", Some("sys/fs/cgroup/unified/b")),
+            ([V1, V2].concat(), "memory pids\n", Some("sys/fs/cgroup/systemd/a")),
+            ([MIXED, V2].concat(), "cpu\n", None),
+            (String::new(), "", None),
+        ] {
+            let (dir, kernel) = machine(&mounts, own, &dirs, &[(control, controllers)]);
+            assert_eq!(without_controllers(&kernel), expected.map(|path| dir.path().join(path)), "{mounts}");
+        }
+    }
+
+    #[test]
+    fn a_tracking_group_ends_with_all_that_runs_in_it() {
+        let kernel = Kernel::host();
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path(), "").unwrap();
+        let Some(group) = tracking_group(&kernel, &journal).unwrap() else {
+            fsarena_skip::skipped("this user can make no control group without controllers");
+            return;
+        };
+        let path = group.path().to_path_buf();
+        // It has lost its mark, and lies in a group that it could have made by itself.
+        let below = path.join("below");
+        std::fs::create_dir(&below).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        enter(&below, child.id() as i32).unwrap();
+        group.into_armed().undo().unwrap();
+        assert!(!path.exists());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -38,12 +38,12 @@ pub enum Error {
         free: u64,
     },
     /// A mount point stays in use.
-    #[error("{target:?} cannot be unmounted, it is in use by {}; end that and run `fsarena recover`", list(.holders))]
+    #[error("{target:?} cannot be unmounted, it is in use by {}", list_holders(.holders))]
     Busy {
         /// The mount point.
         target: PathBuf,
-        /// The processes, with pid and name.
-        holders: Vec<String>,
+        /// The processes that use it.
+        holders: Vec<Holder>,
     },
     /// A loop device stays attached as long as something uses it.
     #[error(
@@ -123,6 +123,30 @@ pub enum Error {
         /// The signal.
         signal: i32,
     },
+}
+
+/// A process that uses something at or below a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: i32,
+    /// The name of its program.
+    pub name: String,
+    /// How it uses the directory.
+    pub uses: Vec<&'static str>,
+}
+
+/// Who holds a mount or a device, and the commands that let it go.
+pub(crate) fn list_holders(holders: &[Holder]) -> String {
+    if holders.is_empty() {
+        return "something that shows in no process that this user may inspect (another mount, swap, a loop device, or a \
+                process of another user); end that and run `fsarena recover`"
+            .into();
+    }
+    let one = |holder: &Holder| format!("{} ({}: {})", holder.pid, holder.name, holder.uses.join(", "));
+    let names: Vec<String> = holders.iter().map(one).collect();
+    let pids: Vec<String> = holders.iter().map(|holder| holder.pid.to_string()).collect();
+    format!("{}; end that and undo the rest: kill {} && fsarena recover", names.join(", "), pids.join(" "))
 }
 
 fn list(holders: &[String]) -> String {

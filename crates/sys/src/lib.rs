@@ -21,6 +21,7 @@ pub mod loopdev;
 pub mod mount;
 pub mod own_dir;
 pub mod permitted;
+pub mod pid_namespace;
 pub mod process;
 pub mod program;
 mod retry;
@@ -33,4 +34,4 @@ pub mod usage;
 pub mod user;
 pub mod zram;
 
-pub use error::{Error, found};
+pub use error::{Error, Holder, found};

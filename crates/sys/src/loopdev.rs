@@ -1,8 +1,8 @@
 //! Loop devices, attached and detached with losetup(8).
 
-use crate::Error;
 use crate::argv::{self, Argv};
 use crate::device::is_claimed;
+use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::process;
 use crate::retry::retry;
@@ -299,10 +299,7 @@ fn backing_name(kernel: &Kernel, device: &str) -> Result<Option<Vec<u8>>, Error>
         }
         // Nothing is attached, or the device went away meanwhile.
         Err(error)
-            if matches!(
-                Errno::from_io_error(&error),
-                Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)
-            ) =>
+            if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)) =>
         {
             Ok(None)
         }
@@ -339,7 +336,8 @@ pub fn detach_image(
     for device in attached_as(kernel, image, identity)? {
         // As long as it is open here, nobody can detach it and attach another file to it.
         let held = File::open(&device).map_err(Error::io("opening", &device));
-        let still = |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
+        let still =
+            |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
         if !still(&device)? {
             continue;
         }
@@ -374,9 +372,10 @@ fn disk(kernel: &Kernel, device: &Path) -> Option<u64> {
 /// Who uses a device: processes that have it open, and one of each mount namespace in which it is mounted. A new container
 /// or sandbox starts with a copy of all mounts, which unmounting elsewhere does not remove.
 fn holders(kernel: &Kernel, device: &Path) -> Vec<String> {
-    let open = process::holders(kernel, device).into_iter();
-    let mut found: Vec<String> =
-        open.map(|pid| format!("process {}, which has it open", process::name(kernel, pid))).collect();
+    let mut found = vec![];
+    for holder in process::holders(kernel, device) {
+        found.push(format!("process {} ({}), which has it open", holder.pid, holder.name));
+    }
     let numbers = kernel.fact(&attribute(device, "dev"));
     let mut namespaces = BTreeSet::new();
     for pid in process::all(kernel).unwrap_or_default() {

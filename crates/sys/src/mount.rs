@@ -153,7 +153,6 @@ pub(crate) fn unmount_in(
             Err(argv::Error::Failed { said, .. }) if said.contains("busy") => {
                 if begun.elapsed() > BUSY {
                     let holders = process::holders(kernel, &target);
-                    let holders = holders.into_iter().map(|pid| process::name(kernel, pid)).collect();
                     return Err(Error::Busy { target, holders });
                 }
                 std::thread::sleep(Duration::from_millis(50));

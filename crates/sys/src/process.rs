@@ -1,9 +1,10 @@
 //! Processes: is one alive, who uses a directory, and ending those that fsarena started.
 
+use crate::error::{Error, Holder, found};
 use crate::kernel::Kernel;
-use crate::{Error, found};
 use procfs_core::{FromRead, process::Stat};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use std::{io, path::Path};
 
@@ -72,22 +73,33 @@ pub fn all(kernel: &Kernel) -> Result<Vec<i32>, Error> {
     Ok(pids)
 }
 
-/// Pids of the processes that use anything at or below a directory: open files, working directory,
-/// root, program, mapped files. Only those that this user may inspect. For messages: where `/proc` cannot be read, none.
-pub fn holders(kernel: &Kernel, target: &Path) -> Vec<i32> {
-    all(kernel).unwrap_or_default().into_iter().filter(|pid| uses(kernel, *pid, target)).collect()
+/// The processes that use anything at or below a directory. Only those that this user may inspect. For messages: where
+/// `/proc` cannot be read, none.
+pub fn holders(kernel: &Kernel, target: &Path) -> Vec<Holder> {
+    let mut holders = vec![];
+    for pid in all(kernel).unwrap_or_default() {
+        let uses = uses(kernel, pid, target);
+        if !uses.is_empty() {
+            holders.push(Holder { pid, name: command_name(kernel, pid), uses });
+        }
+    }
+    holders
 }
 
-fn uses(kernel: &Kernel, pid: i32, target: &Path) -> bool {
-    let links_below = |dir: &str| {
-        let entries = std::fs::read_dir(kernel.path(&format!("proc/{pid}/{dir}")));
-        entries.is_ok_and(|entries| entries.flatten().any(|entry| points_below(&entry.path(), target)))
-    };
-    ["cwd", "root", "exe"]
-        .iter()
-        .any(|link| points_below(&kernel.path(&format!("proc/{pid}/{link}")), target))
-        || links_below("fd")
-        || links_below("map_files")
+/// How a process uses a directory; empty where it does not.
+fn uses(kernel: &Kernel, pid: i32, target: &Path) -> Vec<&'static str> {
+    let links = [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")];
+    let dirs = [("fd", "open file"), ("map_files", "mapped file")];
+    let path = |link: &str| kernel.path(&format!("proc/{pid}/{link}"));
+    let mut uses = vec![];
+    uses.extend(links.iter().filter(|(link, _)| points_below(&path(link), target)).map(|(_, use_)| *use_));
+    for (dir, use_) in dirs {
+        let entries = std::fs::read_dir(path(dir));
+        if entries.is_ok_and(|entries| entries.flatten().any(|entry| points_below(&entry.path(), target))) {
+            uses.push(use_);
+        }
+    }
+    uses
 }
 
 fn points_below(link: &Path, target: &Path) -> bool {
@@ -96,8 +108,37 @@ fn points_below(link: &Path, target: &Path) -> bool {
 
 /// `pid (name)`, for people.
 pub fn name(kernel: &Kernel, pid: i32) -> String {
-    let name = kernel.fact(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into());
-    format!("{pid} ({name})")
+    format!("{pid} ({})", command_name(kernel, pid))
+}
+
+fn command_name(kernel: &Kernel, pid: i32) -> String {
+    kernel.fact(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into())
+}
+
+/// A process that was found, and when it started: the kernel gives its number to another one when it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundProcess {
+    /// Its number.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// The processes among these that belong to something. The start time is read first: a process that takes over the
+/// number while `belongs` looks is then found under the start time of another one, and not killed.
+fn find(
+    kernel: &Kernel,
+    pids: Vec<i32>,
+    belongs: impl Fn(i32) -> Result<bool, Error>,
+) -> Result<Vec<FoundProcess>, Error> {
+    let mut found = vec![];
+    for pid in pids {
+        let Some(stat) = stat(kernel, pid)? else { continue };
+        if belongs(pid)? {
+            found.push(FoundProcess { pid, start_time: stat.starttime });
+        }
+    }
+    Ok(found)
 }
 
 /// The processes that carry a journal's mark: commands it started, and all that those started. A process that this user
@@ -105,49 +146,71 @@ pub fn name(kernel: &Kernel, pid: i32) -> String {
 ///
 /// # Errors
 /// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
-pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<i32>, Error> {
+pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<FoundProcess>, Error> {
     let mark = format!("{MARK}={journal}");
-    let mut marked = vec![];
-    for pid in all(kernel)? {
+    find(kernel, all(kernel)?, |pid| {
         let path = kernel.path(&format!("proc/{pid}/environ"));
         let environ = match unless_ended(std::fs::read(&path)) {
             Ok(environ) => environ.unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             Err(error) => return Err(Error::hidden(&path)(error)),
         };
-        if environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
-            marked.push(pid);
-        }
-    }
-    Ok(marked)
+        Ok(environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+    })
 }
 
 /// The processes of a group whose leader started then. Where the leader is gone its members still count:
 /// the kernel gives no new process the number of a group that has members.
-fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
+fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, Error> {
     if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
         return Ok(vec![]);
     }
-    let mut members = vec![];
-    for pid in all(kernel)? {
-        if stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid) {
-            members.push(pid);
-        }
+    find(kernel, all(kernel)?, |pid| Ok(stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid)))
+}
+
+/// The processes of a control group.
+pub(crate) fn members(kernel: &Kernel, group: &Path) -> Result<Vec<FoundProcess>, Error> {
+    let list = || -> Result<Vec<i32>, Error> {
+        let path = group.join("cgroup.procs");
+        let text = found(std::fs::read_to_string(&path)).map_err(Error::hidden(&path))?.unwrap_or_default();
+        Ok(text.lines().filter_map(|pid| pid.parse().ok()).collect())
+    };
+    let candidates = list()?;
+    if candidates.is_empty() {
+        return Ok(vec![]);
     }
-    Ok(members)
+    let mut found = find(kernel, candidates, |_| Ok(true))?;
+    // A number that another process has taken over meanwhile is no longer listed.
+    let still = list()?;
+    found.retain(|process| still.contains(&process.pid));
+    Ok(found)
 }
 
 /// The processes of a group that have not ended.
 pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
-    not_ended(kernel, group(kernel, pgid, started)?)
+    let living = not_ended(kernel, group(kernel, pgid, started)?)?;
+    Ok(living.iter().map(|process| process.pid).collect())
+}
+
+/// The process of a group that a signal has stopped, if there is one.
+///
+/// # Errors
+/// Where `/proc` cannot be read.
+pub fn stopped(kernel: &Kernel, pgid: i32) -> Result<Option<i32>, Error> {
+    for pid in all(kernel)? {
+        if stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
+            return Ok(Some(pid));
+        }
+    }
+    Ok(None)
 }
 
 /// Those of some processes that have not ended.
-fn not_ended(kernel: &Kernel, pids: Vec<i32>) -> Result<Vec<i32>, Error> {
+fn not_ended(kernel: &Kernel, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
     let mut living = vec![];
-    for pid in pids {
-        if stat(kernel, pid)?.is_some_and(|stat| !ENDED.contains(&stat.state)) {
-            living.push(pid);
+    for process in processes {
+        if stat(kernel, process.pid)?.is_some_and(|stat| !ENDED.contains(&stat.state)) {
+            living.push(process);
         }
     }
     Ok(living)
@@ -171,27 +234,52 @@ pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
     Ok(found)
 }
 
-fn kill_and_wait(kernel: &Kernel, who: &dyn Fn() -> Result<Vec<i32>, Error>) -> Result<(), Error> {
+/// Kills what is found, except this process, again and again, until nothing of it is alive.
+///
+/// # Errors
+/// If a process has not ended after 30 s, or fsarena may not kill it or look for it.
+pub(crate) fn kill_and_wait(
+    kernel: &Kernel,
+    find: &dyn Fn() -> Result<Vec<FoundProcess>, Error>,
+) -> Result<(), Error> {
     let begun = Instant::now();
+    let own = std::process::id() as i32;
     loop {
-        let alive = not_ended(kernel, who()?)?;
+        let mut alive = not_ended(kernel, find()?)?;
+        alive.retain(|process| process.pid != own);
         let Some(first) = alive.first() else { return Ok(()) };
         if begun.elapsed() > GOING {
             let why = "it was killed and is still there".to_string();
-            return Err(Error::Unfit { what: format!("process {}", name(kernel, *first)).into(), why });
+            return Err(Error::Unfit { what: format!("process {}", name(kernel, first.pid)).into(), why });
         }
-        for pid in &alive {
-            kill(*pid)?;
+        for process in &alive {
+            process.kill(kernel)?;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn kill(pid: i32) -> Result<(), Error> {
-    let Some(process) = rustix::process::Pid::from_raw(pid) else { return Ok(()) };
-    match rustix::process::kill_process(process, rustix::process::Signal::KILL) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(error) => Err(Error::io("killing process", pid.to_string())(error.into())),
+impl FoundProcess {
+    /// Kills this process, and none that has its number now.
+    ///
+    /// A pidfd stays with the process that had the number when it was opened. If the start time is the same before and
+    /// after that, it is the pidfd of the process that was found.
+    fn kill(self, kernel: &Kernel) -> Result<(), Error> {
+        let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty());
+        if start_time(kernel, self.pid) != Some(self.start_time) {
+            return Ok(());
+        }
+        let killed = match pidfd {
+            Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
+            // Linux before 5.3: the moment since the comparison is all that is left open.
+            Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
+            Err(error) => Err(error),
+        };
+        match killed {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(Error::io("killing process", self.pid.to_string())(error.into())),
+        }
     }
 }
 
@@ -224,6 +312,37 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_has_the_number_of_another_one_is_not_killed() {
+        let kernel = Kernel::host();
+        let mut child = Command::new("sleep").arg("20").spawn().unwrap();
+        let pid = child.id() as i32;
+        let start_time = start_time(&kernel, pid).unwrap();
+        // The one that was found had started earlier; its number is used again.
+        FoundProcess { pid, start_time: start_time - 1 }.kill(&kernel).unwrap();
+        assert!(is_alive(&kernel, pid, start_time));
+        FoundProcess { pid, start_time }.kill(&kernel).unwrap();
+        child.wait().unwrap();
+        FoundProcess { pid, start_time }.kill(&kernel).unwrap();
+    }
+
+    #[test]
+    fn a_number_that_changes_hands_while_it_is_looked_at_is_found_under_the_former_start_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = Kernel::at(dir.path());
+        let stat =
+            |start: u64| format!("7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start}{}", " 0".repeat(30));
+        std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
+        std::fs::write(dir.path().join("proc/7/stat"), stat(100)).unwrap();
+        let found = find(&kernel, all(&kernel).unwrap(), |_| {
+            std::fs::write(dir.path().join("proc/7/stat"), stat(200)).unwrap();
+            Ok(true)
+        })
+        .unwrap();
+        assert_eq!(found, [FoundProcess { pid: 7, start_time: 100 }]);
+        assert_eq!(start_time(&kernel, 7), Some(200));
+    }
+
+    #[test]
     fn marked_processes_are_found_and_killed() {
         let kernel = Kernel::host();
         let mark = format!("test-{}", std::process::id());
@@ -233,7 +352,8 @@ mod tests {
         while marked(&kernel, &mark).unwrap().is_empty() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        assert_eq!(marked(&kernel, &mark).unwrap(), [child.id() as i32]);
+        let found: Vec<i32> = marked(&kernel, &mark).unwrap().iter().map(|found| found.pid).collect();
+        assert_eq!(found, [child.id() as i32]);
         assert_eq!(kill_marked(&kernel, &mark).unwrap(), 1);
         child.wait().unwrap();
         assert_eq!(kill_marked(&kernel, &mark).unwrap(), 0);
@@ -259,10 +379,25 @@ mod tests {
     fn holders_are_found_by_what_they_use() {
         let dir = tempfile::tempdir().unwrap();
         let proc = dir.path().join("proc");
-        std::fs::create_dir_all(proc.join("7/fd")).unwrap();
-        std::fs::create_dir_all(proc.join("8/fd")).unwrap();
-        std::os::unix::fs::symlink("/mnt/a b/file", proc.join("7/fd/3")).unwrap();
-        std::os::unix::fs::symlink("/mnt/a bc", proc.join("8/cwd")).unwrap();
-        assert_eq!(holders(&Kernel::at(dir.path()), Path::new("/mnt/a b")), [7]);
+        let link = |to: &str, from: &str| {
+            let from = proc.join(from);
+            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(to, from).unwrap();
+        };
+        link("/mnt/a b/file", "7/fd/3");
+        link("/mnt/a b/lib", "7/map_files/0-1");
+        link("/mnt/a bc", "8/cwd");
+        link("/mnt/a b", "9/cwd");
+        link("/mnt/a b", "9/root");
+        link("/mnt/a b/sh (deleted)", "9/exe");
+        std::fs::write(proc.join("7/comm"), "tail\n").unwrap();
+        let holder =
+            |pid, name: &str, uses: &[&'static str]| Holder { pid, name: name.into(), uses: uses.into() };
+        let expected = [
+            holder(7, "tail", &["open file", "mapped file"]),
+            holder(9, "gone", &["working directory", "root directory", "program"]),
+        ];
+        let kernel = Kernel::at(dir.path());
+        assert_eq!(holders(&kernel, Path::new("/mnt/a b")), expected);
     }
 }

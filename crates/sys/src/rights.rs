@@ -4,7 +4,7 @@
 //! mkfs only: see docs/adr/0018.
 
 use crate::{kernel::Kernel, user::User};
-use rustix::mount::{MountPropagationFlags as Propagation, UnmountFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid, UnshareFlags};
 use std::ffi::{CStr, CString};
@@ -98,12 +98,21 @@ fn release_others(kernel: &Kernel, needed: &[&Path]) -> io::Result<()> {
 
 /// Makes everything read-only for this process but these directories and devices, and lets it open no other device.
 ///
-/// `mounted` is a mount point where another process mounts and unmounts.
+/// `mounted` is a mount point where another process mounts and unmounts. `own_proc` says that this process is in a PID
+/// namespace of its own, which /proc then shows.
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn write_only_to(dirs: &[PathBuf], mounted: Option<&Path>, device: Option<&Path>) -> io::Result<()> {
+pub fn write_only_to(
+    dirs: &[PathBuf],
+    mounted: Option<&Path>,
+    device: Option<&Path>,
+    own_proc: bool,
+) -> io::Result<()> {
     own_namespace(Propagation::DOWNSTREAM)?;
+    if own_proc {
+        mount_proc()?;
+    }
     let devices = DEVICES.iter().map(Path::new).filter(|path| path.exists()).chain(device);
     let devices: Vec<&Path> = devices.collect();
     let own = dirs.iter().map(PathBuf::as_path).chain(devices.iter().copied());
@@ -116,7 +125,13 @@ pub fn write_only_to(dirs: &[PathBuf], mounted: Option<&Path>, device: Option<&P
     devices.iter().try_for_each(|node| set(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))
 }
 
-fn own_namespace(propagation: Propagation) -> io::Result<()> {
+/// Mounts a /proc that shows the PID namespace of this process.
+pub(crate) fn mount_proc() -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
+}
+
+pub(crate) fn own_namespace(propagation: Propagation) -> io::Result<()> {
     // SAFETY: no file descriptor table is unshared.
     unsafe { thread::unshare_unsafe(UnshareFlags::NEWNS)? };
     Ok(rustix::mount::mount_change("/", propagation | Propagation::REC)?)

@@ -103,8 +103,9 @@ fn groups() -> Vec<PathBuf> {
 
 /// Those of one run, by the process that made them.
 fn groups_of(run: &Running) -> Vec<PathBuf> {
-    let name = format!("fsarena-{}", run.child.id());
-    groups().into_iter().filter(|group| group.ends_with(&name)).collect()
+    let name = format!("fsarena-{}-", run.child.id());
+    let is_own = |group: &PathBuf| group.file_name().unwrap().to_string_lossy().starts_with(&name);
+    groups().into_iter().filter(is_own).collect()
 }
 
 #[test]

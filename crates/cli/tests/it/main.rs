@@ -33,6 +33,7 @@ mod interrupted;
 mod kill;
 mod large;
 mod layers;
+mod leftovers;
 mod load;
 mod machines;
 mod order;

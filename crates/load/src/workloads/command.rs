@@ -146,6 +146,11 @@ fn unused(taken: &[Timed], name: &str) -> String {
     std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
+/// The time that each command may take.
+fn limit(job: &Job) -> Duration {
+    Duration::from_secs_f64(job.settings.float("timeout"))
+}
+
 /// Makes commands in a place.
 struct Maker<'a> {
     job: &'a Job,
@@ -160,7 +165,7 @@ impl Maker<'_> {
             ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
             ("TMPDIR", self.place.other.join(TEMPORARY)),
         ];
-        let limit = Duration::from_secs_f64(self.job.settings.float("timeout"));
+        let limit = limit(self.job);
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
     }
 
@@ -184,6 +189,10 @@ impl Maker<'_> {
 impl Workload for Command {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
+    }
+
+    fn time_limit(&self, job: &Job) -> Option<Duration> {
+        Some(limit(job))
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {

@@ -107,6 +107,19 @@ impl Confine {
         })
     }
 
+    /// Whether it has a control group, which says which processes are there.
+    pub fn has_group(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Kills every process in its control groups.
+    ///
+    /// # Errors
+    /// If one has not ended after 30 s.
+    pub fn end_processes(&self) -> Result<(), fsarena_sys::Error> {
+        self.groups.iter().try_for_each(|group| cgroup::end_processes(&Kernel::host(), group))
+    }
+
     /// Whether the kernel has killed a process there because the memory of its group was used up.
     pub fn ran_out_of_memory(&self) -> bool {
         self.groups.iter().any(|group| cgroup::kills(group) > 0)

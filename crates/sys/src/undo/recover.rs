@@ -397,7 +397,7 @@ fn parse(bytes: &[u8]) -> Parsed {
         }
     }
     left.reverse();
-    left.sort_by_key(|(_, how)| !matches!(how, Undo::KillGroup { .. }));
+    left.sort_by_key(|(_, how)| !how.ends_processes());
     parsed
 }
 
@@ -676,6 +676,7 @@ mod tests {
             variant(2, detach.clone()),
             variant(3, unmount.clone()),
             variant(4, Undo::RemoveTree { path: "/t".into() }),
+            variant(5, Undo::RemoveGroup { path: "/g".into(), identity: None }),
             serde_json::to_string(&Line::Done { id: 4 }).unwrap() + "\n",
         ];
         let left = parse(text.join("\n").as_bytes()).left;
@@ -683,6 +684,7 @@ mod tests {
             path: "/i".into(),
             identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
         };
-        assert_eq!(left, [(1, kill), (3, unmount), (2, detach), (0, file)]);
+        let remove = Undo::RemoveGroup { path: "/g".into(), identity: None };
+        assert_eq!(left, [(5, remove), (1, kill), (3, unmount), (2, detach), (0, file)]);
     }
 }

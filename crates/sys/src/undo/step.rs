@@ -102,7 +102,7 @@ pub enum Undo {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk: Option<u64>,
     },
-    /// Remove a control group that is empty of processes.
+    /// End the processes of a control group that fsarena made, and remove it.
     RemoveGroup {
         /// Its directory.
         path: PathBuf,
@@ -152,6 +152,11 @@ impl Undo {
         }
     }
 
+    /// Whether it ends processes. What they use can be undone only after that.
+    pub(super) fn ends_processes(&self) -> bool {
+        matches!(self, Undo::KillGroup { .. } | Undo::RemoveGroup { .. })
+    }
+
     /// Whether a reboot has undone it: mounts, loop devices, processes and kernel attributes end with
     /// the kernel, files do not.
     pub(super) fn ends_with_boot(&self) -> bool {
@@ -170,7 +175,9 @@ impl std::fmt::Display for Undo {
             }
             Undo::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
             Undo::RestoreAttr { path, value, .. } => write!(f, "set {path:?} back to {value}"),
-            Undo::RemoveGroup { path, .. } => write!(f, "remove control group {path:?}"),
+            Undo::RemoveGroup { path, .. } => {
+                write!(f, "end the processes of control group {path:?} and remove it")
+            }
             Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
             Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),
         }

@@ -1,21 +1,24 @@
 //! One squid, from its configuration to its end.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at};
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::web::settings::Shape;
 use fsarena_sys::{cpu, kernel::Kernel, user::User};
 use rustix::process::Signal;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Debian's squid runs as user proxy.
 pub const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
 /// How long it may take to end in its own way.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How its service name begins; the process id follows. Its shared memory bears that name.
+/// How its service name begins; a number follows. Its shared memory bears that name.
 const NAME: &str = "fsarena";
+/// What follows the service name in the name of the file that says whether its squid is alive.
+const LOCK: &str = "-lock";
 /// Where squid has its shared memory.
 pub const MEMORY: &str = "/dev/shm";
 
@@ -52,7 +55,9 @@ impl Ground {
             DEF.make_dir(dir, self.user.as_ref())?;
         }
         let config = self.configure(3128)?;
-        let output = self.command(&config, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
+        let memory = SharedMemory::claim(Path::new(MEMORY))?;
+        let output =
+            self.command(&config, &memory, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
         if output.status.success() {
             return Ok(());
         }
@@ -80,10 +85,9 @@ impl Ground {
     }
 
     /// squid with these arguments, as its user.
-    fn command(&self, config: &Path, args: &[&str]) -> Command {
-        let name = format!("{NAME}{}", std::process::id());
+    fn command(&self, config: &Path, memory: &SharedMemory, args: &[&str]) -> Command {
         let mut command = DEF.command(Path::new("squid"), self.user.as_ref());
-        command.args(args).arg("-f").arg(config).args(["-n", &name]);
+        command.args(args).arg("-f").arg(config).args(["-n", &memory.service]);
         command
     }
 }
@@ -101,9 +105,10 @@ impl Squid {
         // An existing log belongs to an earlier squid.
         let log = ground.run.join("cache.log");
         let _ = std::fs::remove_file(&log);
-        let mut command = ground.command(&config, &["-N"]);
+        let memory = SharedMemory::claim(Path::new(MEMORY))?;
+        let mut command = ground.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut squid = Squid { service: DEF.start(command, &log)?, _memory: SharedMemory, address };
+        let mut squid = Squid { service: DEF.start(command, &log)?, _memory: memory, address };
         let up = |log: &str| {
             let rebuilt = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");
@@ -132,20 +137,85 @@ impl Squid {
     }
 }
 
-/// The shared memory of squids. Dropping it removes that of squids that were killed: this process's own, and those of
-/// processes that are gone. A squid that ends in its own way has removed it.
-struct SharedMemory;
+/// The shared memory of a squid, which bears its service name. Dropping it removes it, and that of squids whose fsarena
+/// is gone. A squid that ends in its own way has removed it already.
+///
+/// A process id would not tell one squid from another: each cell can have a PID namespace of its own. A file beside the
+/// memory that its owner keeps locked does.
+struct SharedMemory {
+    service: String,
+    _lock: File,
+}
+
+impl SharedMemory {
+    /// Takes a service name that no other squid has.
+    fn claim(dir: &Path) -> Result<SharedMemory> {
+        let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let service = format!("{NAME}{nanoseconds:x}");
+        // Under its final name it is never seen unlocked.
+        let (made, path) = (dir.join(format!(".{service}{LOCK}")), dir.join(format!("{service}{LOCK}")));
+        let lock = File::create_new(&made).map_err(at("make", &made))?;
+        lock.lock().map_err(at("lock", &made))?;
+        std::fs::rename(&made, &path).map_err(at("make", &path))?;
+        Ok(SharedMemory { service, _lock: lock })
+    }
+
+    /// Removes the memory of this squid, and of those whose lock nobody holds.
+    fn sweep(&self, dir: &Path) {
+        let names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        for lock in names() {
+            let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK)) else { continue };
+            if !service.starts_with(NAME) || (service != self.service && !is_unlocked(&dir.join(&lock))) {
+                continue;
+            }
+            let memory = format!("{service}-");
+            for name in names().filter(|name| *name != lock) {
+                if name.to_str().is_some_and(|name| name.starts_with(&memory)) {
+                    // Another run may have been quicker.
+                    let _ = std::fs::remove_file(dir.join(name));
+                }
+            }
+            let _ = std::fs::remove_file(dir.join(&lock));
+        }
+    }
+}
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        for entry in std::fs::read_dir(MEMORY).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let owner = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-'));
-            let Some(owner) = owner.and_then(|(owner, _)| owner.parse::<u32>().ok()) else { continue };
-            if owner == std::process::id() || cpu::process_ns(owner as i32).is_none() {
-                // Another run may have been quicker.
-                let _ = std::fs::remove_file(entry.path());
-            }
+        self.sweep(Path::new(MEMORY));
+    }
+}
+
+/// Whether a file can be read and nobody has locked it.
+fn is_unlocked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_with_its_owner_and_that_of_the_living_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let [own, living, killed] = [(); 3].map(|()| SharedMemory::claim(dir.path()).unwrap());
+        for memory in [&own, &living, &killed] {
+            std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service)), "").unwrap();
         }
+        std::fs::write(dir.path().join("fsarena-a-run"), "").unwrap();
+        // Its process is gone, and nobody cleaned up.
+        let SharedMemory { _lock: lock, .. } = &killed;
+        lock.unlock().unwrap();
+        own.sweep(dir.path());
+        let mut left: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let service = &living.service;
+        assert_eq!(
+            left,
+            ["fsarena-a-run".into(), format!("{service}-cf__queues.shm"), format!("{service}{LOCK}")]
+        );
     }
 }
