@@ -180,7 +180,7 @@ kill:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	! { command -v mpicc > /dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* > /dev/null 2>&1; } || \
+	! { command -v mpicc > /dev/null && ls /usr/lib/llvm-*/lib/libclang.so > /dev/null 2>&1; } || \
 		$(CARGO) clippy $(MPI) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 

@@ -15,7 +15,7 @@ const NAMED: [i32; 13] = [
     SIGIO, SIGPWR,
 ];
 
-/// Every signal that ends fsarena in order: [`NAMED`], and the real-time signals, whose default is to end a process too.
+/// Every signal that ends fsarena in order: those of `NAMED`, and the real-time signals, whose default is to end a process too.
 pub fn signals() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
