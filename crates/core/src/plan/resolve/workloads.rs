@@ -2,7 +2,6 @@
 
 use super::Resolver;
 use crate::names::{nearest, unknown};
-use crate::number::combinations;
 use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
@@ -27,10 +26,7 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Guest(_))) {
             self.without_programs(&mut workloads)?;
         }
-        match workloads.iter().find_map(too_many_tasks) {
-            Some(fault) => Err(self.fault(fault)),
-            None => Ok(workloads),
-        }
+        Ok(workloads)
     }
 
     /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
@@ -137,21 +133,6 @@ impl Resolver<'_> {
             None => self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))),
         }
     }
-}
-
-/// The most tasks that the lists of a workload may ask for: each is a row of the report and a column of every round.
-const MAX_TASKS: u128 = 10_000;
-
-/// Why a workload has too many tasks: one for each combination of what its settings list.
-fn too_many_tasks(workload: &WorkloadPlan) -> Option<String> {
-    let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
-        Value::List(values) if values.len() > 1 => Some((id, values.len())),
-        _ => None,
-    });
-    let (tasks, of) = combinations(lists);
-    let name = &workload.name;
-    (tasks > MAX_TASKS)
-        .then(|| format!("workload {name} has {tasks} tasks ({of}), and the limit is {MAX_TASKS}"))
 }
 
 /// The message for a setting that none of the workloads has.
