@@ -211,9 +211,11 @@ impl Kind {
             (Kind::Modes(words), value) => Kind::Choice(words).accepts(value),
             (Kind::Texts, Value::List(values)) => values.iter().all(|value| Kind::Text.accepts(value)),
             (Kind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
-            (Kind::Tables(defs), Value::Table(values)) => values
-                .iter()
-                .all(|(id, value)| defs.iter().any(|def| def.id == id && def.kind.accepts(value))),
+            (Kind::Tables(defs), Value::Table(values)) => {
+                let accepts =
+                    |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
+                values.keys().all(|id| defs.iter().any(|def| def.id == id)) && defs.iter().all(accepts)
+            }
             _ => false,
         }
     }
@@ -526,7 +528,10 @@ mod tests {
             ("room", Value::Text("2".into())),
             ("more", Value::Int(1)),
         ] {
-            assert!(with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))), "{id} {value}");
+            assert!(
+                with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))),
+                "{id} {value}"
+            );
         }
         assert!(DEF.check(&Settings::default()).unwrap_err().contains("`timeout` is missing"));
     }

@@ -33,6 +33,11 @@ pub(super) fn seconds(seconds: f64) -> Result<f64, String> {
     time(seconds).map(|_| seconds)
 }
 
+/// How long a guest may be silent, in seconds. The parser cannot tell where it stands in a table of one kind of several.
+fn patience(seconds: f64) -> Result<f64, String> {
+    self::seconds(seconds).map_err(|fault| format!("patience_s: {fault}"))
+}
+
 /// A number of rounds.
 pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
     match rounds {
@@ -101,7 +106,7 @@ macro_rules! deserialisers {
 }
 
 deserialisers! {
-    there: seconds f64, rounds u32, warmup u32, share f64, memory ByteSize;
+    there: seconds f64, patience f64, rounds u32, warmup u32, share f64, memory ByteSize;
     maybe: seconds f64, difference f64, size ByteSize, split u32;
 }
 

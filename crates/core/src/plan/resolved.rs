@@ -127,7 +127,7 @@ pub struct GuestPlan {
     #[serde(deserialize_with = "de::memory")]
     pub memory: ByteSize,
     /// The longest silence in seconds after which a guest is taken for hung.
-    #[serde(deserialize_with = "de::seconds")]
+    #[serde(deserialize_with = "de::patience")]
     pub patience_s: f64,
     /// What executes its instructions; none before the preflight selects one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
