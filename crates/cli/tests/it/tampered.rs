@@ -178,7 +178,7 @@ fn the_server_lists_damaged_runs_with_the_good_ones() {
     let mut bad: Vec<String> = PLANS.iter().map(|(from, to, _)| planned(&place, from, to).id()).collect();
     bad.extend(DATABASES.iter().map(|(sql, _)| changed(&place, sql).id()));
     let large = stored::run(&place.runs());
-    std::fs::write(large.plan_file(), "[[workload]]\nuse=\"\"\n".repeat(750_000)).unwrap();
+    std::fs::write(large.plan_file(), "[[workload]]\nuse=\"\"\n".repeat(300_000)).unwrap();
     let deep = stored::run(&place.runs());
     std::fs::write(deep.plan_file(), "a=".to_string() + &"[".repeat(1 << 20)).unwrap();
     bad.extend([large.id(), deep.id()]);
