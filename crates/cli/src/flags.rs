@@ -3,7 +3,7 @@
 use crate::{config::Config, failure::Failure};
 use bytesize::ByteSize;
 use clap::ValueEnum;
-use fsarena_core::{metric::METRICS, names::find, sample::Unit};
+use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,9 +66,9 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 /// Reads a percentage, `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
-    match number.filter(|percent| (1e-4..=1e4).contains(percent)) {
-        Some(percent) => Ok(percent / 100.0),
-        None => Err("write a percentage above 0: `1%`".into()),
+    match number.map(|percent| limits::difference(percent / 100.0)) {
+        Some(Ok(fraction)) => Ok(fraction),
+        _ => Err("write a percentage above 0% and under 100%: `1%`".into()),
     }
 }
 
@@ -86,10 +86,13 @@ pub fn byte_size(text: &str) -> Result<ByteSize, String> {
 
 /// Reads a time: `10s`, `2m`, `500ms`; a plain number is seconds.
 pub fn time(text: &str) -> Result<Duration, String> {
-    if let Some(time) = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-        return Ok(time);
-    }
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 10s or 2m"))
+    let seconds = match text.parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|error| format!("{error}; write it like 10s or 2m"))?
+            .as_secs_f64(),
+    };
+    limits::time(seconds)
 }
 
 /// Reads the name of a metric or reading. One that ends with a unit can be what a command printed: runs know those.
@@ -116,6 +119,6 @@ mod tests {
     fn a_plain_number_is_seconds() {
         let seconds = |text: &str| time(text).map(|time| time.as_secs_f64());
         assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
-        assert!(["soon", "-1", "nan", "inf"].iter().all(|text| seconds(text).is_err()));
+        assert!(["soon", "-1", "nan", "inf", "1e18", "1000years"].iter().all(|text| seconds(text).is_err()));
     }
 }

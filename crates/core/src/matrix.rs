@@ -10,14 +10,39 @@ const MAX_VARIANTS: usize = 10_000;
 /// The part of a variant's name for a factor that the variant leaves alone.
 pub const PLAIN: &str = "plain";
 
-/// Why a plan has more variants than [`expand`] should make; none where it has not.
+/// The most tasks that a plan may ask for: each is a row of the report and a column of every round.
+const MAX_TASKS: u128 = 10_000;
+
+/// Why a plan has more variants or tasks than a run should have; none where it has not.
 pub fn fault(plan: &Plan) -> Option<String> {
+    too_many_variants(plan).or_else(|| too_many_tasks(plan))
+}
+
+fn too_many_variants(plan: &Plan) -> Option<String> {
     let (variants, of) = match plan.variants.len() {
         0 => combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len()))),
         named => (named as u128, "each named in the plan".into()),
     };
     (variants > MAX_VARIANTS as u128)
         .then(|| format!("the plan has {variants} variants ({of}), and the limit is {MAX_VARIANTS}"))
+}
+
+/// A workload has one task for each combination of what its settings list.
+fn too_many_tasks(plan: &Plan) -> Option<String> {
+    let workloads = plan.workloads.len() as u128;
+    if workloads > MAX_TASKS {
+        return Some(format!("the plan has {workloads} workloads, and the limit is {MAX_TASKS}"));
+    }
+    plan.workloads.iter().find_map(|workload| {
+        let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
+            Value::List(values) if values.len() > 1 => Some((id, values.len())),
+            _ => None,
+        });
+        let (tasks, of) = combinations(lists);
+        let name = &workload.name;
+        (tasks > MAX_TASKS)
+            .then(|| format!("workload {name} has {tasks} tasks ({of}), and the limit is {MAX_TASKS}"))
+    })
 }
 
 /// The variants of a plan: those it names, or every combination of its factors' levels.

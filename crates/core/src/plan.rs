@@ -6,6 +6,7 @@ mod claims;
 pub mod error;
 pub mod file;
 mod given;
+pub mod limits;
 pub mod resolve;
 mod resolved;
 pub mod shard;

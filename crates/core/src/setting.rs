@@ -1,5 +1,7 @@
 //! Settings of a workload: their definitions, values and checks.
 
+use crate::names::{nearest, unknown};
+use crate::safe;
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
@@ -209,9 +211,11 @@ impl Kind {
             (Kind::Modes(words), value) => Kind::Choice(words).accepts(value),
             (Kind::Texts, Value::List(values)) => values.iter().all(|value| Kind::Text.accepts(value)),
             (Kind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
-            (Kind::Tables(defs), Value::Table(values)) => values
-                .iter()
-                .all(|(id, value)| defs.iter().any(|def| def.id == id && def.kind.accepts(value))),
+            (Kind::Tables(defs), Value::Table(values)) => {
+                let accepts =
+                    |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
+                values.keys().all(|id| defs.iter().any(|def| def.id == id)) && defs.iter().all(accepts)
+            }
             _ => false,
         }
     }
@@ -281,6 +285,22 @@ pub struct SettingDef {
     /// One line for people.
     pub help: &'static str,
 }
+
+impl SettingDef {
+    /// The message for a value that it does not accept.
+    pub(crate) fn unfit(&self, value: &str) -> String {
+        let near = match self.kind {
+            Kind::Choice(words) | Kind::Modes(words) => nearest(value, words.iter().copied()),
+            _ => None,
+        };
+        let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        let value = safe::shortened(value, LONGEST_SHOWN);
+        format!("`{}` accepts {}, not `{value}`.{near}", self.id, self.kind)
+    }
+}
+
+/// The longest value that a message repeats, in characters.
+const LONGEST_SHOWN: usize = 200;
 
 /// Constructors, one for each [`Kind`], each with its default; [`SettingDef::help`] completes them.
 impl SettingDef {
@@ -451,6 +471,28 @@ pub struct WorkloadDef {
     pub settings: &'static [SettingDef],
 }
 
+impl WorkloadDef {
+    /// Checks settings that did not come from [`crate::plan::resolve`]: those of a stored plan, or of a message.
+    ///
+    /// # Errors
+    /// The first setting that is missing, unknown, or has a value that it does not accept.
+    pub fn check(&self, settings: &Settings) -> Result<(), String> {
+        let fault = |what: String| Err(format!("workload {}: {what}", self.id));
+        for def in self.settings {
+            match settings.0.get(def.id) {
+                None => return fault(format!("the setting `{}` is missing", def.id)),
+                Some(value) if !def.kind.accepts(value) => return fault(def.unfit(&value.to_string())),
+                Some(_) => {}
+            }
+        }
+        let known = || self.settings.iter().map(|def| def.id);
+        match settings.0.keys().find(|id| !known().any(|known| known == *id)) {
+            Some(id) => fault(unknown("setting", id, known()).to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,6 +504,36 @@ mod tests {
         for wrong in ["", "0", "k", "-4k", "4x", "4 potatoes"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn settings_from_elsewhere_are_complete_known_and_in_range() {
+        const DEF: WorkloadDef = WorkloadDef {
+            id: "own",
+            help: "",
+            metrics: &[],
+            settings: &[SettingDef::float("timeout", 0.0..=9.0, 1.0), SettingDef::int("room", 1..=9, 2)],
+        };
+        let with = |id: &str, value: Value| {
+            let mut settings = Settings::defaults(DEF.settings);
+            settings.0.insert(id.into(), value);
+            DEF.check(&settings)
+        };
+        assert_eq!(with("room", Value::Int(9)), Ok(()));
+        for (id, value) in [
+            ("timeout", Value::Float(-1.0)),
+            ("timeout", Value::Float(f64::NAN)),
+            ("timeout", Value::Float(1e30)),
+            ("room", Value::Float(18446744073709551615.0)),
+            ("room", Value::Text("2".into())),
+            ("more", Value::Int(1)),
+        ] {
+            assert!(
+                with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))),
+                "{id} {value}"
+            );
+        }
+        assert!(DEF.check(&Settings::default()).unwrap_err().contains("`timeout` is missing"));
     }
 
     #[test]

@@ -236,7 +236,7 @@ impl CellState {
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
             CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(name, _)| name == what) {
-                Some((_, sum)) => *sum += ns,
+                Some((_, sum)) => *sum = sum.saturating_add(*ns),
                 None => self.spent.push((what.clone(), *ns)),
             },
             CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } => {}

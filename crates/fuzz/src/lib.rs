@@ -11,6 +11,7 @@ mod import;
 mod plan;
 mod room;
 mod store;
+mod stored;
 mod web;
 pub mod words;
 
@@ -42,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     ("tools", formats::tools),
     ("events", store::events),
     ("store", store::database),
+    ("stored-plan", stored::plan),
+    ("stored-values", stored::values),
     ("serve", web::serve),
     ("counters", web::counters),
     ("squid", web::squid),

@@ -9,7 +9,7 @@ use fsarena_run::executor::{Failed, Fatal};
 use fsarena_run::{axes::Confine, protocol::Ask};
 use fsarena_sys::cancel;
 use fsarena_sys::undo::{Journal, state_dir};
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 /// Follows rank 0 until the run is over, or a signal comes.
 ///
@@ -25,8 +25,8 @@ pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
             ToRank::Guard => _guard = Some(guard::start()?),
             ToRank::Look(paths) => wire::tell(wire, &FromRank::Looked(unseen(&paths))),
             ToRank::Clock(trips) => clock::answer(wire, trips),
-            ToRank::Cell(request, patience_s) => {
-                let agent = Agent::new(&request, Duration::from_secs_f64(patience_s));
+            ToRank::Cell(request, patience) => {
+                let agent = Agent::new(&request, patience);
                 let outcome = child::run(&journal, &request, &Confine::default(), &mut Work { wire, agent });
                 wire::tell(
                     wire,

@@ -35,10 +35,9 @@ impl Clients for Ranks {
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Outcome, Fatal> {
         self.set_clocks();
-        let patience_s = self.patience.as_secs_f64();
         for rank in self.others() {
             let request = Box::new(self.request(request, rank));
-            wire::ask(&*self.wire, rank, &ToRank::Cell(request, patience_s));
+            wire::ask(&*self.wire, rank, &ToRank::Cell(request, self.patience));
         }
         cell::run(self, journal, request, confine, emit)
     }

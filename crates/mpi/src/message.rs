@@ -5,7 +5,7 @@ use fsarena_core::sample::Sample;
 use fsarena_run::protocol::{Ask, Request};
 use fsarena_sys::{kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// What rank 0 asks of a rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,8 +17,8 @@ pub enum ToRank {
     Look(Vec<PathBuf>),
     /// Answer with the time of its clock, this many times.
     Clock(u32),
-    /// Do a cell; end it where nothing happens for this many seconds.
-    Cell(Box<Request>, f64),
+    /// Do a cell; end it where nothing happens for this long.
+    Cell(Box<Request>, Duration),
     /// Wait until its machine is idle.
     WaitUntilIdle(String),
     /// All others have come as far as it has.

@@ -36,7 +36,7 @@ pub fn begin(kernel: &Kernel, request: &Request) -> Done {
 fn write_only_there(request: &Request, own_proc: bool) -> io::Result<()> {
     let mut dirs = vec![request.other.clone()];
     dirs.extend(
-        work::of_cell(&request.cell).and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
+        work::of_cell(&request.cell).ok().and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
     );
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
     let is_device = Place::of(&request.cell.workload, &request.root, &request.other).is_device();

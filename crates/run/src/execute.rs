@@ -7,7 +7,7 @@ use crate::preflight::{self, Check};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
-use crate::work::{main_metric, outline};
+use crate::work::{self, main_metric, outline};
 use crate::{bench::readings, context::RunContext};
 use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
 use fsarena_core::event::{CommandRecord, Event, Note};
@@ -238,6 +238,7 @@ pub fn execute_by(
             consumers.iter_mut().for_each(|consumer| consumer.say(&line));
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
+        work::check(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
     }
     let agents = Agents::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
     let (variants, mut check) = check_for(&request, &*clients)?;

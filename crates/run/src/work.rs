@@ -9,6 +9,7 @@ use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
+use fsarena_load::workloads;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{path::Path, time::Duration};
 
@@ -90,32 +91,52 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
     Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }
 
+/// A workload and its job.
+type Ready = (&'static dyn Workload, Job);
+
 /// The workload of a plan, ready to be asked.
-pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<(&'static dyn Workload, Job)> {
-    find(asked, plan.scale, plan.seed)
-        .ok_or_else(|| Fatal::Plan(format!("this fsarena has no workload {}", asked.name)))
+///
+/// # Errors
+/// A workload that this fsarena lacks, or a setting of it that is out of range.
+pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<Ready> {
+    ready(asked, plan.scale, plan.seed).map_err(Fatal::Plan)
 }
 
-/// The workload of a cell, ready to be asked; none where this fsarena lacks it.
-pub fn of_cell(cell: &Cell) -> Option<(&'static dyn Workload, Job)> {
-    find(&cell.workload, cell.scale, cell.seed)
+/// The workload of a cell, ready to be asked.
+///
+/// # Errors
+/// Those of [`workload`], in words.
+pub fn of_cell(cell: &Cell) -> Result<Ready, String> {
+    ready(&cell.workload, cell.scale, cell.seed)
 }
 
 /// The time that each command of a cell may take, where its work has such a limit.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
-    let (workload, job) = of_cell(cell)?;
+    let (workload, job) = of_cell(cell).ok()?;
     workload.time_limit(&job)
 }
 
-fn find(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Option<(&'static dyn Workload, Job)> {
-    let workload = fsarena_load::workloads::find(&asked.name)?;
-    Some((workload, Job { settings: asked.settings.clone(), scale, seed }))
+/// The only way to a job, so that none has settings that nobody checked, be they of a stored plan or of a message.
+fn ready(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Ready, String> {
+    let lacking = || format!("this fsarena has no workload {}", asked.name);
+    let workload = workloads::find(&asked.name).ok_or_else(lacking)?;
+    workload.def().check(&asked.settings)?;
+    Ok((workload, Job { settings: asked.settings.clone(), scale, seed }))
+}
+
+/// Checks the work of a stored plan, in each way in which its variants do it.
+///
+/// # Errors
+/// Those of [`workload`], in words.
+pub fn check(plan: &Plan) -> Result<(), String> {
+    let variants = matrix::expand(plan);
+    let ways = plan.workloads.iter().flat_map(|asked| ways(asked, &variants));
+    ways.map(|way| ready(&way, plan.scale, plan.seed).map(drop)).collect()
 }
 
 /// The metrics that answer for the workloads of a plan by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, asked).ok());
-    let mut own = asked.map(|(workload, _)| workload.def().metrics);
+    let mut own = plan.workloads.iter().filter_map(|asked| Some(workloads::find(&asked.name)?.def().metrics));
     // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
     // them whatever it does, so there it is a call that has a cost.
     if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {

@@ -1,6 +1,7 @@
 //! The directory of a run: making it, finding it.
 
 use crate::{Error, Result, log, schema};
+use bytesize::ByteSize;
 use fsarena_core::{matrix, names::unknown, plan::Plan};
 use fsarena_sys::input;
 use jiff::Timestamp;
@@ -10,8 +11,9 @@ use std::{fs, io::Write, time::SystemTime};
 
 /// The letters of the random part of an id: no 0/o, 1/l, so that it can be read out.
 const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
-/// Bytes of the largest plan that is read.
-const LARGEST_PLAN: u64 = 16 << 20;
+/// Bytes of the largest plan that is kept: one that names the most variants has two million. To read a damaged one takes
+/// up to eighty times as much memory.
+const LARGEST_PLAN: u64 = 4 << 20;
 /// How many runs an error message names.
 const SHOWN: usize = 8;
 
@@ -68,6 +70,15 @@ impl RunDir {
         let file = self.plan_file();
         let text = toml::to_string(plan)
             .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
+        if text.len() as u64 > LARGEST_PLAN {
+            let (size, limit) = (ByteSize(text.len() as u64), ByteSize(LARGEST_PLAN));
+            let what =
+                format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
+            return Err(Error::damaged(&file, what));
+        }
+        // A run that could not be read again would be lost: whoever made the plan passed over a check.
+        Plan::of_stored(&text)
+            .map_err(|what| Error::unfit(&file, format!("the plan cannot be kept: {what}")))?;
         let write = || {
             fs::File::create_new(&file).and_then(|mut made| {
                 made.write_all(text.as_bytes())?;
@@ -216,13 +227,12 @@ impl RunDir {
             _ if input::is_refusal(&error) => Error::damaged(&file, error.to_string()),
             _ => Error::io("reading", &file)(error),
         })?;
-        let plan = toml::from_slice(&bytes).map_err(|error| {
+        let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8 text".to_string());
+        text.and_then(Plan::of_stored).map_err(|what| {
             // The plan of an earlier version lacks keys: the version is the reason, not the key.
             let other = schema::check_version(&self.database()).err();
-            other.unwrap_or_else(|| Error::damaged(&file, format!("not a resolved plan: {error}")))
-        })?;
-        matrix::fault(&plan).map_or(Ok(()), |fault| Err(Error::damaged(&file, fault)))?;
-        Ok(plan)
+            other.unwrap_or_else(|| Error::damaged(&file, format!("not a resolved plan: {what}")))
+        })
     }
 }
 

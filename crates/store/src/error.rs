@@ -74,6 +74,9 @@ impl Error {
                 Some(ErrorCode::NotADatabase) => {
                     "not an fsarena run: the file is not an SQLite database".into()
                 }
+                Some(ErrorCode::OperationInterrupted) => {
+                    "the file is damaged: reading it does not end".into()
+                }
                 Some(ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };

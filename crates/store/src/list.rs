@@ -4,6 +4,7 @@ use crate::{Error, Result, RunDir, read::status, rows::Source, schema};
 use fsarena_core::{names::distinct, record::RunStatus};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The entry of one run in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,6 +19,9 @@ pub struct RunSummary {
     pub started: String,
     /// How it stands; `why` is `running` while it is written, and the reason where it cannot be read.
     pub status: RunStatus,
+    /// Whether it cannot be read.
+    #[serde(skip)]
+    pub damaged: bool,
     /// The names of its variants.
     pub variants: Vec<String>,
     /// The names of its tasks.
@@ -34,6 +38,11 @@ pub struct RunSummary {
 /// The most characters of a text, and rows of a table, that a listing shows: a damaged file may hold any number.
 const TEXT: u32 = 500;
 const ROWS: u32 = 1_000;
+
+/// How long it may take to read what a listing shows of a run: a listing must not wait for one damaged file. SQLite looks
+/// at the clock every so many steps of its machine.
+const WITHIN: Duration = Duration::from_secs(10);
+const STEPS: i32 = 100_000;
 
 /// Every run in `runs_root`, newest first. A run that cannot be read is listed with the reason.
 ///
@@ -52,7 +61,10 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
 /// Where its database cannot be read.
 pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
-    let db = schema::open_to_read(&path)?;
+    let mut db = schema::open_to_read(&path)?;
+    let until = Instant::now() + WITHIN;
+    let late = move || Instant::now() > until;
+    db.progress_handler(STEPS, Some(late)).map_err(Error::read(&path))?;
     let source = Source { db: &db, path: &path };
     let row = format!(
         "SELECT substr(study, 1, {TEXT}), substr(started, 1, {TEXT}), complete, substr(why, 1, {TEXT}) FROM run LIMIT 1"
@@ -84,7 +96,8 @@ fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<Strin
 impl RunSummary {
     /// The entry of a run that cannot be read: its path and the reason.
     pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
-        RunSummary::of(run, RunStatus { complete: false, why: error.to_string() })
+        let status = RunStatus { complete: false, why: error.to_string() };
+        RunSummary { damaged: true, ..RunSummary::of(run, status) }
     }
 
     fn of(run: &RunDir, status: RunStatus) -> RunSummary {
@@ -94,6 +107,7 @@ impl RunSummary {
             study: String::new(),
             started: String::new(),
             status,
+            damaged: false,
             variants: vec![],
             tasks: vec![],
             rounds: 0,
@@ -137,6 +151,7 @@ mod tests {
         assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all rounds done".into() });
         assert_eq!(of(&going).status.why, "running");
         assert!(of(&broken).status.why.contains("not an SQLite database"), "{:?}", of(&broken));
+        assert!(of(&broken).damaged && !of(&finished).damaged);
         drop(second);
         assert_eq!(
             list(root.path()).unwrap().iter().find(|run| run.id == going.id()).unwrap().status.why,

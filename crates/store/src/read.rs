@@ -5,7 +5,7 @@ use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{CellRecord, LogLine, MetricInfo, RunRecord, RunStatus, SampleTable};
 use fsarena_core::{event::Note, host::Host};
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 /// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
 const MOST_READINGS: usize = 1_000;
@@ -33,6 +33,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let (readings, reading_ids) = readings(&source)?;
     let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
     let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
+    places_fit(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
     samples.values = values::in_parts(&source, &sample_ids, &reading_ids, values::PART)?;
     let sql = "SELECT id, version, started, ended, complete, why, commands FROM run";
     let ([id, version, started, ended], status, commands) = source.one("run", sql, |row| {
@@ -57,6 +58,24 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         samples,
         commands,
     })
+}
+
+/// Refuses a run whose tables are small and whose analysis would not be: it has a place for each task of each variant in
+/// each round. Refuses times that no sum of them can hold.
+fn places_fit(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
+    let rounds = cells.iter().map(|cell| cell.round).collect::<BTreeSet<u32>>().len();
+    let places = tasks.saturating_mul(variants).saturating_mul(rounds);
+    if places > values::FEW_VALUES && places / values::SPARSE > samples {
+        let what = format!(
+            "damaged: {tasks} tasks of {variants} variants in {rounds} rounds are an absurd number for {samples} samples"
+        );
+        return Err(Error::damaged(source.path, what));
+    }
+    let mut spent = cells.iter().flat_map(|cell| &cell.spent).map(|(_, ns)| *ns);
+    match spent.try_fold(0, u64::checked_add) {
+        Some(_) => Ok(()),
+        None => Err(Error::damaged(source.path, "damaged: more time was spent than there is in table cell")),
+    }
 }
 
 /// How a run stands that noted this at its end, if it got there.
@@ -117,13 +136,13 @@ fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord
     source.table("cell", sql, |row| {
         Ok(CellRecord {
             id: row.text(1)?,
-            round: row.number(2)?,
+            round: row.round(2)?,
             position: row.number(3)?,
             variant: variants.index(row.int(4)?, row)?,
             workload: row.text(5)?,
             outcome: row.json(6)?,
             host: hosts.index(row.int(7)?, row)?,
-            started_at: row.real(8)?,
+            started_at: row.moment(8)?,
             spent: row.json(9)?,
         })
     })
@@ -138,7 +157,7 @@ fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Res
         cell = cells.near(row.int(1)?, cell, row)?;
         table.cell.push(cell as u32);
         table.task.push(places[tasks.index(row.int(2)?, row)?]);
-        table.started_at.push(row.real(3)?);
+        table.started_at.push(row.moment(3)?);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok((table, ids))
@@ -154,7 +173,7 @@ fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
             text: row.text(5)?,
             fix: row.optional(6, Cursor::text)?,
         };
-        Ok((row.optional(1, Cursor::number)?, note))
+        Ok((row.optional(1, Cursor::round)?, note))
     })?;
     Ok(notes)
 }

@@ -12,6 +12,11 @@ type Flow = Result<ControlFlow<()>>;
 /// The rows of a table, each as one value, and their ids.
 type Rows<T> = Result<(Vec<T>, Ids)>;
 
+/// Rounds from this one on are damage: a watch with windows of 10 ms gets here in four months.
+const LAST_ROUND: u32 = 1 << 30;
+/// A moment from this one on is damage, in seconds since 1970: more than three thousand years.
+const LAST_MOMENT_S: f64 = 1e11;
+
 /// A database opened for reading, with the name that errors give.
 pub struct Source<'a> {
     pub db: &'a Connection,
@@ -107,6 +112,25 @@ impl Cursor<'_> {
             ValueRef::Integer(value) => Ok(value as f64),
             _ => Err(self.damaged("something that is not a number")),
         }
+    }
+
+    /// A number that arithmetic can use.
+    pub fn finite(&self, column: usize) -> Result<f64> {
+        let value = self.real(column)?;
+        if value.is_finite() { Ok(value) } else { Err(self.damaged("a number that is not finite")) }
+    }
+
+    /// A moment, in seconds since 1970.
+    pub fn moment(&self, column: usize) -> Result<f64> {
+        let moment = self.real(column)?;
+        let there = (0.0..LAST_MOMENT_S).contains(&moment);
+        if there { Ok(moment) } else { Err(self.damaged("a moment of no clock")) }
+    }
+
+    /// The number of a round, from 0. A watch has one for each of its windows.
+    pub fn round(&self, column: usize) -> Result<u32> {
+        let round = self.number(column)?;
+        if round < LAST_ROUND { Ok(round) } else { Err(self.damaged("a round out of range")) }
     }
 
     /// Text.

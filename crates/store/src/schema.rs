@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, config::DbConfig, ffi, limits::Limit};
 use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
@@ -136,8 +136,12 @@ pub fn open_to_read(path: &Path) -> Result<Connection> {
     Ok(db)
 }
 
+/// The most bytes of a text in a database: none that fsarena writes comes near, and a damaged file may hold any.
+const LONGEST_TEXT: i32 = 16 << 20;
+
 /// Begins to read, and checks what is there at that moment.
 fn begin(db: &Connection, path: &Path) -> Result<()> {
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::read(path))?;
     db.execute_batch("BEGIN").map_err(Error::read(path))?;
     check(db, path)
 }

@@ -8,13 +8,19 @@ use std::sync::Mutex;
 
 /// The most values that are kept in memory at once, absent ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
+/// So many need no second thought: 80 MB.
+pub const FEW_VALUES: usize = 10_000_000;
+/// Of more, one in this number is there at least. Real runs have one in six; a damaged file may be small and name many
+/// samples and readings, and not hold one value.
+pub const SPARSE: usize = 20;
 /// The samples that are read at a time. Where there are more, two readers take turns.
 pub const PART: usize = 20_000;
 
 /// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none. Reads `size` samples at a time.
 pub fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.0.len(), readings.0.len());
-    if rows.saturating_mul(columns) > MOST_VALUES {
+    let all = rows.saturating_mul(columns);
+    if all > MOST_VALUES || (all > FEW_VALUES && all / SPARSE > count(source)?) {
         let what = format!("damaged: {rows} samples of {columns} readings are an absurd number");
         return Err(Error::damaged(source.path, what));
     }
@@ -36,6 +42,11 @@ pub fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> 
     })?;
     drop(parts);
     Ok(table)
+}
+
+/// The number of values that are there.
+fn count(source: &Source) -> Result<usize> {
+    source.one("value", "SELECT count(*) FROM value", |row| row.number(0))
 }
 
 /// A second reader that sees the same data; none if the run has continued since the first began to read.
@@ -96,7 +107,7 @@ impl Part<'_> {
                 column = 0;
             }
             column = readings.near(row.int(1)?, column, row)?;
-            self.columns[column][last.1 - start] = row.real(2)?;
+            self.columns[column][last.1 - start] = row.finite(2)?;
             column += 1;
             Ok(ControlFlow::Continue(()))
         })

@@ -3,7 +3,7 @@
 use crate::{counters::Spec, error::Error, service::Known, target::Where};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
-use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
+use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan, limits};
 use fsarena_core::{factor, scale::Scale, setting::Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -80,7 +80,8 @@ impl Watch {
                 other_dir: None,
                 other_device: None,
             },
-            stop: StopPlan::default(),
+            // A watch goes on until somebody ends it.
+            stop: StopPlan { rounds: limits::LARGEST_ROUNDS, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
             workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings }],
@@ -124,6 +125,7 @@ impl Watch {
 
 /// A length of time as seconds.
 mod seconds {
+    use fsarena_core::plan::limits;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use std::time::Duration;
 
@@ -132,7 +134,7 @@ mod seconds {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+        limits::time(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

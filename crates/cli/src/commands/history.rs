@@ -3,9 +3,10 @@
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
 use crate::output;
-use fsarena_core::names::find;
+use fsarena_core::{names::find, safe};
 use fsarena_report::history::{Asked, MOST, history, point, reference};
 use fsarena_store::RunDir;
+use std::fmt::Display;
 
 /// Follow a metric over the runs of a study, and find where it changed
 ///
@@ -34,7 +35,9 @@ pub struct Args {
 
 /// Follows.
 pub fn run(args: Args) -> Outcome {
-    let mut listed = fsarena_store::list(&args.runs.runs)?;
+    let (damaged, mut listed): (Vec<_>, Vec<_>) =
+        fsarena_store::list(&args.runs.runs)?.into_iter().partition(|run| run.damaged);
+    damaged.iter().for_each(|run| passed_over(&run.id, &run.status.why));
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
     let Some(study) = study else { return nothing(&args.runs) };
@@ -55,9 +58,17 @@ pub fn run(args: Args) -> Outcome {
     let asked = Asked { study, metric: args.metric, variant, reference };
     let mut points = vec![];
     for run in &listed {
-        points.extend(point(&fsarena_store::read(&RunDir::open(&run.path)?)?, &asked)?);
+        match RunDir::open(&run.path).and_then(|run| fsarena_store::read(&run)) {
+            Ok(record) => points.extend(point(&record, &asked)?),
+            Err(error) => passed_over(&run.id, &error),
+        }
     }
     output::page(&history(&asked, points), &args.format)
+}
+
+/// Says why a run is no part of the history.
+fn passed_over(id: &str, why: &impl Display) {
+    eprintln!("fsarena: run {id} is left out: {}", safe::message(&why.to_string()));
 }
 
 fn nothing<T>(runs: &Runs) -> Result<T, Failure> {

@@ -3,18 +3,17 @@
 use crate::common::gate::Running;
 use crate::common::{Place, root, text};
 use std::time::{Duration, Instant};
-use std::{fmt::Write, os::unix::fs::symlink, os::unix::process::CommandExt, process::Stdio};
+use std::{
+    fmt::Write, os::unix::fs::symlink, os::unix::process::CommandExt, process::Command, process::Stdio,
+};
 
 /// Nothing here takes a second; the machine of a test may be busy.
 const WITHIN: Duration = Duration::from_secs(30);
 /// The most address space of a command here, in bytes.
 const MEMORY: u64 = 2 << 30;
 
-/// Runs a command in little memory: exit code and words.
-#[track_caller]
-fn expect(place: &Place, code: i32, args: &[&str], words: &[&str]) -> String {
-    let begun = Instant::now();
-    let mut command = place.fsarena(args);
+/// Gives a command little memory.
+pub fn in_little_memory(command: &mut Command) {
     // SAFETY: setrlimit is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
@@ -22,6 +21,14 @@ fn expect(place: &Place, code: i32, args: &[&str], words: &[&str]) -> String {
             Ok(rustix::process::setrlimit(rustix::process::Resource::As, limit)?)
         });
     }
+}
+
+/// Runs a command in little memory: exit code and words.
+#[track_caller]
+pub fn expect(place: &Place, code: i32, args: &[&str], words: &[&str]) -> String {
+    let begun = Instant::now();
+    let mut command = place.fsarena(args);
+    in_little_memory(&mut command);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (printed, said) = (text(&output.stdout), text(&output.stderr));
     let shown: String = said.chars().take(3000).collect();

@@ -53,6 +53,7 @@ mod shipped;
 mod signals;
 mod squid;
 mod studies;
+mod tampered;
 mod usage;
 mod warmup;
 mod watch;

@@ -8,7 +8,7 @@ mod workloads;
 pub use super::given::{Overrides, Vocabulary};
 
 use super::file::{PlanFile, ScaleFile};
-use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, error::PlanError};
+use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, error::PlanError, limits};
 use crate::{factor, scale::Scale};
 use bytesize::ByteSize;
 use std::ops::Range;
@@ -87,7 +87,7 @@ impl Resolver<'_> {
         }
         Ok(DevicePlan {
             backing: over.backing.clone().unwrap_or(Backing::Loop { path: over.images.clone() }),
-            size: over.size.or(self.size(&device.size)?),
+            size: over.size.or(self.device_size(&device.size)?),
             direct_io: device.direct_io.unwrap_or(true),
             discard: device.discard.unwrap_or(false),
             precondition: over.precondition || device.precondition.unwrap_or(false),
@@ -99,26 +99,38 @@ impl Resolver<'_> {
 
     fn idle(&self) -> Result<IdlePlan, PlanError> {
         let idle = &self.file.idle;
-        let pressure = match &idle.io_pressure_percent {
-            Some(share) if !(0.0..=100.0).contains(share.get_ref()) => {
-                return self.bad(share.span(), "a percentage of time lies between 0 and 100");
-            }
-            share => share.as_ref().map_or(10.0, |share| *share.get_ref()),
-        };
+        let pressure = self.within(idle.io_pressure_percent.as_ref(), limits::share)?;
         Ok(IdlePlan {
             timeout_s: self.duration(&idle.timeout)?.unwrap_or(5.0),
             dirty: self.size(&idle.dirty)?.unwrap_or(ByteSize::mib(4)),
-            io_pressure_percent: pressure,
+            io_pressure_percent: pressure.unwrap_or(10.0),
         })
+    }
+
+    fn device_size(&self, text: &Text) -> Result<Option<ByteSize>, PlanError> {
+        let at = text.as_ref().zip(self.size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
+        self.within(at.as_ref(), limits::size)
     }
 
     fn size(&self, text: &Text) -> Result<Option<ByteSize>, PlanError> {
         self.read(text, |text| text.parse().ok(), "size", "write it like \"2GiB\"")
     }
 
+    /// A value of the plan within its limit; none where the plan has none.
+    fn within<T: Copy>(
+        &self,
+        value: Option<&Spanned<T>>,
+        limit: fn(T) -> Result<T, String>,
+    ) -> Result<Option<T>, PlanError> {
+        let Some(value) = value else { return Ok(None) };
+        limit(*value.get_ref()).map(Some).or_else(|fault| self.bad(value.span(), fault))
+    }
+
     fn duration(&self, text: &Text) -> Result<Option<f64>, PlanError> {
         let seconds = |text: &str| humantime::parse_duration(text).ok().map(|time| time.as_secs_f64());
-        self.read(text, seconds, "time", "write it like \"150s\" or \"10m\"")
+        let read = self.read(text, seconds, "time", "write it like \"150s\" or \"10m\"")?;
+        let at = text.as_ref().zip(read).map(|(text, seconds)| Spanned::new(text.span(), seconds));
+        self.within(at.as_ref(), limits::seconds)
     }
 
     fn read<T>(

@@ -1,5 +1,6 @@
 //! What a plan means here: complete and checked. It is stored with the run.
 
+use super::limits::{de, maybe};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
 use crate::{claim::Claim, scale::Scale};
@@ -55,7 +56,7 @@ pub struct Stage {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub earlier: BTreeMap<String, String>,
     /// Runs among which the error of one answer is split, where it is: each bounds its regrets at that part of 5%.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::split")]
     pub error_split: Option<u32>,
 }
 
@@ -123,8 +124,10 @@ pub struct GuestPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
     /// Their memory.
+    #[serde(deserialize_with = "de::memory")]
     pub memory: ByteSize,
     /// The longest silence in seconds after which a guest is taken for hung.
+    #[serde(deserialize_with = "de::patience")]
     pub patience_s: f64,
     /// What executes its instructions; none before the preflight selects one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +190,7 @@ pub struct DevicePlan {
     /// What carries the filesystems under test.
     pub backing: Backing,
     /// Size of each image; what the workload needs where it is not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::size")]
     pub size: Option<ByteSize>,
     /// Whether loop images bypass the page cache of the filesystem below them, as a device would.
     pub direct_io: bool,
@@ -224,25 +227,26 @@ pub const MOST_ROUNDS: u32 = 400;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
     /// The most rounds.
+    #[serde(deserialize_with = "de::rounds")]
     pub rounds: u32,
     /// Rounds that run before these and belong to no comparison, those of all shards together.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "de::warmup")]
     pub warmup: u32,
     /// Seconds after which no round is started that would probably end later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::seconds")]
     pub budget_s: Option<f64>,
     /// Whether the run ends as soon as every claim is decided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub when_decided: bool,
     /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
     pub margin: Option<f64>,
     /// Which of the rounds run here, where other machines run the others; all of them without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The run looks for the best variant, and ends once its choice costs at most this fraction more than the best;
     /// variants that cannot be the best leave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
     pub best_within: Option<f64>,
     /// The metric by which it is the best, where that is not the primary one of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,9 +300,11 @@ fn is_zero(rounds: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct IdlePlan {
     /// Seconds after which a task starts all the same, and its sample is tagged.
+    #[serde(deserialize_with = "de::seconds")]
     pub timeout_s: f64,
     /// Dirty and writeback pages left on the machine.
     pub dirty: ByteSize,
     /// Share of time that some task may stall on I/O, in per cent, over one poll.
+    #[serde(deserialize_with = "de::share")]
     pub io_pressure_percent: f64,
 }

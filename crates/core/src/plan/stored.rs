@@ -5,16 +5,41 @@
 //! source.
 
 use super::Plan;
+use super::error::{line_and_column, plain};
 use super::file::{DeviceFile, IdleFile, Pairs, PlanFile, StopFile};
-use crate::cell::Variant;
+use crate::{cell::Variant, matrix, safe};
 use bytesize::ByteSize;
 use std::{collections::BTreeMap, time::Duration};
 use toml::Spanned;
+
+/// The longest line of a plan that an error repeats, in characters.
+const LONGEST_SHOWN: usize = 120;
 
 /// Whether this is a stored plan: only there it says where it runs, which else the command line does.
 pub(super) fn is_stored(text: &str) -> bool {
     let backing = |table: toml::Table| table.get("device")?.get("backing").cloned();
     toml::from_str(text).is_ok_and(|table| backing(table).is_some())
+}
+
+impl Plan {
+    /// Reads the complete plan of a run from the text that the store keeps.
+    ///
+    /// # Errors
+    /// What is wrong, with the line in which it lies: text that is not TOML, a missing key, a number beyond its limit, too
+    /// many variants or tasks.
+    pub fn of_stored(text: &str) -> Result<Plan, String> {
+        let plan: Plan = toml::from_str(text).map_err(|error| in_words(text, &error))?;
+        matrix::fault(&plan).map_or(Ok(plan), Err)
+    }
+}
+
+/// What the parser says, in one line: ``line 21, `warmup = 9000`: at most 5000 warm-up rounds``.
+fn in_words(text: &str, error: &toml::de::Error) -> String {
+    let what = plain(error.message().lines().next().unwrap_or("this is not TOML"));
+    let Some(span) = error.span() else { return what };
+    let (line, _) = line_and_column(text.as_bytes(), span.start);
+    let written = text.lines().nth(line - 1).unwrap_or_default();
+    format!("line {line}, `{}`: {what}", safe::shortened(written.trim(), LONGEST_SHOWN))
 }
 
 /// What a person could have written for it.

@@ -35,7 +35,7 @@ type Boot<'a> = &'a mut dyn FnMut(&Supply, Emit) -> Result<Outcome>;
 /// Boots the guest of a cell, or the two of a cell whose power is cut. `image` is as mkfs left it; `dir` takes files of
 /// guests.
 pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) -> Result<Outcome> {
-    let cut = work::of_cell(cell).and_then(|(workload, job)| workload.cut(&job));
+    let cut = work::of_cell(cell).ok().and_then(|(workload, job)| workload.cut(&job));
     let Some(Cut { after, chosen }) = cut else { return boot(&Supply::steady(Power::On), emit) };
     let [recorded, log] = ["recorded.img", "writes"].map(|name| dir.join(name));
     copy(image, &recorded)?;

@@ -27,7 +27,8 @@ impl Web {
         Web::of(place.fsarena(&[&["serve"], args].concat()))
     }
 
-    fn of(mut command: Command) -> Web {
+    /// What this command serves.
+    pub fn of(mut command: Command) -> Web {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();

@@ -1,18 +1,14 @@
 //! The stopping rule, from the plan and from the command line.
 
 use super::Resolver;
-use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan};
+use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
 use crate::{number::percentage, plan::error::PlanError, plan::shard::Shard};
-use toml::Spanned;
 
 /// The default number of rounds.
 const ROUNDS: u32 = 8;
 /// Why a shard is refused.
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
-/// The most warm-up rounds of all shards.
-const MOST_WARMUP: u32 = 5_000;
-const NO_ROUND: &str = "a run has at least one round";
 /// How a margin or bound is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
 
@@ -26,12 +22,9 @@ impl Resolver<'_> {
     pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
-        let (rounds, most) = (self.at_least_one(rounds)?, self.at_least_one(written.max_rounds.as_ref())?);
-        for (flag, number) in [("--rounds", self.over.rounds), ("--max-rounds", self.over.max_rounds)] {
-            if number == Some(0) {
-                return Err(PlanError::flag(flag, NO_ROUND));
-            }
-        }
+        let (rounds, most) =
+            (self.within(rounds, limits::rounds)?, self.within(written.max_rounds.as_ref(), limits::rounds)?);
+        self.flags()?;
         let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
         // A stored plan says for itself whether its claims ended it.
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
@@ -97,19 +90,31 @@ impl Resolver<'_> {
     fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
         let written = self.file.stop.warmup.as_ref();
         let rounds = self.over.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
-        let all = rounds.checked_mul(shard.map_or(1, |shard| shard.of)).filter(|all| *all <= MOST_WARMUP);
-        let too_many = format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards");
-        match (all, self.over.warmup, written) {
-            (Some(all), ..) => Ok(all),
-            (None, None, Some(rounds)) => self.bad(rounds.span(), too_many),
-            (None, ..) => Err(PlanError::flag("--warmup", too_many)),
-        }
+        let all = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.of)));
+        all.or_else(|fault| match (self.over.warmup, written) {
+            (None, Some(rounds)) => self.bad(rounds.span(), fault),
+            _ => Err(PlanError::flag("--warmup", fault)),
+        })
     }
 
-    fn at_least_one(&self, rounds: Option<&Spanned<u32>>) -> Result<Option<u32>, PlanError> {
-        match rounds {
-            Some(rounds) if *rounds.get_ref() == 0 => self.bad(rounds.span(), NO_ROUND),
-            rounds => Ok(rounds.map(|rounds| *rounds.get_ref())),
+    /// Checks the numbers of the flags.
+    fn flags(&self) -> Result<(), PlanError> {
+        fn within<T>(
+            flag: &str,
+            value: Option<T>,
+            limit: fn(T) -> Result<T, String>,
+        ) -> Result<(), PlanError> {
+            value.map(limit).transpose().map(drop).map_err(|fault| PlanError::flag(flag, fault))
         }
+        let over = self.over;
+        within("--rounds", over.rounds, limits::rounds)?;
+        within("--max-rounds", over.max_rounds, limits::rounds)?;
+        within("--budget", over.budget_s, limits::seconds)?;
+        within("--margin", over.margin, limits::difference)?;
+        within("--within", over.best_within, limits::difference)?;
+        within("--size", over.size, limits::size)?;
+        let guest = if let Some(Backing::Guest(guest)) = &over.backing { Some(guest) } else { None };
+        within("--guest-timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
+        within("--guest-memory", guest.map(|guest| guest.memory), limits::memory)
     }
 }

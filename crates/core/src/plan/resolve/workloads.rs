@@ -1,9 +1,8 @@
 //! Workloads and their settings, from the plan and from the command line.
 
 use super::Resolver;
-use crate::names::{nearest, unknown};
-use crate::number::combinations;
-use crate::setting::{DOER, Kind, SettingDef, Settings, Value, WorkloadDef};
+use crate::names::unknown;
+use crate::setting::{DOER, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -27,10 +26,7 @@ impl Resolver<'_> {
         if matches!(self.over.backing, Some(Backing::Guest(_))) {
             self.without_programs(&mut workloads)?;
         }
-        match workloads.iter().find_map(too_many_tasks) {
-            Some(fault) => Err(self.fault(fault)),
-            None => Ok(workloads),
-        }
+        Ok(workloads)
     }
 
     /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
@@ -106,7 +102,7 @@ impl Resolver<'_> {
     /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
         let fault = |message| PlanError::flag("--set", message);
-        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(unfit(setting, text)));
+        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.unfit(text)));
         self.set_all(workloads, id, read, fault)
     }
 
@@ -134,24 +130,9 @@ impl Resolver<'_> {
     fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
             Some(value) => Ok(value),
-            None => self.bad(value.span(), unfit(setting, value.get_ref().to_string().trim_matches('"'))),
+            None => self.bad(value.span(), setting.unfit(value.get_ref().to_string().trim_matches('"'))),
         }
     }
-}
-
-/// The most tasks that the lists of a workload may ask for: each is a row of the report and a column of every round.
-const MAX_TASKS: u128 = 10_000;
-
-/// Why a workload has too many tasks: one for each combination of what its settings list.
-fn too_many_tasks(workload: &WorkloadPlan) -> Option<String> {
-    let lists = workload.settings.0.iter().filter_map(|(id, value)| match value {
-        Value::List(values) if values.len() > 1 => Some((id, values.len())),
-        _ => None,
-    });
-    let (tasks, of) = combinations(lists);
-    let name = &workload.name;
-    (tasks > MAX_TASKS)
-        .then(|| format!("workload {name} has {tasks} tasks ({of}), and the limit is {MAX_TASKS}"))
 }
 
 /// The message for a setting that none of the workloads has.
@@ -159,14 +140,4 @@ fn no_setting(id: &str, workloads: &[&WorkloadDef]) -> String {
     let names: Vec<&str> = workloads.iter().map(|def| def.id).collect();
     let known = workloads.iter().flat_map(|def| def.settings).map(|setting| setting.id);
     unknown("setting", id, known).at(format!("of workload {}", names.join(", "))).into()
-}
-
-/// The message for a value that a setting does not accept.
-fn unfit(setting: &SettingDef, text: &str) -> String {
-    let near = match setting.kind {
-        Kind::Choice(words) | Kind::Modes(words) => nearest(text, words.iter().copied()),
-        _ => None,
-    };
-    let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-    format!("`{}` accepts {}, not `{text}`.{near}", setting.id, setting.kind)
 }

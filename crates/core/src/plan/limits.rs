@@ -1,0 +1,135 @@
+//! The limits of the numbers in a plan.
+//!
+//! A number gets into a plan from a plan file, a flag, a stored run, a shard, or a message to an agent, a guest or a rank.
+//! The types of a plan apply these limits when they are deserialised, and [`super::resolve`] applies them to what a person
+//! wrote. So whoever has a plan can make a [`Duration`] of its times, and loop over its rounds.
+
+use bytesize::ByteSize;
+use serde::{Deserialize, Deserializer, de::Error};
+use std::time::Duration;
+
+/// The longest time in seconds: more than thirty years, which no clock of a machine overflows by.
+pub const LONGEST_S: f64 = 1e9;
+/// The most rounds of a run: many times those that any test of fsarena can make use of.
+pub const LARGEST_ROUNDS: u32 = 100_000;
+/// The most warm-up rounds of all shards.
+pub const MOST_WARMUP: u32 = 5_000;
+/// The most memory of a guest, in bytes: 1 PiB.
+const MOST_MEMORY: u64 = 1 << 50;
+/// The most runs among which the error of one answer is split.
+const MOST_SPLIT: u32 = 10_000;
+
+/// A time in seconds, as a [`Duration`].
+///
+/// # Errors
+/// If it is negative, not a number, or longer than thirty years.
+pub fn time(seconds: f64) -> Result<Duration, String> {
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= LONGEST_S);
+    time.ok_or_else(|| format!("a time lies between 0 and {LONGEST_S} seconds, and this one is {seconds}"))
+}
+
+/// A time in seconds.
+pub(super) fn seconds(seconds: f64) -> Result<f64, String> {
+    time(seconds).map(|_| seconds)
+}
+
+/// How long a guest may be silent, in seconds. The parser cannot tell where it stands in a table of one kind of several.
+fn patience(seconds: f64) -> Result<f64, String> {
+    self::seconds(seconds).map_err(|fault| format!("patience_s: {fault}"))
+}
+
+/// A number of rounds.
+pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
+    match rounds {
+        0 => Err("a run has at least one round".into()),
+        1..=LARGEST_ROUNDS => Ok(rounds),
+        _ => Err(format!("a run has at most {LARGEST_ROUNDS} rounds")),
+    }
+}
+
+/// A number of warm-up rounds, counted over all shards.
+pub(super) fn warmup(rounds: u32) -> Result<u32, String> {
+    let many = || format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards");
+    Some(rounds).filter(|rounds| *rounds <= MOST_WARMUP).ok_or_else(many)
+}
+
+/// A difference, as a fraction.
+///
+/// # Errors
+/// If it is not above 0% and under 100%.
+pub fn difference(fraction: f64) -> Result<f64, String> {
+    let not = || format!("a difference lies above 0% and under 100%, and this one is {}%", 100.0 * fraction);
+    Some(fraction).filter(|fraction| *fraction > 0.0 && *fraction < 1.0).ok_or_else(not)
+}
+
+/// A share of time in per cent.
+pub(super) fn share(percent: f64) -> Result<f64, String> {
+    let share = Some(percent).filter(|percent| (0.0..=100.0).contains(percent));
+    share.ok_or_else(|| "a percentage of time lies between 0 and 100".into())
+}
+
+/// The size of a device.
+pub(super) fn size(size: ByteSize) -> Result<ByteSize, String> {
+    Some(size).filter(|size| size.as_u64() > 0).ok_or_else(|| "a device has at least one byte".into())
+}
+
+/// The memory of a guest.
+pub(super) fn memory(size: ByteSize) -> Result<ByteSize, String> {
+    let fits = (1..=MOST_MEMORY).contains(&size.as_u64());
+    fits.then_some(size).ok_or_else(|| format!("a guest has from 1 B to {} of memory", ByteSize(MOST_MEMORY)))
+}
+
+/// The number of runs among which the error of one answer is split.
+fn split(runs: u32) -> Result<u32, String> {
+    let fits = (1..=MOST_SPLIT).contains(&runs);
+    fits.then_some(runs).ok_or_else(|| format!("from 1 to {MOST_SPLIT} runs share the error of one answer"))
+}
+
+/// Functions for `deserialize_with`, each of the limit of its name: for values that must be there, and those that may be.
+macro_rules! deserialisers {
+    (there: $($name:ident $of:ty),*; maybe: $($other:ident $option:ty),*;) => {
+        /// Deserialisation within the limits.
+        pub(super) mod de {
+            use super::*;
+            $(pub fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<$of, D::Error> {
+                super::$name(Deserialize::deserialize(from)?).map_err(D::Error::custom)
+            })*
+        }
+        /// The same for values that may be absent.
+        pub(super) mod maybe {
+            use super::*;
+            $(pub fn $other<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$option>, D::Error> {
+                Option::deserialize(from)?.map(super::$other).transpose().map_err(D::Error::custom)
+            })*
+        }
+    };
+}
+
+deserialisers! {
+    there: seconds f64, patience f64, rounds u32, warmup u32, share f64, memory ByteSize;
+    maybe: seconds f64, difference f64, size ByteSize, split u32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_one_that_a_clock_can_add() {
+        assert_eq!(time(1.5), Ok(Duration::from_millis(1500)));
+        assert!(std::time::Instant::now().checked_add(4 * time(LONGEST_S).unwrap()).is_some());
+        for none in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
+            assert!(time(none).is_err(), "{none}");
+        }
+    }
+
+    #[test]
+    fn counts_and_shares_have_ranges() {
+        assert_eq!([0, 1, LARGEST_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
+        assert_eq!([0, MOST_WARMUP, u32::MAX].map(|n| warmup(n).is_ok()), [true, true, false]);
+        assert_eq!([0.0, 0.01, 1.0, f64::NAN].map(|n| difference(n).is_ok()), [false, true, false, false]);
+        assert_eq!([-1.0, 0.0, 100.0, f64::NAN].map(|n| share(n).is_ok()), [false, true, true, false]);
+        assert_eq!([0, 1, u64::MAX].map(|n| memory(ByteSize(n)).is_ok()), [false, true, false]);
+        assert_eq!([0, 1, u64::MAX].map(|n| size(ByteSize(n)).is_ok()), [false, true, true]);
+    }
+}

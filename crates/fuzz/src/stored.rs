@@ -1,0 +1,148 @@
+//! Runs whose files were changed after they were written: the plan as text, and single values of the database.
+
+use crate::room::{self, sensible};
+use fsarena_core::cell::{Cell, TaskId, TaskInfo};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::latency::Latencies;
+use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::plan::{Plan, limits};
+use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::series::Point;
+use fsarena_core::{host::Host, matrix, state::RunState};
+use fsarena_report::{exporters, report};
+use fsarena_run::work;
+use fsarena_store::{RunDir, Writer};
+use rusqlite::{Connection, types::Value};
+use std::sync::OnceLock;
+
+/// The plan of the runs here.
+const PLAN: &str = include_str!("../plan.toml");
+/// Rounds of the run that is changed.
+const ROUNDS: u32 = 9;
+/// Values that one input changes at most.
+const CHANGES: usize = 8;
+/// Formats in which a changed run is exported: those that work out most.
+const FORMATS: [&str; 3] = ["md", "html", "json"];
+
+/// A run and what its database holds before anything is changed.
+struct Base {
+    run: RunDir,
+    database: Vec<u8>,
+}
+
+/// The run of a target, made once: targets run at the same time in tests.
+fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
+    of.get_or_init(|| {
+        let root = room::path(name);
+        std::fs::create_dir(&root).expect("a directory");
+        let mut plan = Plan::of_stored(PLAN).expect("a plan");
+        plan.factors.insert("fs".into(), vec!["ext2".into(), "ext4".into()]);
+        plan.stop.rounds = ROUNDS;
+        let run = RunDir::create(&root, &plan, "0.1.0").expect("a run");
+        let facts = [("cpu_threads".to_string(), "2".to_string())].into();
+        let host = Host { hostname: "h".into(), boot_id: "b".into(), kernel: "6.18".into(), facts };
+        let mut writer = Writer::open(&run, &host, TIMER).expect("a writer");
+        let variants = matrix::expand(&plan);
+        for cell in (0..ROUNDS).flat_map(|round| matrix::cells(&plan, &variants, &[0, 1], round)) {
+            events(&cell).iter().for_each(|event| writer.apply(event).expect("an event"));
+        }
+        drop(writer);
+        let database = std::fs::read(run.database()).expect("a database");
+        Base { run, database }
+    })
+}
+
+fn events(cell: &Cell) -> Vec<Event> {
+    let inside = |what| Event::Cell { cell: cell.id(), what };
+    let mut readings = Readings::default();
+    readings.set(reading::ELAPSED, 1e9 + f64::from(7 * cell.round + cell.position));
+    readings.set(reading::DURABLE, 2e9 + f64::from(cell.round));
+    let task = TaskInfo { id: TaskId::new("untar"), title: "Untar".into(), number: None, in_totals: true };
+    let point =
+        Point { start_s: 0.0, length_s: 0.5, warm_up: false, operations: 9, bytes: 4096, latency: None };
+    let latencies = Latencies::new([(100, 3), (900, 1)]);
+    let sample = Sample { task, started_at: 1.8e9, readings, series: vec![point], latencies };
+    vec![
+        Event::CellStarted { cell: cell.clone() },
+        inside(CellEvent::Sample(sample)),
+        inside(CellEvent::Spent { what: "idle".into(), ns: 5_000_000 }),
+        inside(CellEvent::Note(Note::new(NoteKind::Fairness, "keeps no journal"))),
+        Event::CellFinished { cell: cell.id(), outcome: Outcome::Done },
+    ]
+}
+
+/// Does what commands do with a run that can be read.
+fn used(run: &RunDir, bytes: &[u8]) {
+    let _ = fsarena_store::summary(run).map_err(|error| sensible(&error, bytes));
+    let record = match fsarena_store::read(run) {
+        Ok(record) => record,
+        Err(error) => return sensible(&error, bytes),
+    };
+    let state = RunState::new(record.clone());
+    let _ = (state.left(), state.departures());
+    if let Ok(report) = report::of(record, report::Asked::default()) {
+        for format in FORMATS {
+            let exporter = exporters::find(format).expect("a format");
+            let _ = exporter.export(&report, &mut std::io::sink());
+        }
+    }
+}
+
+/// The input is the plan of a run.
+pub fn plan(bytes: &[u8]) {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    let Base { run, .. } = base(&BASE, "stored-plan");
+    std::fs::write(run.plan_file(), bytes).expect("a file");
+    match run.plan() {
+        Err(error) => sensible(&error, bytes),
+        Ok(plan) => {
+            let (stop, idle) = (&plan.stop, &plan.idle);
+            for seconds in stop.budget_s.into_iter().chain([idle.timeout_s]) {
+                limits::time(seconds).expect("a time of a plan that was accepted");
+            }
+            assert!(
+                (1..=limits::LARGEST_ROUNDS).contains(&stop.rounds) && stop.warmup <= limits::MOST_WARMUP
+            );
+            assert!(stop.rounds_here() <= stop.all_rounds());
+            match work::check(&plan) {
+                Ok(()) => drop(work::outline(&plan)),
+                Err(fault) => sensible(&fault, bytes),
+            }
+        }
+    }
+    used(run, bytes);
+}
+
+/// Each line of the input is a table, a column, a value, and the row where not all rows are meant.
+pub fn values(bytes: &[u8]) {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    let Base { run, database } = base(&BASE, "stored-values");
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    std::fs::write(run.database(), database).expect("a file");
+    let db = Connection::open(run.database()).expect("a database");
+    let _ =
+        db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
+    let is_name = |word: &&str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
+    };
+    for line in text.lines().take(CHANGES) {
+        let mut words = line.splitn(4, ' ');
+        let (Some(table), Some(column)) = (words.next().filter(is_name), words.next().filter(is_name)) else {
+            continue;
+        };
+        let value = match words.next().unwrap_or_default() {
+            "null" => Value::Null,
+            word => match (word.parse(), word.parse()) {
+                (Ok(whole), _) => Value::Integer(whole),
+                (_, Ok(real)) => Value::Real(real),
+                _ => Value::Text(word.into()),
+            },
+        };
+        let row = words.next().and_then(|row| row.parse::<u16>().ok());
+        let only = row.map_or(String::new(), |row| format!(" WHERE rowid = {row}"));
+        // What the table refuses is no damage.
+        let _ = db.execute(&format!("UPDATE \"{table}\" SET \"{column}\" = ?1{only}"), [value]);
+    }
+    drop(db);
+    used(run, bytes);
+}
