@@ -97,6 +97,10 @@ pub fn attest(files: &Files, allow: Allow) -> Result<Attestation> {
     Ok(all)
 }
 
+/// All extents of a file.
+///
+/// # Errors
+/// `INVAL`, as from a filesystem without FIEMAP, where the filesystem's map does not advance.
 fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     let mut map = Box::new(Fiemap {
         start: 0,
@@ -107,21 +111,26 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
         reserved: 0,
         extents: [Extent::default(); EXTENTS],
     });
-    let mut all = vec![];
-    loop {
+    every_extent(|start| {
+        (map.start, map.length) = (start, u64::MAX - start);
         // SAFETY: the kernel writes at most `extent_count` extents behind the header, and they are there.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
             return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
         }
-        let found = &map.extents[..map.mapped_extents as usize];
-        all.extend_from_slice(found);
-        match found.last() {
-            Some(last) if last.flags & LAST == 0 => {
-                map.start = last.logical + last.length;
-                map.length = u64::MAX - map.start;
-            }
-            _ => return Ok(all),
-        }
+        Ok(map.extents.iter().take(map.mapped_extents as usize).copied().collect())
+    })
+}
+
+/// The extents from byte 0 to the last one, where `from` returns the next ones from a byte on.
+fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
+    let (mut all, mut start) = (vec![], 0);
+    loop {
+        let found = from(start)?;
+        all.extend_from_slice(&found);
+        let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
+        // An extent of no length would be returned again and again.
+        let end = last.logical.checked_add(last.length);
+        start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
     }
 }
 
@@ -136,7 +145,7 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
     let mut end = 0;
     for extent in extents {
         hole(path, end, extent.logical.min(size), allow)?;
-        end = extent.logical + extent.length;
+        end = extent.logical.saturating_add(extent.length);
         for (flags, allowed, kind, consequence) in rules {
             if extent.flags & flags != 0 && !allowed && extent.logical < size {
                 let (start, end) = (extent.logical, end.min(size));
@@ -157,20 +166,37 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
 
 /// Refuses the first hole; gives the number of ranges with data.
 fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
+    let data_from = |at| match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => Ok(size),
+        found => found,
+    };
+    let hole_from = |data| rustix::fs::seek(file, SeekFrom::Hole(data));
+    count_ranges(path, size, allow, data_from, hole_from)
+}
+
+fn count_ranges(
+    path: &Path,
+    size: u64,
+    allow: Allow,
+    data_from: impl Fn(u64) -> Result<u64, Errno>,
+    hole_from: impl Fn(u64) -> Result<u64, Errno>,
+) -> Result<u64> {
     let (mut at, mut ranges) = (0, 0);
     loop {
-        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            Err(Errno::NXIO) => size,
-            Err(error) => return Err(Error::io("looking for data in", path)(error)),
-        };
+        let data = data_from(at).map_err(Error::io("looking for data in", path))?;
         hole(path, at, data, allow)?;
         if data >= size {
             return Ok(ranges);
         }
         ranges += 1;
-        let hole = rustix::fs::seek(file, SeekFrom::Hole(data));
-        at = hole.map_err(Error::io("looking for holes in", path))?;
+        let end = hole_from(data).map_err(Error::io("looking for holes in", path))?;
+        if end <= data {
+            let source = Errno::INVAL;
+            return Err(
+                Error::io("looking for holes (the filesystem returns ranges of no length) in", path)(source),
+            );
+        }
+        at = end;
     }
 }
 
@@ -212,6 +238,33 @@ mod tests {
     fn what_is_allowed_passes() {
         let allow = Allow { unwritten: true, sparse: true, ..Allow::default() };
         assert!(judge(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
+    }
+
+    #[test]
+    fn a_map_that_does_not_advance_ends_as_if_there_were_none() {
+        let map = |extents: &[Extent]| {
+            let mut calls = 0;
+            every_extent(|start| {
+                calls += 1;
+                assert!(calls < 9, "the map of {start} is requested again and again");
+                // As in a kernel: the extents that end behind the start or lie there.
+                let behind =
+                    |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
+                Ok(extents.iter().filter(behind).take(1).copied().collect())
+            })
+        };
+        let (empty, last) = (extent(50, 0, 0), extent(50, 50, LAST));
+        assert!(matches!(map(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
+        assert!(matches!(map(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
+        assert!(matches!(every_extent(|_| Ok(vec![extent(u64::MAX, 2, 0)])), Err(Errno::INVAL)));
+        assert_eq!(map(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
+        assert_eq!(map(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
+    }
+
+    #[test]
+    fn ranges_of_no_length_are_an_error() {
+        let found = count_ranges(Path::new("f"), 100, Allow::default(), Ok, Ok);
+        assert!(found.unwrap_err().to_string().contains("no length"));
     }
 
     fn spec() -> FileSpec {

@@ -92,12 +92,12 @@ fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64
     let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale };
     let kinds = kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
-    let begun = clock.now();
+    let begun = clock::monotonic_ns();
     match nop {
         true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
         false => one::run(&load, &mut worker, &mut recorder, &Null, clock)?,
     }
-    Ok(scale.ns(clock.now() - begun) as f64 / operations as f64)
+    Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
 }
 
 /// The kinds of operations of a job.

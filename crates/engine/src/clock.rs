@@ -112,32 +112,35 @@ fn choose_by(clocksource: &str) -> Chosen {
     if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
         let tsc = Tsc(());
         let cost = cost_ns(tsc);
-        if cost < kernel {
-            return Chosen { tsc: Some(tsc), scale: calibrate(tsc), cost_ns: cost };
+        if cost < kernel
+            && let Some(scale) = calibrate(tsc)
+        {
+            return Chosen { tsc: Some(tsc), scale, cost_ns: cost };
         }
     }
     Chosen { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
 }
 
-/// Both clocks at one moment: the tightest of several tries.
-fn pair(tsc: Tsc) -> (u64, u64) {
-    let tries = (0..8).map(|_| {
-        let before = tsc.now();
+/// Both clocks at one moment: the tightest of several tries. None where the counter stepped back in each.
+fn pair(counter: impl Clock) -> Option<(u64, u64)> {
+    let tries = (0..8).filter_map(|_| {
+        let before = counter.now();
         let ns = monotonic_ns();
-        let after = tsc.now();
-        (after.wrapping_sub(before), before + (after - before) / 2, ns)
+        let width = counter.now().checked_sub(before)?;
+        Some((width, before + width / 2, ns))
     });
-    let (_, ticks, ns) = tries.min_by_key(|(width, ..)| *width).expect("eight tries");
-    (ticks, ns)
+    tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
 }
 
-fn calibrate(tsc: Tsc) -> Scale {
-    let (ticks_from, ns_from) = pair(tsc);
+/// The rate of a counter. None where it stepped back, stood still or jumped: then it keeps no time.
+fn calibrate(counter: impl Clock) -> Option<Scale> {
+    let (ticks_from, ns_from) = pair(counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
         std::hint::spin_loop();
     }
-    let (ticks_to, ns_to) = pair(tsc);
-    Scale::of(ticks_to - ticks_from, ns_to - ns_from)
+    let (ticks_to, ns_to) = pair(counter)?;
+    let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
+    Some(Scale::of(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
 /// Nanoseconds of one stamp.
@@ -161,6 +164,7 @@ pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn ticks_and_nanoseconds_convert_both_ways() {
@@ -182,6 +186,27 @@ mod tests {
         assert_eq!(chosen.name(), "clock_monotonic");
     }
 
+    /// A counter that adds this to its value with each reading.
+    #[derive(Clone, Copy)]
+    struct Odd(&'static AtomicU64, u64);
+
+    impl Clock for Odd {
+        fn now(&self) -> u64 {
+            self.0.fetch_add(self.1, Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_counter_that_steps_back_stands_still_or_jumps_keeps_no_time() {
+        static BACK: AtomicU64 = AtomicU64::new(1 << 40);
+        static STILL: AtomicU64 = AtomicU64::new(1 << 40);
+        static JUMPS: AtomicU64 = AtomicU64::new(0);
+        assert_eq!(pair(Odd(&BACK, u64::MAX)), None);
+        for odd in [Odd(&BACK, u64::MAX), Odd(&STILL, 0), Odd(&JUMPS, 1 << 58)] {
+            assert_eq!(calibrate(odd), None);
+        }
+    }
+
     #[test]
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = choose();
@@ -190,9 +215,9 @@ mod tests {
         };
         // A host that takes the processor away in the middle of a reading spoils one ratio, never all.
         let ratio = |_| {
-            let (ticks_from, ns_from) = pair(tsc);
+            let (ticks_from, ns_from) = pair(tsc).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));
-            let (ticks_to, ns_to) = pair(tsc);
+            let (ticks_to, ns_to) = pair(tsc).unwrap();
             chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64
         };
         let ratios: Vec<f64> = (0..5).map(ratio).collect();

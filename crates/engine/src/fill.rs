@@ -27,6 +27,11 @@ impl Slots {
         Some(Slots { buffers: buffers.ok().filter(|buffers| !buffers.is_empty() && block > 0)? })
     }
 
+    /// Gives the buffers up without freeing them: the kernel may still write to them.
+    pub fn leak(&mut self) {
+        self.buffers.drain(..).for_each(std::mem::forget);
+    }
+
     /// The address of a buffer, for the kernel.
     #[inline(always)]
     pub fn pointer(&mut self, slot: usize) -> *mut u8 {

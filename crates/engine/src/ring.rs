@@ -4,8 +4,14 @@ use super::error::{Error, Result};
 use super::fill::Slots;
 use super::job::{Job, UringUse};
 use io_uring::IoUring;
+use io_uring::types::{SubmitArgs, Timespec};
 use rustix::fd::BorrowedFd;
-use std::{io, os::fd::AsRawFd};
+use std::{io, os::fd::AsRawFd, time::Duration};
+
+/// How long the kernel gets to find memory while nothing is in flight whose end would free some.
+const PAUSE: Duration = Duration::from_micros(100);
+/// `IORING_ENTER_GETEVENTS`, which the crate does not export.
+const GET_EVENTS: u32 = 1;
 
 /// A worker's ring.
 pub struct Ring {
@@ -15,6 +21,9 @@ pub struct Ring {
     pub in_use: UringUse,
     /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
     pub timed_wait: bool,
+    /// The answers to the next calls: the kernel's, or one of these errors.
+    #[cfg(test)]
+    pub answers: std::collections::VecDeque<Option<i32>>,
 }
 
 impl Ring {
@@ -36,7 +45,86 @@ impl Ring {
             in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
         }
         let timed_wait = uring.params().is_feature_ext_arg();
-        Ok(Ring { uring, in_use, timed_wait })
+        Ok(Ring {
+            uring,
+            in_use,
+            timed_wait,
+            #[cfg(test)]
+            answers: Default::default(),
+        })
+    }
+
+    /// Submits what is queued and waits for this many completions.
+    ///
+    /// # Errors
+    /// Those of `io_uring_enter`; [`Ring::after`] knows which of them pass.
+    #[inline(always)]
+    pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
+        self.answer()?;
+        self.uring.submit_and_wait(want).map(drop)
+    }
+
+    /// Submits what is queued and waits for one completion, at most for a time.
+    ///
+    /// # Errors
+    /// `ETIME` where the time is over, and those of [`Ring::submit_and_wait`].
+    pub fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
+        self.answer()?;
+        self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
+    }
+
+    /// Waits for one completion and submits nothing. Only such a call makes deferred completions visible.
+    fn wait_for_one(&mut self) -> io::Result<()> {
+        self.answer()?;
+        // SAFETY: without a signal mask there is no pointer that the kernel follows.
+        let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
+        match waited {
+            // Those that are to be reaped first are as good as a new one.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                Ok(())
+            }
+            waited => waited.map(drop),
+        }
+    }
+
+    /// Prepares another try after an error of one that was to submit. What was not submitted stays queued. The kernel
+    /// answers EAGAIN and EBUSY while it lacks memory, or room for completions: both become free as operations end.
+    ///
+    /// # Errors
+    /// An error that does not pass.
+    #[cold]
+    pub fn after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
+            Some(libc::EAGAIN | libc::EBUSY) => {
+                std::thread::sleep(PAUSE);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Waits until one more operation has ended, submitting nothing. False where the kernel has none left.
+    ///
+    /// # Errors
+    /// Where the kernel refuses to wait.
+    pub fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
+        self.is_used(in_flight).then(|| self.wait_for_one()).transpose().map(|waited| waited.is_some())
+    }
+
+    /// Whether the kernel has any of the operations in flight: the others are still queued.
+    fn is_used(&mut self, in_flight: usize) -> bool {
+        in_flight > self.uring.submission().len()
+    }
+
+    #[inline(always)]
+    fn answer(&mut self) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(Some(error)) = self.answers.pop_front() {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use super::job::{SyncCall, UringUse};
 use super::load::{Load, Worker};
 use super::stream::{Next, Op, by_requests};
 use super::{clock::Clock, device::whole, histogram::Latencies, ring::Ring, schedule, tally::Recorder};
-use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fd, FsyncFlags, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
 use std::{io, os::fd::AsRawFd};
@@ -27,7 +27,7 @@ const NOTHING: Next = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
 /// Runs a worker on its ring. With `nop` each operation is a NOP: what is left is ring and generator.
 ///
 /// # Errors
-/// The first operation that failed; all in flight have then ended.
+/// The first operation that failed, or a ring that the kernel refuses. All in flight have then ended.
 pub fn run(
     load: &Load,
     worker: &mut Worker,
@@ -113,7 +113,21 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             }
             self.reap(ring, now);
             if let Err(source) = waited {
+                self.drain(ring);
                 return Err(Error::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
+            }
+        }
+    }
+
+    /// Waits for all that the kernel has in flight: it writes into the buffers until then. What is queued never begins.
+    #[cold]
+    fn drain(&mut self, ring: &mut Ring) {
+        loop {
+            match ring.drain_one(self.flights.len() - self.free.len()) {
+                Ok(true) => self.reap(ring, self.clock.now()),
+                Ok(false) => return,
+                // Nothing says any more when the kernel is done with the buffers.
+                Err(_) => return self.worker.slots.leak(),
             }
         }
     }
@@ -230,33 +244,26 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let want = in_flight.min(self.load.job.batch as usize);
         let timed = SPECIAL && self.worker.schedule.is_some() && self.going && !self.free.is_empty();
         if timed {
-            return self.wait_until_due(ring, now);
+            return self.wait_until_due(ring, in_flight, now);
         }
-        loop {
-            match ring.uring.submit_and_wait(want) {
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(()),
-                done => return done.map(drop),
-            }
-        }
+        ring.submit_and_wait(want).or_else(|error| ring.after(error, in_flight))
     }
 
     #[cold]
-    fn wait_until_due(&mut self, ring: &mut Ring, now: u64) -> io::Result<()> {
+    fn wait_until_due(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let until = self.due().min(self.recorder.boundary);
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.timed_wait {
             // Without timed waits the ring is polled.
-            return ring.uring.submit().map(drop);
+            return ring.submit_and_wait(0).or_else(|error| ring.after(error, in_flight));
         }
         let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
-        match ring.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)) {
+        match ring.submit_and_wait_for(time) {
             Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
                 self.idle = true;
                 Ok(())
             }
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),
-            done => done.map(drop),
+            waited => waited.or_else(|error| ring.after(error, in_flight)),
         }
     }
 
@@ -317,5 +324,113 @@ impl Run {
         if self.count > 0 {
             lanes[self.op as usize].record_n(ns, self.count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calibrate::kinds;
+    use super::super::clock::{Monotonic, Scale};
+    use super::super::files::Layout;
+    use super::super::job::{Engine, Job};
+    use super::super::tally::{Budget, Times};
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::{fs::File, io::Write, time::Duration};
+
+    const BLOCK: usize = 4096;
+
+    /// What became of ten reads of a pipe, four at a time.
+    struct Done {
+        /// How many were counted.
+        count: Result<u64>,
+        /// Whether the worker gave its buffers up.
+        leaked: bool,
+    }
+
+    /// Reads the pipe while the calls of the ring get these answers: an error, or the kernel's own answer, which all
+    /// later ones get too. None without io_uring.
+    fn read(pipe: &File, answers: &[Option<i32>]) -> Option<Done> {
+        let job = Job {
+            engine: Engine::IoUring,
+            depth: 4,
+            batch: 1,
+            read_share: 1.0,
+            block_bytes: BLOCK as u32,
+            ..Job::default()
+        };
+        let (paths, files) = (["pipe".into()], [pipe.as_fd()]);
+        let layout = Layout { files: 1, per_file: 64, block: BLOCK as u64 };
+        let load = Load::new(&job, layout, &paths, &files, None);
+        let mut worker = load.worker(0).unwrap();
+        match Ring::new(&job, &files, &mut worker.slots) {
+            Ok(ring) => worker.ring = Some(Ring { answers: answers.iter().copied().collect(), ..ring }),
+            Err(error) => {
+                fsarena_skip::skipped(&error.to_string());
+                return None;
+            }
+        }
+        let (budget, scale) = (Budget::new(Some(10)), Scale::NANOSECONDS);
+        let times = Times { start: 0, interval: u64::MAX, deadline: u64::MAX, scale };
+        let kinds = kinds(&job);
+        let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
+        let done = run(&load, &mut worker, &mut recorder, Monotonic, false);
+        let count = done.map(|()| recorder.tally[Op::Read as usize].count());
+        Some(Done { count, leaked: format!("{:?}", worker.slots).contains("[]") })
+    }
+
+    fn pipe() -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let pipe = File::options().read(true).write(true).open(path).unwrap();
+        (dir, pipe)
+    }
+
+    #[test]
+    fn refusals_that_pass_do_not_end_a_load() {
+        let (_dir, pipe) = pipe();
+        let (interrupted, again, busy) = (Some(libc::EINTR), Some(libc::EAGAIN), Some(libc::EBUSY));
+        for answers in [
+            // Nothing is in flight yet.
+            vec![again, busy, interrupted, again],
+            // Three are; the call that waits for one of them is refused, too, and then none is.
+            vec![None, again, again, again, None, busy, interrupted],
+        ] {
+            (&pipe).write_all(&[7; 10 * BLOCK]).unwrap();
+            let Some(done) = read(&pipe, &answers) else { return };
+            assert_eq!(done.count.unwrap(), 10, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_a_refusal_ends_first_waits_for_what_is_in_flight() {
+        let (_dir, pipe) = pipe();
+        let begun = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            (&pipe).write_all(&[7; BLOCK]).unwrap();
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(200));
+                begun.store(true, Ordering::SeqCst);
+                (&pipe).write_all(&[7; 3 * BLOCK]).unwrap();
+            });
+            // The first call submits four and waits for one; the fifth stays queued.
+            let done = read(&pipe, &[None, Some(libc::EIO)])?;
+            assert!(begun.load(Ordering::SeqCst), "the kernel still writes into buffers that are free");
+            Some(done)
+        });
+        let Some(done) = done else { return };
+        assert!(done.count.unwrap_err().to_string().contains("io_uring_enter failed"));
+        assert!(!done.leaked);
+    }
+
+    #[test]
+    fn buffers_stay_where_nothing_says_when_the_kernel_is_done_with_them() {
+        let (_dir, pipe) = pipe();
+        (&pipe).write_all(&[7; BLOCK]).unwrap();
+        let Some(done) = read(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
+        assert!(done.count.is_err() && done.leaked);
     }
 }

@@ -1,11 +1,11 @@
 //! The cache of kernels and facts about them, shared by runs.
 
+use crate::digest;
 use fsarena_sys::{kernel::Kernel, own_dir, process};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use std::{fs::Metadata, os::unix::fs::MetadataExt};
+use std::{fs::Metadata, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
 
 /// Damage found in the cache, until a report takes it: fsarena looks for kernels before there is a run to tell.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
@@ -41,16 +41,12 @@ pub(crate) fn this_boot() -> String {
     boot.chars().take(8).collect()
 }
 
-/// What a file is at this moment: every write to the file changes this. None where it is not there.
-pub(crate) fn state_of(path: &Path) -> Option<u64> {
+/// The digest of what a file is at this moment: every write to the file changes this. None where it is not there.
+pub(crate) fn state_of(path: &Path) -> Option<String> {
     let meta = path.metadata().ok()?;
-    let changed = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
-    Some(hash(&(path, meta.dev(), meta.ino(), meta.len(), changed)))
-}
-
-/// A hash that is the same in every process of one build.
-pub(crate) fn hash(what: &impl Hash) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(what)
+    let changed = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(i64::to_le_bytes);
+    let which = [meta.dev(), meta.ino(), meta.len()].map(u64::to_le_bytes);
+    Some(digest::of_parts([path.as_os_str().as_bytes(), which.as_flattened(), changed.as_flattened()]))
 }
 
 /// Whether only this user can write to a directory of the cache: QEMU trusts the state that it resumes from.

@@ -3,7 +3,7 @@
 //! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
-use crate::{Error, Result, cache, vmlinux};
+use crate::{Error, Result, cache, digest, vmlinux};
 use fsarena_sys::found;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub struct Modules {
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,
     /// Asked for by every cell, and there are thousands of files.
-    state: OnceLock<u64>,
+    state: OnceLock<String>,
 }
 
 /// A module as it is handed to a guest.
@@ -62,9 +62,9 @@ impl Modules {
     }
 
     /// What all files were at the first request: after `make modules_install` the same names may be other files.
-    pub(crate) fn state(&self) -> u64 {
-        let all = || self.files.values().map(|path| cache::state_of(path)).collect::<Vec<_>>();
-        *self.state.get_or_init(|| cache::hash(&all()))
+    pub(crate) fn state(&self) -> &str {
+        let all = || self.files.values().map(|path| cache::state_of(path).unwrap_or_default());
+        self.state.get_or_init(|| digest::of_parts(all()))
     }
 
     /// Whether this kernel has a module, built in or as a file.

@@ -13,6 +13,7 @@ use fsarena_sys::{cancel, program};
 use serde_json::json;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs::File, os::unix::net::UnixStream, process::Stdio};
@@ -56,9 +57,11 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
     };
     let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, SELF.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
-    let states: Vec<u64> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
-    let hash = cache::hash(&(shape.argv(), modules, machine.kernel.modules.state(), states));
-    let name = format!("{NAME}{}-{hash:016x}", cache::this_boot());
+    let states: Vec<String> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
+    let argv = digest::of_parts(shape.argv().iter().map(|word| word.as_bytes()));
+    let (loaded, states) = (digest::of_parts(modules), digest::of_parts(states));
+    let key = digest::of_parts([&argv, &loaded, machine.kernel.modules.state(), &states]);
+    let name = format!("{NAME}{}-{key}", cache::this_boot());
     cache::is_ours(cache).then(|| cache.join(name))
 }
 

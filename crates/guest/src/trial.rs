@@ -4,7 +4,9 @@
 use crate::config::{GuestConfig, WORKS};
 use crate::kernel::GuestKernel;
 use crate::launch::{Heard, Launch};
-use crate::{Error, Result, cache, console::LastWords, emulator::QEMU, exact::words, packing::Initramfs};
+use crate::{
+    Error, Result, cache, console::LastWords, digest, emulator::QEMU, exact::words, packing::Initramfs,
+};
 use fsarena_sys::program;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -63,8 +65,8 @@ fn recall(file: &Path) -> Option<Remembered> {
 /// The file that remembers a trial: by boot, kernel and emulator.
 fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let files = [Some(kernel.image.clone()), program::find(QEMU)];
-    let hash = cache::hash(&files.map(|file| file.as_deref().and_then(cache::state_of)));
-    dir.join(format!("kvm-{}-{hash:016x}.json", cache::this_boot()))
+    let states = files.map(|file| file.as_deref().and_then(cache::state_of).unwrap_or_default());
+    dir.join(format!("kvm-{}-{}.json", cache::this_boot(), digest::of_parts(states)))
 }
 
 /// Boots it. Why it does not work, where it does not.

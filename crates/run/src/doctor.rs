@@ -14,7 +14,7 @@ use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{
-    Error, argv, host, image, kernel::Kernel, limits, program, rights, undo, user::UserDatabase,
+    Error, argv, host, kernel::Kernel, limits, program, rights, space, undo, user::UserDatabase,
 };
 use std::path::Path;
 
@@ -249,7 +249,7 @@ fn load_tools() -> Finding {
 fn room(runs: &Path) -> Finding {
     let what = "room for images";
     let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    match image::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
+    match space::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
         Ok((free, found)) if free >= 4 << 30 => ok(what, found),
         Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
         Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),

@@ -70,7 +70,8 @@ impl<'a, 'b> Recorder<'a, 'b> {
         self.writer.as_ref()?.output_of(cell)
     }
 
-    /// Stores an event, then passes it to the consumers.
+    /// Stores an event, then passes it to the consumers. Where the event log can no longer be written, a note on that
+    /// follows.
     ///
     /// # Errors
     /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
@@ -82,7 +83,10 @@ impl<'a, 'b> Recorder<'a, 'b> {
         let state = &mut self.state;
         state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), &event);
         self.consumers.iter_mut().try_for_each(|consumer| consumer.take(&event, state))?;
-        match (event, &state.cell) {
+        if let Some(note) = self.writer.as_mut().and_then(Writer::take_failure_of_log) {
+            self.tell(Event::Note(note))?;
+        }
+        match (event, &self.state.cell) {
             (Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. }, Some(cell))
                 if self.writer.is_none() =>
             {

@@ -10,7 +10,7 @@ use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Found, Readings};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{Error, kernel::Kernel, mount};
+use fsarena_sys::{Error, kernel::Kernel, mount, space::Space};
 use rustix::mount::UnmountFlags;
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
 
@@ -65,10 +65,8 @@ pub fn mount_task(
     let work = |log: Log| {
         first(log)?;
         let peak_bytes = mount(request, log)?;
-        if let Ok(stat) = rustix::fs::statvfs(&request.target) {
-            // What a user without privileges can write.
-            space.set(reading::USABLE, (stat.f_bavail * stat.f_frsize) as f64);
-        }
+        let usable = Space::of(&request.target).ok().and_then(|space| space.free_bytes());
+        usable.into_iter().for_each(|bytes| space.set(reading::USABLE, bytes as f64));
         let device = BlockDevice::open(kernel, &request.source).ok();
         let size = device.and_then(|device| device.size_bytes());
         size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));

@@ -2,17 +2,18 @@
 //!
 //! One JSON object per line. The log shows progress; results are in the database. It therefore omits commands (the
 //! command log has them) and keeps only the readings of one metric, by which followers compare the variants. A run
-//! continues when its event log cannot be written.
+//! continues when its event log cannot be written, with a note that the log is incomplete.
 
 use crate::{Error, Result, RunDir, log};
-use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
+use fsarena_sys::shortage::advice;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The longest line of an event, in bytes. The reader skips longer lines.
@@ -29,8 +30,11 @@ pub struct Told {
 
 /// The open log.
 pub(crate) struct EventLog {
+    path: PathBuf,
     /// None once it could not be written.
     file: Option<File>,
+    /// Why it could not be written, until a note says that.
+    failure: Option<io::Error>,
     /// The readings that it keeps of samples.
     pub(crate) readings: BTreeSet<String>,
 }
@@ -38,12 +42,13 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Opens the log to append to it.
     pub(crate) fn open(path: &Path) -> EventLog {
-        let open = || -> std::io::Result<File> {
+        let open = || -> io::Result<File> {
             let mut file = File::options().read(true).append(true).create(true).open(path)?;
             log::end_torn_line(&mut file)?;
             Ok(file)
         };
-        EventLog { file: open().ok(), readings: readings_of("elapsed") }
+        let (file, failure) = open().map_or_else(|error| (None, Some(error)), |file| (Some(file), None));
+        EventLog { path: path.into(), file, failure, readings: readings_of("elapsed") }
     }
 
     /// Appends one event, where followers need it.
@@ -52,9 +57,21 @@ impl EventLog {
         let Some(file) = &mut self.file else { return };
         let at = Timestamp::now().as_millisecond() as f64 / 1e3;
         // One write, so that concurrent readers see whole lines.
-        if file.write_all(log::json_line(&Told { at, event }).as_bytes()).is_err() {
-            self.file = None;
+        if let Err(error) = file.write_all(log::json_line(&Told { at, event }).as_bytes()) {
+            (self.file, self.failure) = (None, Some(error));
         }
+    }
+
+    /// A note on why the log is incomplete, once after it could not be written.
+    pub(crate) fn take_failure(&mut self) -> Option<Note> {
+        let error = self.failure.take()?;
+        let path = self.path.display();
+        let text = format!(
+            "the event log {path} is incomplete ({error}{}): live pages of this run stand still; its results are kept",
+            advice(&error)
+        );
+        let fix = "free room in its directory, or give write access to it; `--resume` then continues the log";
+        Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 
     /// The part of an event that the log keeps.
@@ -123,10 +140,10 @@ impl Events {
                 self.offset = if meta.len() < self.offset { 0 } else { self.offset }
             }
             Ok(_) => return Ok(None),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(wrong(error)),
         }
-        let open = || -> std::io::Result<File> {
+        let open = || -> io::Result<File> {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
             Ok(file)
@@ -211,12 +228,22 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_does_not_end_a_run() {
-        let root = tempfile::tempdir().unwrap();
-        let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
-        std::fs::create_dir(run.event_log()).unwrap();
-        let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
-        writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
-        assert_eq!(Events::of(&run).next(9).unwrap(), []);
+    fn a_log_that_cannot_be_written_does_not_end_a_run_and_is_noted_once() {
+        for full in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+            match full {
+                true => std::os::unix::fs::symlink("/dev/full", run.event_log()).unwrap(),
+                false => std::fs::create_dir(run.event_log()).unwrap(),
+            }
+            let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
+            writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
+            let note = writer.take_failure_of_log().unwrap();
+            let why = if full { "No space left on device" } else { "Is a directory" };
+            assert!(note.text.contains("events.jsonl") && note.text.contains(why), "{note:?}");
+            writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
+            assert_eq!(writer.take_failure_of_log(), None);
+            assert_eq!(Events::of(&run).next(9).unwrap(), []);
+        }
     }
 }

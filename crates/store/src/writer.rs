@@ -3,7 +3,7 @@
 use crate::cell::{Metrics, OpenCell, json, write_note};
 use crate::{Error, Result, RunDir, events::EventLog, log::CommandLog, output, schema};
 use fsarena_core::cell::{Cell, CellId};
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
 use fsarena_core::{host::Host, metric::readings_of, sample::ReadingDef};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
@@ -68,6 +68,11 @@ impl Writer {
         // Last, so that a follower that reads of a cell finds it in the database.
         self.events.append(event);
         Ok(())
+    }
+
+    /// A note on why the event log is incomplete: once after it could not be written, which ends no run.
+    pub fn take_failure_of_log(&mut self) -> Option<Note> {
+        self.events.take_failure()
     }
 
     fn store(&mut self, event: &Event) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Image files, made for one run and removed with it.
 
 use crate::undo::{Armed, Identity, Journal, Undo};
-use crate::{Error, cancel};
+use crate::{Error, cancel, space::free_bytes};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -83,16 +83,6 @@ pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
     } else {
         Err(Error::NoRoom { path: path.into(), dir: dir.into(), needed, free })
     }
-}
-
-/// Bytes that can still be written to the filesystem of a directory without privileges.
-///
-/// # Errors
-/// Where the directory is not there.
-pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
-    let stat =
-        rustix::fs::statvfs(dir).map_err(|error| Error::io("asking for the room in", dir)(error.into()))?;
-    Ok(stat.f_bavail * stat.f_frsize)
 }
 
 impl Image {

@@ -28,6 +28,7 @@ mod retry;
 pub mod rights;
 pub mod said;
 pub mod shortage;
+pub mod space;
 pub mod tree;
 pub mod undo;
 pub mod usage;

@@ -13,6 +13,8 @@ pub struct Recorder {
     writer: Writer,
     plan: Plan,
     watch: Watch,
+    /// Notes on the recording itself that nobody has taken.
+    unseen: Vec<Note>,
 }
 
 impl Recorder {
@@ -32,15 +34,16 @@ impl Recorder {
     pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
         let plan = run.plan()?;
         let watch = Watch::of_plan(&plan)?;
-        let mut writer = Writer::open(&run, host, &crate::readings::defs())?;
-        writer.apply(&Event::RunStarted {
+        let writer = Writer::open(&run, host, &crate::readings::defs())?;
+        let mut recorder = Recorder { run, writer, plan, watch, unseen: vec![] };
+        recorder.apply(&Event::RunStarted {
             rounds: u32::MAX,
-            variants: vec![watch.name.clone()],
+            variants: vec![recorder.watch.name.clone()],
             tasks_per_cell: 1,
             already_done: 0,
             budget_s: None,
         })?;
-        Ok(Recorder { run, writer, plan, watch })
+        Ok(recorder)
     }
 
     /// The watch that the run records.
@@ -67,7 +70,7 @@ impl Recorder {
     /// # Errors
     /// Where it cannot be written.
     pub fn note(&mut self, note: &Note) -> Result<(), Error> {
-        Ok(self.writer.apply(&Event::Note(note.clone()))?)
+        self.apply(&Event::Note(note.clone()))
     }
 
     /// Keeps a window.
@@ -95,7 +98,21 @@ impl Recorder {
         events.push(inside(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         events.push(Event::RoundFinished { round: window.number });
-        events.iter().try_for_each(|event| Ok(self.writer.apply(event)?))
+        events.iter().try_for_each(|event| self.apply(event))
+    }
+
+    fn apply(&mut self, event: &Event) -> Result<(), Error> {
+        self.writer.apply(event)?;
+        if let Some(note) = self.writer.take_failure_of_log() {
+            self.writer.apply(&Event::Note(note.clone()))?;
+            self.unseen.push(note);
+        }
+        Ok(())
+    }
+
+    /// Takes the notes on the recording itself since the last call, for the user; the run has them.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.unseen)
     }
 
     /// Ends it.
@@ -103,7 +120,7 @@ impl Recorder {
     /// # Errors
     /// Where that cannot be written.
     pub fn finish(&mut self, why: &str, complete: bool) -> Result<(), Error> {
-        Ok(self.writer.apply(&Event::RunFinished { why: why.into(), complete })?)
+        self.apply(&Event::RunFinished { why: why.into(), complete })
     }
 }
 
@@ -113,6 +130,19 @@ mod tests {
     use crate::window::Mark;
     use fsarena_core::{event::NoteKind, sample::Readings};
     use std::time::Duration;
+
+    fn watch() -> Watch {
+        let second = Duration::from_secs(1);
+        let watch = Watch {
+            name: "xfs".into(),
+            counter: None,
+            at: Default::default(),
+            service: vec![],
+            window: second,
+            every: second,
+        };
+        watch.checked().unwrap()
+    }
 
     fn window(number: u32, requests: f64, marks: Vec<Mark>) -> Window {
         let mut readings = Readings::default();
@@ -124,17 +154,7 @@ mod tests {
     #[test]
     fn a_watch_goes_on_where_it_ended() {
         let root = tempfile::tempdir().unwrap();
-        let second = Duration::from_secs(1);
-        let watch = Watch {
-            name: "xfs".into(),
-            counter: None,
-            at: Default::default(),
-            service: vec![],
-            window: second,
-            every: second,
-        }
-        .checked()
-        .unwrap();
+        let watch = watch();
         let host = Host { hostname: "h".into(), boot_id: "1".into(), ..Host::default() };
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
         assert_eq!(recorder.next().unwrap(), 0);
@@ -161,5 +181,24 @@ mod tests {
         assert_eq!(record.hosts.len(), 2);
         assert_eq!((record.notes[0].0, record.notes[0].1.kind), (Some(1), NoteKind::Dropped));
         assert!(record.status.complete);
+    }
+
+    #[test]
+    fn a_watch_goes_on_without_its_event_log_and_says_so_once() {
+        let root = tempfile::tempdir().unwrap();
+        let run = RunDir::create(root.path(), &watch().plan().unwrap(), "0").unwrap();
+        std::fs::create_dir(run.event_log()).unwrap();
+        let mut recorder = Recorder::open(run.clone(), &Host::default()).unwrap();
+        recorder.keep(&window(0, 10.0, vec![])).unwrap();
+        let notes = recorder.take_notes();
+        assert!(notes.len() == 1 && notes[0].text.contains("is incomplete"), "{notes:?}");
+        recorder.keep(&window(1, 10.0, vec![])).unwrap();
+        assert_eq!(recorder.take_notes(), []);
+        drop(recorder);
+        let record = fsarena_store::read(&run).unwrap();
+        assert_eq!(
+            record.notes.iter().map(|(_, note)| note).collect::<Vec<_>>(),
+            notes.iter().collect::<Vec<_>>()
+        );
     }
 }

@@ -35,6 +35,7 @@ pub fn run(args: Args) -> Outcome {
     let tell = |window: &Window| -> Result<(), Failure> {
         // The store first: what is shown is also kept.
         recorder.keep(window)?;
+        recorder.take_notes().iter().for_each(|note| say(&note.text));
         let line = match args.format {
             ListFormat::Json => watch::json(window).to_string(),
             ListFormat::Term => watch::line(window),

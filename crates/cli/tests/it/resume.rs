@@ -103,6 +103,30 @@ fn killed_while_the_devices_are_given_back() {
 }
 
 #[test]
+fn a_run_whose_event_log_cannot_be_written_goes_on_and_tells_the_user() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let mut gate = Gate::new(&place, When::Before, "mkfs.ext3", "*/dev/loop*", 0);
+    let mut run = Running::start(&place, place.fsarena(&RUN));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    recovers(&place);
+    let log = place.run_file("events.jsonl").unwrap();
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    let (_, said) = place.expect(0, &["run", "--resume", "latest"]);
+    let incomplete = format!("the event log {} is incomplete (Is a directory", log.display());
+    assert_eq!(said.matches(&incomplete).count(), 1, "{said}");
+    let (record, _) = place.expect(0, &["report", "latest", "--format", "json"]);
+    assert!(record.contains("is incomplete (Is a directory"), "{record}");
+    assert_eq!(&rows(&place), undisturbed());
+    place.assert_clean();
+}
+
+#[test]
 fn killed_during_a_sync_that_hangs() {
     if !root() {
         return;
