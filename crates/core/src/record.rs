@@ -66,6 +66,9 @@ impl SampleTable {
     }
 }
 
+/// The most readings that a run may have. Real runs have some hundred; a damaged file may claim any number.
+pub const MOST_READINGS: usize = 1_000;
+
 /// Latencies by task and variant.
 pub type PooledLatencies = BTreeMap<(usize, usize), Latencies>;
 

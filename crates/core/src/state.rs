@@ -4,7 +4,7 @@
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, TOTAL};
+use crate::record::{CellRecord, MOST_READINGS, MetricInfo, RunRecord, RunStatus, TOTAL};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -264,19 +264,22 @@ impl RunRecord {
             // Its definition did not come with it, as that of a reading that a command printed does.
             let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
             let column = self.define(MetricInfo { id: id.clone(), unit, direction, help });
-            if let Some(last) = self.samples.values[column].last_mut() {
+            if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
                 *last = *value;
             }
         }
     }
 
-    /// The column of a reading. Where it is new no row had it before.
-    pub fn define(&mut self, info: MetricInfo) -> usize {
-        self.reading(&info.id).unwrap_or_else(|| {
-            self.readings.push(info);
-            self.samples.values.push(vec![f64::NAN; self.samples.len()]);
-            self.readings.len() - 1
-        })
+    /// The column of a reading. Where it is new no row had it before. None where the run has too many already, as that of
+    /// a damaged log can.
+    pub fn define(&mut self, info: MetricInfo) -> Option<usize> {
+        let known = self.reading(&info.id);
+        if known.is_some() || self.readings.len() >= MOST_READINGS {
+            return known;
+        }
+        self.readings.push(info);
+        self.samples.values.push(vec![f64::NAN; self.samples.len()]);
+        Some(self.readings.len() - 1)
     }
 }
 

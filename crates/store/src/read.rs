@@ -3,12 +3,11 @@
 use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
-use fsarena_core::record::{CellRecord, LogLine, MetricInfo, RunRecord, RunStatus, SampleTable};
+use fsarena_core::record::{
+    CellRecord, LogLine, MOST_READINGS, MetricInfo, RunRecord, RunStatus, SampleTable,
+};
 use fsarena_core::{event::Note, host::Host};
 use std::{collections::BTreeSet, ops::ControlFlow};
-
-/// The most readings that a run may have. Real runs have some forty; a damaged file may claim any number.
-const MOST_READINGS: usize = 1_000;
 
 /// Reads everything a run's directory knows, while it is written as well as afterwards.
 ///

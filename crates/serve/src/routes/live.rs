@@ -1,6 +1,6 @@
 //! A run in progress, as it goes on.
 
-use super::answer::{Answer, blocking, failed, find};
+use super::answer::{Answer, blocking, failed, find, impossible};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{feed::Feed, folder::Found};
@@ -29,6 +29,13 @@ pub async fn page(state: State, Path(id): Path<String>) -> Answer {
 /// more will come. Their ids are offsets in the log, so that a client that reconnects with its last id gets the rest.
 pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     let found = find(&state, id).await?;
+    if found.run.event_log().metadata().is_ok_and(|log| log.len() > LARGEST_LOG) {
+        let words = format!(
+            "Its event log has more than {} MiB, which this page does not follow.",
+            LARGEST_LOG >> 20
+        );
+        return Err(impossible(words));
+    }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let shared = state.0.clone();
     let (beginning, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
@@ -40,6 +47,9 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
     let (feed, changed) = state.feeds.follow(&run, || beginning).ok_or_else(many)?;
     Ok(Sse::new(messages(feed, changed, last)).keep_alive(KeepAlive::default()).into_response())
 }
+
+/// Bytes of the largest log that is followed: what its events say is kept in memory.
+const LARGEST_LOG: u64 = 256 << 20;
 
 /// A run before its first event, and by what its variants compare.
 fn beginning(shared: &Arc<Shared>, found: &Found) -> fsarena_store::Result<(RunRecord, Intervals)> {
