@@ -85,7 +85,7 @@ pub fn run(
         }
     }
     if let Some(tracked) = tracked {
-        tracked.into_armed().undo()?;
+        tracked.remove()?;
     }
     let status = child.wait().map_err(agent)?;
     let outcome = match outcome? {

@@ -1,6 +1,8 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
 
-use crate::undo::{Armed, Identity, Journal, Undo};
+pub(crate) mod passed_on;
+
+use crate::undo::{self, Armed, Identity, Journal, Undo};
 use crate::{Error, attribute, kernel::Kernel, process, retry::retry};
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -48,13 +50,10 @@ impl Controller {
     /// # Errors
     /// Where it cannot be made.
     pub fn group(&self, journal: &Journal) -> Result<Group, Error> {
-        if self.unified {
-            let control = self.root.join("cgroup.subtree_control");
-            // fsarena leaves an enabled controller enabled: others may rely on it by then.
-            std::fs::write(&control, format!("+{}", self.name)).map_err(Error::io("writing", &control))?;
-        }
         let above = if self.unified { &self.root } else { &self.own };
         let path = above.join(own_name());
+        // Undone after the group is removed.
+        let enabled = if self.unified { self.note_enabling(&path, journal)? } else { None };
         let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // One that holds another controller of the same cell.
@@ -63,7 +62,21 @@ impl Controller {
         }
         let identity = Identity::at(&path);
         armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
-        Ok(Group { path, armed })
+        if self.unified {
+            passed_on::enable(&self.root, self.name)?;
+        }
+        Ok(Group { path, armed, enabled })
+    }
+
+    /// Notes that the root is about to pass the controller on to a group. None where it does so already, and not just for
+    /// another fsarena: of several the last one has to disable it.
+    fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<Armed>, Error> {
+        let is_this = |how: &Undo| matches!(how, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
+        if passed_on::has(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
+            return Ok(None);
+        }
+        let (root, name, group) = (self.root.clone(), self.name.into(), group.into());
+        journal.note(Undo::DisableController { root, name, group }).map(Some)
     }
 }
 
@@ -94,7 +107,7 @@ pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group
     }
     let identity = Identity::at(&path);
     armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
-    Ok(Some(Group { path, armed }))
+    Ok(Some(Group { path, armed, enabled: None }))
 }
 
 /// The group of this process in a hierarchy in which groups below it have no controllers: version 2, or a named one of
@@ -148,7 +161,9 @@ fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
+    // Dropped in this order.
     armed: Armed,
+    enabled: Option<Armed>,
 }
 
 impl Group {
@@ -165,9 +180,18 @@ impl Group {
         attribute::write(&self.path.join(attribute), value)
     }
 
-    /// The entry in the undo journal that removes it.
-    pub fn into_armed(self) -> Armed {
-        self.armed
+    /// The entries in the undo journal that undo it, in the order in which they were made.
+    pub fn into_armed(self) -> impl Iterator<Item = Armed> {
+        self.enabled.into_iter().chain([self.armed])
+    }
+
+    /// Removes it, with all that runs in it.
+    ///
+    /// # Errors
+    /// Where that fails; what is left stays in the journal.
+    pub fn remove(self) -> Result<(), Error> {
+        self.armed.undo()?;
+        self.enabled.map_or(Ok(()), Armed::undo)
     }
 }
 
@@ -260,7 +284,7 @@ mod tests {
         let group = found.group(&journal).unwrap();
         let path = group.path().to_path_buf();
         assert!(path.starts_with(&found.own) && path.is_dir());
-        group.into_armed().undo().unwrap();
+        group.remove().unwrap();
         assert!(!path.exists());
     }
 
@@ -298,7 +322,7 @@ mod tests {
         std::fs::create_dir(&below).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
         enter(&below, child.id() as i32).unwrap();
-        group.into_armed().undo().unwrap();
+        group.remove().unwrap();
         assert!(!path.exists());
         child.wait().unwrap();
     }
@@ -315,7 +339,72 @@ mod tests {
         let (first, second) = (found.group(&journal).unwrap(), found.group(&journal).unwrap());
         assert_eq!(first.path(), second.path());
         assert_eq!(first.path().parent().unwrap(), dir.path().join("sys/fs/cgroup"));
-        let control = std::fs::read_to_string(found.root.join("cgroup.subtree_control")).unwrap();
-        assert_eq!(control, "+io");
+        let control = found.root.join("cgroup.subtree_control");
+        assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
+        // The kernel would show it so.
+        std::fs::write(&control, "cpu io\n").unwrap();
+        first.remove().unwrap();
+        assert_eq!(std::fs::read_to_string(&control).unwrap(), "-io");
+        // Of another program: it stays.
+        drop(second);
+        std::fs::write(&control, "io\n").unwrap();
+        found.group(&journal).unwrap().remove().unwrap();
+        assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
+    }
+
+    #[test]
+    fn of_several_runs_the_last_one_disables_a_controller() {
+        let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let files =
+            [("sys/fs/cgroup/cgroup.controllers", "io\n"), ("sys/fs/cgroup/cgroup.subtree_control", "")];
+        let (dir, kernel) = machine(mounts, "0::/\n", &["sys/fs/cgroup/of-another"], &files);
+        let (found, state) = (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
+        let control = found.root.join("cgroup.subtree_control");
+        let (one, other) = (Journal::create(&state, "").unwrap(), Journal::create(&state, "").unwrap());
+        let first = found.group(&one).unwrap();
+        std::fs::write(&control, "io\n").unwrap();
+        let second = found.group(&other).unwrap();
+        std::fs::write(&control, "io\n").unwrap();
+        // A group with a limit uses it.
+        let limit = found.root.join("of-another/io.max");
+        std::fs::write(&limit, "8:0 rbps=1\n").unwrap();
+        first.remove().unwrap();
+        assert_eq!(std::fs::read_to_string(&control).unwrap(), "io\n");
+        std::fs::remove_file(&limit).unwrap();
+        second.remove().unwrap();
+        assert_eq!(std::fs::read_to_string(&control).unwrap(), "-io");
+    }
+
+    #[test]
+    fn the_kernel_has_its_controllers_back() {
+        if !fsarena_skip::root() {
+            return;
+        }
+        let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
+            let found = Controller::find(&Kernel::host(), name, name)?;
+            let free = found.unified && !passed_on::has(&found.root, name).ok()?;
+            free.then_some(found)
+        });
+        let Some(found) = found else {
+            fsarena_skip::skipped("no controller of version 2 that is not in use");
+            return;
+        };
+        let enabled = || passed_on::has(&found.root, found.name).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        let group = found.group(&journal).unwrap();
+        assert!(enabled());
+        group.remove().unwrap();
+        assert!(!enabled());
+        // Another program passes it on meanwhile.
+        let group = found.group(&journal).unwrap();
+        let other = found.root.join(format!("other-{}", std::process::id()));
+        std::fs::create_dir(&other).unwrap();
+        passed_on::enable(&other, found.name).unwrap();
+        group.remove().unwrap();
+        let left = enabled();
+        std::fs::remove_dir(&other).unwrap();
+        passed_on::disable(&found.root, found.name).unwrap();
+        assert!(left && !enabled());
     }
 }

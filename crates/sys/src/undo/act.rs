@@ -1,8 +1,9 @@
 //! Doing one [`Undo`].
 
 use super::step::{Identity, Undo};
+use crate::cgroup::{self, passed_on};
 use crate::kernel::{Kernel, names};
-use crate::{Error, attribute, cgroup, found, loopdev, mount, process, tree, zram};
+use crate::{Error, attribute, found, loopdev, mount, process, tree, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
@@ -20,6 +21,10 @@ impl Undo {
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
             Undo::RemoveGroup { path, identity } if is_another(path, *identity) => Ok(()),
             Undo::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
+            Undo::DisableController { root, name, group } => {
+                absent(group)?;
+                passed_on::disable(root, name)
+            }
             Undo::RemoveZram { number, size_bytes, disk } => {
                 zram::remove(kernel, *number, *size_bytes, *disk)
             }
@@ -40,6 +45,14 @@ fn not_ours(path: &Path, why: impl Into<String>) -> Error {
 /// Whether something else than the one that fsarena made has its path now.
 pub(super) fn is_another(path: &Path, made: Option<Identity>) -> bool {
     made.zip(Identity::at(path)).is_some_and(|(made, found)| !made.is_same(&found))
+}
+
+/// An error where something is at a path, or that cannot be seen.
+pub(super) fn absent(path: &Path) -> Result<(), Error> {
+    match found(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
+        Some(_) => Err(Error::Unfit { what: path.into(), why: "it is still there".into() }),
+        None => Ok(()),
+    }
 }
 
 /// Whether something is there, and refuses what fsarena did not make: with another identity, or before that is known

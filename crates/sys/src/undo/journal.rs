@@ -139,6 +139,11 @@ impl Journal {
         }
     }
 
+    /// The state directory that it is in.
+    pub(super) fn state_dir(&self) -> PathBuf {
+        self.open().path.ancestors().nth(2).unwrap_or(Path::new("")).into()
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
         // What a panicking thread left is still right: every line is appended in one go.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,6 @@
 //! Running the journals of dead processes.
 
-use super::journal::{JOURNAL, Line, NEW, journals};
+use super::journal::{JOURNAL, Journal, Line, NEW, journals};
 use super::owner::{Owner, Place};
 use super::step::Undo;
 use crate::lock::{self, is_linked};
@@ -80,16 +80,30 @@ pub fn recover_host(
 /// # Errors
 /// Where a journal is there and cannot be read.
 pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut images = vec![];
+    let image = |how| match how {
+        Undo::Detach { image, .. } => Some(image),
+        _ => None,
+    };
+    Ok(noted(state_dir)?.into_iter().filter_map(image).collect())
+}
+
+/// Whether some fsarena that has the state directory of this journal, running or dead, has such a step to undo.
+///
+/// # Errors
+/// Where a journal is there and cannot be read.
+pub(crate) fn is_noted(journal: &Journal, is_this: impl Fn(&Undo) -> bool) -> Result<bool, Error> {
+    Ok(noted(&journal.state_dir())?.iter().any(is_this))
+}
+
+/// The steps that are left to undo in all journals of a state directory.
+fn noted(state_dir: &Path) -> Result<Vec<Undo>, Error> {
+    let mut noted = vec![];
     for path in paths(state_dir)? {
         // Without it its owner finished meanwhile.
         let bytes = found(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
-        images.extend(parse(&bytes.unwrap_or_default()).left.into_iter().filter_map(|(_, how)| match how {
-            Undo::Detach { image, .. } => Some(image),
-            _ => None,
-        }));
+        noted.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, how)| how));
     }
-    Ok(images)
+    Ok(noted)
 }
 
 /// The journals of a state directory.
@@ -404,7 +418,7 @@ fn parse(bytes: &[u8]) -> Parsed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::undo::{Identity, Journal};
+    use crate::undo::Identity;
 
     /// A process that is gone: a pid with another start time.
     fn owner(boot_id: &str) -> Owner {
@@ -446,6 +460,30 @@ mod tests {
         let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0, ..Recovered::default() });
         assert!(!image.exists() && !journal.exists(), "{said:?}");
+    }
+
+    #[test]
+    fn a_controller_is_disabled_once_its_group_is_gone() {
+        let state = tempfile::tempdir().unwrap();
+        let (root, group) = (state.path().join("cgroup"), state.path().join("cgroup/fsarena-1-2"));
+        let control = root.join("cgroup.subtree_control");
+        for (group_is_left, expected) in [(true, (0, 1, "cpu io\n")), (false, (1, 0, "-io"))] {
+            let _ = std::fs::remove_dir_all(&root);
+            std::fs::create_dir(&root).unwrap();
+            std::fs::write(&control, "cpu io\n").unwrap();
+            if group_is_left {
+                std::fs::create_dir(&group).unwrap();
+            }
+            let (root, group) = (root.display(), group.display());
+            let how =
+                format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
+            let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
+            let journal = dead(state.path(), &here(), &[], &line);
+            let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+            let left = std::fs::read_to_string(&control).unwrap();
+            assert_eq!((done.undone, done.failed, left.as_str()), expected);
+            assert_eq!(journal.exists(), group_is_left);
+        }
     }
 
     #[test]

@@ -110,6 +110,15 @@ pub enum Undo {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<Identity>,
     },
+    /// Have the root of version 2 of control groups no longer pass on a controller, unless other groups use it by then.
+    DisableController {
+        /// The root.
+        root: PathBuf,
+        /// The name of the controller.
+        name: String,
+        /// The group that fsarena enabled it for, which has to be removed first.
+        group: PathBuf,
+    },
     /// Remove a zram device that fsarena made.
     RemoveZram {
         /// Its number; none while it is not known yet.
@@ -132,7 +141,8 @@ impl Undo {
             | Undo::RemoveDir { path, .. }
             | Undo::RemoveTree { path }
             | Undo::RestoreAttr { path, .. }
-            | Undo::RemoveGroup { path, .. } => Some(path),
+            | Undo::RemoveGroup { path, .. }
+            | Undo::DisableController { group: path, .. } => Some(path),
             Undo::KillGroup { .. } | Undo::RemoveZram { .. } => None,
         }
     }
@@ -177,6 +187,12 @@ impl std::fmt::Display for Undo {
             Undo::RestoreAttr { path, value, .. } => write!(f, "set {path:?} back to {value}"),
             Undo::RemoveGroup { path, .. } => {
                 write!(f, "end the processes of control group {path:?} and remove it")
+            }
+            Undo::DisableController { root, name, .. } => {
+                write!(
+                    f,
+                    "disable controller {name} for the control groups below {root:?}, unless they use it"
+                )
             }
             Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
             Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),

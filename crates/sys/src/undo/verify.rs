@@ -1,7 +1,8 @@
 //! Looking whether something is really undone.
 
-use super::act::is_another;
+use super::act::{absent, is_another};
 use super::step::Undo;
+use crate::cgroup::passed_on;
 use crate::{Error, attribute, found, kernel::Kernel, loopdev, mount, process, zram};
 use std::path::Path;
 
@@ -40,6 +41,12 @@ impl Undo {
                 }
                 absent(path)
             }
+            Undo::DisableController { root, name, .. } => {
+                if passed_on::has(root, name)? && !passed_on::is_used(root, name)? {
+                    return still(root, format!("it still passes the controller {name} on"));
+                }
+                Ok(())
+            }
             Undo::RemoveZram { number: Some(number), size_bytes, disk } => {
                 if zram::has(kernel, *number, *size_bytes, *disk)? {
                     return still(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
@@ -57,14 +64,6 @@ impl Undo {
                 }
             }
         }
-    }
-}
-
-/// An error where something is at a path, or that cannot be seen.
-fn absent(path: &Path) -> Result<(), Error> {
-    match found(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
-        Some(_) => Err(Error::Unfit { what: path.into(), why: "it is still there".into() }),
-        None => Ok(()),
     }
 }
 
@@ -130,11 +129,12 @@ mod tests {
         // `/proc` and `/sys` of this machine are hidden, and a directory cannot be read as an attribute.
         let hidden = Kernel::at(dir.path());
         let attribute = dir.path().join("attribute");
-        std::fs::create_dir_all(&attribute).unwrap();
+        std::fs::create_dir_all(attribute.join("cgroup.subtree_control")).unwrap();
         for step in [
             Undo::Unmount { target: "/nowhere".into(), dir: None },
             Undo::Detach { image: "/nowhere/image".into(), identity: None },
             Undo::KillGroup { pgid: 999_999, start_time: 1 },
+            Undo::DisableController { root: attribute.clone(), name: "io".into(), group: "/nowhere".into() },
             Undo::RestoreAttr { path: attribute, value: "5".into(), disk: None },
             Undo::RemoveZram { number: Some(3), size_bytes: 4096, disk: None },
             // Longer than any name may be: it cannot even be looked for.

@@ -1,0 +1,125 @@
+//! The controllers that a group of version 2 passes on to the groups below it.
+
+use crate::kernel::names;
+use crate::{Error, found};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// The file of a group that names them.
+fn control(group: &Path) -> PathBuf {
+    group.join("cgroup.subtree_control")
+}
+
+/// Whether a group passes a controller on. A group that is gone passes none on.
+///
+/// # Errors
+/// Where that cannot be read.
+pub(crate) fn has(group: &Path, controller: &str) -> Result<bool, Error> {
+    let path = control(group);
+    let names = found(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
+    Ok(names.unwrap_or_default().split_whitespace().any(|name| name == controller))
+}
+
+/// Has a group pass a controller on.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub(super) fn enable(group: &Path, controller: &str) -> Result<(), Error> {
+    let path = control(group);
+    std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
+}
+
+/// Has a group no longer pass a controller on, unless a group below uses the controller: its limits would be lost.
+///
+/// # Errors
+/// Where the kernel refuses for another reason.
+pub(crate) fn disable(group: &Path, controller: &str) -> Result<(), Error> {
+    if !has(group, controller)? || is_used(group, controller)? {
+        return Ok(());
+    }
+    let path = control(group);
+    match found(std::fs::write(&path, format!("-{controller}"))) {
+        // A group below passes it on since it was looked at.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Ok(()),
+        written => written.map(drop).map_err(Error::io("writing", path)),
+    }
+}
+
+/// Whether a group below passes a controller on, or has a setting of it.
+///
+/// # Errors
+/// Where the groups cannot be read.
+pub(crate) fn is_used(group: &Path, controller: &str) -> Result<bool, Error> {
+    for below in super::groups_below(group) {
+        let files = found(names(&below)).map_err(Error::io("reading", &below))?.unwrap_or_default();
+        let of_controller =
+            |file: &&String| file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
+        if has(&below, controller)? || files.iter().filter(of_controller).any(|file| is_set(&below, file)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a file of a group holds another value than in a new group. Counters never do; a setting that cannot be read
+/// does, unless its group is gone.
+fn is_set(group: &Path, file: &str) -> bool {
+    let default = |value: &str| match file.rsplit('.').next() {
+        Some("max" | "high") => value.split_whitespace().next().is_none_or(|first| first == "max"),
+        Some("low" | "min") => value == "0",
+        Some("weight") => ["100", "default 100"].contains(&value),
+        Some("latency") => value.is_empty(),
+        _ => true,
+    };
+    match std::fs::read_to_string(group.join(file)) {
+        Ok(value) => !default(value.trim()),
+        Err(error) => {
+            !default("?") && !matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_used_by_those_that_pass_it_on_or_set_it() {
+        for (file, value, expected) in [
+            ("cgroup.subtree_control", "cpu io\n", true),
+            ("cgroup.subtree_control", "cpu\n", false),
+            ("io.max", "8:0 rbps=1 wbps=max riops=max wiops=max\n", true),
+            ("io.max", "", false),
+            ("io.weight", "default 100\n", false),
+            ("io.weight", "default 100\n8:0 50\n", true),
+            ("io.stat", "8:0 rbytes=1\n", false),
+            ("iocost.max", "1\n", false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let below = dir.path().join("a.service");
+            std::fs::create_dir(&below).unwrap();
+            std::fs::write(below.join(file), value).unwrap();
+            assert_eq!(is_used(dir.path(), "io").unwrap(), expected, "{file}: {value}");
+            std::fs::write(control(dir.path()), "io memory\n").unwrap();
+            disable(dir.path(), "io").unwrap();
+            let left = std::fs::read_to_string(control(dir.path())).unwrap();
+            assert_eq!(left, if expected { "io memory\n" } else { "-io" }, "{file}: {value}");
+        }
+        for (file, value) in [("memory.max", "max\n"), ("cpu.max", "max 100000\n"), ("memory.low", "0\n")] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(file), value).unwrap();
+            assert!(!is_set(dir.path(), file));
+            std::fs::write(dir.path().join(file), "50000 100000\n").unwrap();
+            assert!(is_set(dir.path(), file) && !is_set(dir.path(), "gone.max"));
+        }
+    }
+
+    #[test]
+    fn what_passes_nothing_on_needs_no_disabling() {
+        let dir = tempfile::tempdir().unwrap();
+        disable(&dir.path().join("gone"), "io").unwrap();
+        std::fs::write(control(dir.path()), "cpu\n").unwrap();
+        disable(dir.path(), "io").unwrap();
+        assert_eq!(std::fs::read_to_string(control(dir.path())).unwrap(), "cpu\n");
+    }
+}
