@@ -124,8 +124,8 @@ fn ready(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Ready, String>
 /// Those of [`workload`], in words.
 pub fn check(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
-    let ways = plan.workloads.iter().flat_map(|asked| ways(asked, &variants));
-    ways.map(|way| ready(&way, plan.scale, plan.seed).map(drop)).collect()
+    let mut ways = plan.workloads.iter().flat_map(|asked| ways(asked, &variants));
+    ways.try_for_each(|way| ready(&way, plan.scale, plan.seed).map(drop))
 }
 
 /// The metrics that answer for the workloads of a plan by default, the main one first.
