@@ -225,23 +225,17 @@ pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
     }
-    for below in groups_below(group) {
+    for below in passed_on::groups_below(group)? {
         end_processes(kernel, &below)?;
     }
     process::kill_and_wait(kernel, &|| process::members(kernel, group))
-}
-
-fn groups_below(group: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
-    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    dirs.map(|entry| entry.path()).collect()
 }
 
 /// Ends the processes of a group that fsarena made, and removes it with the groups that they made below it; success where
 /// it is gone.
 pub(crate) fn remove(kernel: &Kernel, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
-    for below in groups_below(group) {
+    for below in passed_on::groups_below(group)? {
         remove(kernel, &below)?;
     }
     match retry(TRIES, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {

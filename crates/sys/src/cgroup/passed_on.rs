@@ -20,6 +20,15 @@ pub(crate) fn has(group: &Path, controller: &str) -> Result<bool, Error> {
     Ok(names.unwrap_or_default().split_whitespace().any(|name| name == controller))
 }
 
+/// The groups right below a group. A group that is gone has none.
+///
+/// # Errors
+/// Where they cannot be read.
+pub(super) fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
+    let found = found(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
+    Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
+}
+
 /// Has a group pass a controller on.
 ///
 /// # Errors
@@ -50,7 +59,7 @@ pub(crate) fn disable(group: &Path, controller: &str) -> Result<(), Error> {
 /// # Errors
 /// Where the groups cannot be read.
 pub(crate) fn is_used(group: &Path, controller: &str) -> Result<bool, Error> {
-    for below in super::groups_below(group) {
+    for below in groups_below(group)? {
         let files = found(names(&below)).map_err(Error::io("reading", &below))?.unwrap_or_default();
         let of_controller =
             |file: &&String| file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
