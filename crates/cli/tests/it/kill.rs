@@ -197,11 +197,7 @@ fn left(place: &Place, pid: u32) -> Vec<String> {
     let mut left = place.left();
     let dirs = ["images", "mnt"].iter().filter_map(|name| place.run_file(name));
     left.extend(dirs.map(|dir| format!("directory {dir:?}")));
-    let groups =
-        std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
-    let groups =
-        groups.chain([PathBuf::from("/sys/fs/cgroup")]).map(|dir| dir.join(format!("fsarena-{pid}")));
-    left.extend(groups.filter(|group| group.exists()).map(|group| format!("control group {group:?}")));
+    left.extend(control_groups(pid).map(|group| format!("control group {group:?}")));
     let names = |pid: &PathBuf| {
         let words = std::fs::read(pid.join("cmdline")).unwrap_or_default();
         text(&words).contains(place.dir.to_str().unwrap())
@@ -211,6 +207,18 @@ fn left(place: &Place, pid: u32) -> Vec<String> {
         all.filter(|pid| Path::new(pid).join("cmdline").exists()).filter(names).map(|pid| format!("{pid:?}")),
     );
     left
+}
+
+/// The control groups that a process made (`fsarena-PID-STARTTIME`), in every hierarchy.
+fn control_groups(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let is_its = move |name: &str| {
+        name.strip_prefix(&format!("fsarena-{pid}"))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let groups = walkdir::WalkDir::new("/sys/fs/cgroup").into_iter().flatten();
+    groups
+        .filter(move |group| group.file_name().to_str().is_some_and(is_its))
+        .map(walkdir::DirEntry::into_path)
 }
 
 fn clean(place: &Place, pid: u32) -> Result<(), String> {
