@@ -100,7 +100,7 @@ fn resume(args: &Args, name: &str) -> Outcome {
 
 /// The plan that the arguments name, as it was written.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
-    if let Some(plan) = args.own.plan()? {
+    if let Some(plan) = args.own.plan(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);

@@ -43,9 +43,21 @@ fn a_command_on_the_command_line_runs_without_a_shell() {
     let on = ["--fs", "ext2", "--rounds", "1", "--quiet"];
     let run = |more: &[&str]| place.expect(0, &[&["run"][..], &on, more].concat());
     run(&["--", "touch", "a; b", "$HOME"]);
-    run(&["--setup", "touch x", "--cmd", "list=test -e x", "--cmd", "CC=gcc true", "--check", "test -e x"]);
-    let rows = place.rows("latest");
-    assert!(rows.iter().any(|(_, _, task)| task == "list"), "{rows:?}");
+    let assignments = ["--cmd", "n=4; test $n = 4", "--cmd", "CC=gcc true"];
+    let named = ["--name", "list", "--cmd", "test -e x"];
+    run(&[
+        &["--setup", "touch x"][..],
+        &assignments[..2],
+        &named,
+        &assignments[2..],
+        &["--check", "test -e x"],
+    ]
+    .concat());
+    let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
+    let has = |name: &str| tasks.iter().any(|task| task == name);
+    assert!(["n4", "list", "CCgcc"].into_iter().all(has), "{tasks:?}");
+    run(&["--name", "write", "--", "touch", "x"]);
+    assert!(place.rows("latest").iter().any(|(.., task)| task == "write"));
     place.assert_clean();
 }
 
@@ -131,8 +143,21 @@ fn what_cannot_run_is_refused_before_the_run() {
     assert!(squid.contains("the workload squid cannot run there"), "{squid}");
     let alone = said(2, &["run", "--setup", "true"]);
     assert!(alone.contains("--setup: add --cmd"), "{alone}");
-    let both = said(2, &["run", "--on", "dir:home", "--cmd", "a=true", "--cmd", "a=true"]);
+    let named = ["--name", "a", "--cmd", "true"];
+    let both = said(2, &[&["run", "--on", "dir:home"][..], &named, &named].concat());
     assert!(both.contains("two tasks have the name `a`"), "{both}");
+    for line in [
+        &["--cmd", "true", "--name", "b"][..],
+        &["--name", "b"],
+        &["--name", "b", "--name", "a", "--cmd", "true"],
+    ] {
+        let said = said(2, &[&["run"][..], line].concat());
+        assert!(said.contains("--name b: write it directly before the --cmd"), "{said}");
+    }
+    for line in [&["--", ""][..], &["--", "", "x"], &["--cmd", " "], &["--cmd", ""]] {
+        let said = said(2, &[&["run", "--on", "dir:home"][..], line].concat());
+        assert!(said.contains("command") && said.contains("task `task`"), "{said}");
+    }
     place.assert_clean();
 }
 

@@ -114,11 +114,17 @@ impl Timed {
     }
 
     fn fault(&self) -> Option<String> {
-        let written = [!self.settings.text("cmd").is_empty(), !self.settings.words("run").is_empty()];
+        let script = self.settings.text("cmd");
+        let vector = self.settings.words("run");
+        let written = [!script.is_empty(), !vector.is_empty()];
+        let empty = if written[0] { script.trim().is_empty() } else { vector.first() == Some(&"") };
         let named = self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         match written {
             [true, true] => Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name)),
             [false, false] => Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name)),
+            _ if empty => {
+                Some(format!("the command of task `{}` is empty; write the program to run", self.name))
+            }
             _ if !named => Some(format!("task name `{}`: use letters, digits, - and _", self.name)),
             _ => None,
         }
