@@ -65,14 +65,15 @@ impl<'a> Stages<'a> {
         Ok(Stages { runs, earlier, stages, begun: 0 })
     }
 
-    /// Finds what would keep a later stage from beginning, before the first one is measured; `try_options` also tries the
-    /// options that the user wrote.
+    /// Finds what would keep a later stage from beginning, before the first one is measured, where its workloads run
+    /// as `user`; `tries` also tries the options that the user wrote.
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].
-    pub fn check(&self, tries: bool) -> Result<(), RunError> {
+    pub fn check(&self, user: Option<&str>, tries: bool) -> Result<(), RunError> {
         for (_, plan) in self.stages.iter().skip(1) {
-            let request = Request::new(plan.clone(), Keep::New(self.runs.into()));
+            let mut request = Request::new(plan.clone(), Keep::New(self.runs.into()));
+            request.user = user.map(String::from);
             let (variants, check) = check(&request)?;
             if tries {
                 try_options(&request, &variants, &check)?;

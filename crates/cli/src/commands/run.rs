@@ -50,7 +50,7 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
     let runs = &args.runs.runs;
     let (after, only) = (args.after.as_deref(), args.stage.as_deref());
     let mut stages = Stages::of(written, args.overrides()?, runs, after, only)?;
-    stages.check(!args.dry_run)?;
+    stages.check(args.user.as_deref(), !args.dry_run)?;
     let mut ended = ExitCode::Done;
     while let Some(next) = stages.begin(args.dry_run)? {
         let plan = match next {

@@ -162,6 +162,50 @@ fn what_cannot_run_is_refused_before_the_run() {
 }
 
 #[test]
+fn a_program_that_cannot_be_executed_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap()
+    };
+    let make = |name: &str, text: &str, mode| {
+        let path = place.dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        open(&path, mode);
+        path.display().to_string()
+    };
+    let cases = [
+        (make("plain", "#!/bin/sh\n", 0o644), "has no permission to (`chmod +x "),
+        (make("text", "true\n", 0o755), "it is text without an interpreter in its first line"),
+        (make("orphan", "#!/no/python\n", 0o755), "its first line names /no/python: No such file"),
+        (place.dir.join("gone").display().to_string(), "No such file or directory"),
+        (place.dir.display().to_string(), "it is not a file"),
+    ];
+    let on: &[&str] = if root() { &["--fs", "ext2"] } else { &["--on", "dir:home"] };
+    let refused = |more: &[&str]| place.expect(2, &[&["run"], on, more].concat()).1;
+    for (program, why) in &cases {
+        let said = refused(&["--", program, "x"]);
+        assert!(said.contains(&format!("{program} cannot be executed: ")) && said.contains(why), "{said}");
+        assert_eq!(said, refused(&["--dry-run", "--", program, "x"]));
+    }
+    let said = refused(&["--", "./build"]);
+    assert!(
+        said.contains("./build: the working directory is the filesystem under test, which is empty"),
+        "{said}"
+    );
+    if root() {
+        open(&place.dir, 0o755);
+        let mine = make("mine", "#!/bin/sh\n", 0o700);
+        let said = refused(&["--user", "nobody", "--", &mine]);
+        assert!(
+            said.contains(&format!("{mine} cannot be executed: user nobody has no permission")),
+            "{said}"
+        );
+    }
+    assert!(!place.runs().exists());
+    place.assert_clean();
+}
+
+#[test]
 fn metrics_that_commands_print_are_judged_like_any_other() {
     let work = |tps: &str, more: &str| {
         format!(
