@@ -3,7 +3,7 @@
 use crate::agents::{self, Agents};
 use crate::clients::{Alone, Clients};
 use crate::executor::{Executor, Fatal, Result, Tell, require};
-use crate::preflight::{self, Check};
+use crate::preflight::{self, Check, trial::Trying};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
@@ -144,8 +144,9 @@ fn check_for(
     Ok((variants, check))
 }
 
-/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed. The
-/// commands that this took.
+/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed: all combinations
+/// where these are few, else each option. `trying` learns how many trials of how many are done. The commands that this
+/// took.
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses (exit code 2), or whatever the machine lacks to try them.
@@ -153,10 +154,12 @@ pub fn try_options(
     request: &Request,
     variants: &[Variant],
     check: &Check,
+    trying: Trying,
 ) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
-    preflight::trial::options(&request.plan, variants, check.size_bytes, &request.runs(), &mut log)?;
+    let (plan, runs) = (&request.plan, request.runs());
+    preflight::trial::options(plan, variants, check.size_bytes, &runs, trying, &mut log)?;
     Ok(commands)
 }
 
@@ -248,7 +251,8 @@ pub fn execute_by(
     let (variants, mut check) = check_for(&request, &*clients, &agents.user)?;
     check.resumed = matches!(request.keep, Keep::Resumed(_));
     // Those of a resumed run were tried when it began.
-    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check)? };
+    let mut trying = |done, of| consumers.iter_mut().for_each(|consumer| consumer.trying(done, of));
+    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check, &mut trying)? };
     check.remarks.extend(request.remarks);
     check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;
