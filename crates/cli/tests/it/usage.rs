@@ -340,7 +340,7 @@ fn of_many_combinations_of_options_each_option_is_tried_once() {
         |code, args: &[String]| place.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
     expect(0, &dry(6, &options));
     let mounts = std::fs::read_to_string(place.dir.join("mounts")).unwrap();
-    assert!((6..=11).contains(&mounts.lines().count()), "{mounts}");
+    assert_eq!(mounts.lines().count(), 6);
     let said = expect(2, &dry(6, &[&options[..5], &["nosiud"]].concat()));
     assert!(said.contains("refuses the mount option `nosiud`"), "{said}");
     assert!(!place.runs().exists());
