@@ -69,17 +69,24 @@ enum Command {
     ExitCodes,
 }
 
-const EXIT_CODES: &str = "\
-0  success; no claim refuted or inconclusive
-1  internal error: a bug in fsarena; the message says how to report it
-2  usage error: a wrong argument or plan, or a path or name that does not exist
-3  a claim is refuted
+/// The exit codes, for `fsarena help exit-codes` and, word for word, `docs/reference/exit-codes.md`.
+pub const EXIT_CODES: &str = "\
+0  done; no claim was refuted or left inconclusive
+1  a bug in fsarena; the message says how to report it
+2  wrong usage: a flag, a name, a plan or a path that you gave
+3  a claim was refuted
 4  a claim is inconclusive
-5  refused for safety: continuing could destroy data
-6  this machine lacks something; the message says what to install or to free
+5  refused for safety: something could lose data
+6  this machine lacks something: a program, room, a right, a high enough limit; the message says
+   what to install, free or raise
 
-If every variant fails, the code tells why: 2 if mkfs or mount refused your options, 5 and 6 as
-above, 4 if filesystems or commands failed at the work, 1 for a bug of fsarena.
+If every variant fails, the code is the first of these that applies to any of them:
+1  for a bug in fsarena
+5  if fsarena refused for safety
+3  if a filesystem lost synced files after a power cut
+2  if mkfs or mount refused your options
+6  if this machine lacks something
+4  if a filesystem, a guest or a command failed at the work
 
 Every signal that ends a program (SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGXCPU, …) ends a run: it
 cleans up, keeps its samples, and ends by the same signal (a shell shows 130, 143, 131 and so
@@ -122,6 +129,9 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::{Cause, Departure};
+    use fsarena_core::exit::Exits;
+    use fsarena_run::executor::Fatal;
     use std::collections::BTreeMap;
 
     /// A flag that several commands have takes the same kind of value in each: one, or several with commas between.
@@ -141,5 +151,33 @@ mod tests {
             }
         }
         assert_eq!(kinds["metric"].0, "METRIC");
+    }
+
+    /// The list in the text of what comes where every variant fails is that of the program, in its order.
+    #[test]
+    fn the_exit_code_where_every_variant_fails_is_as_the_text_has_it() {
+        let (_, list) = EXIT_CODES.split_once("If every variant fails").unwrap();
+        let list = list.lines().skip(1).take_while(|line| !line.is_empty());
+        let told: Vec<u8> = list.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+        let causes = [
+            Cause::Work,
+            Cause::Violation,
+            Cause::Usage,
+            Cause::Refused,
+            Cause::Missing,
+            Cause::Died,
+            Cause::Internal,
+        ];
+        let code = |causes: &[Cause]| {
+            let left = |(at, cause): (usize, &Cause)| {
+                (at.to_string(), Departure { round: 0, why: String::new(), cause: *cause })
+            };
+            Fatal::EveryVariant(causes.iter().enumerate().map(left).collect()).exit_code().code()
+        };
+        let place = |cause: Cause| told.iter().position(|told| *told == code(&[cause])).unwrap();
+        for (one, other) in causes.iter().flat_map(|one| causes.iter().map(move |other| (*one, *other))) {
+            assert_eq!(code(&[one, other]), told[place(one).min(place(other))], "{one:?} {other:?}");
+        }
+        assert_eq!(told.len(), 6);
     }
 }

@@ -1,6 +1,6 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
-use crate::args::Cli;
+use crate::args::{Cli, EXIT_CODES};
 use clap::Parser;
 use fsarena_core::{plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_run::vocabulary;
@@ -94,6 +94,13 @@ fn every_command_line_is_one_that_fsarena_takes() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen > 80, "only {seen} command lines were found");
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_help() {
+    let page = root().join("docs/reference/exit-codes.md");
+    let texts: Vec<String> = split(&page).0.into_iter().map(|block| block.text).collect();
+    assert_eq!(texts, [format!("{EXIT_CODES}\n")]);
 }
 
 #[test]

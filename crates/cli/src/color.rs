@@ -1,7 +1,7 @@
 //! `--color`, before clap parses the line.
 
-use crate::config::Setting;
 use clap::{ColorChoice, ValueEnum};
+use fsarena_run::config::Setting;
 use std::ffi::OsString;
 
 /// The environment variables that choose colors, before the config file does.

@@ -1,9 +1,10 @@
 //! Flags that several commands take, and the values that flags of every command accept.
 
-use crate::{config::Config, failure::Failure};
+use crate::failure::Failure;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
+use fsarena_run::config::Config;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

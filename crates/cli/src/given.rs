@@ -17,6 +17,15 @@ impl Given {
         given.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
+    /// The places of the values of a flag or argument among all on the command line, in order; none where it is not given.
+    ///
+    /// # Panics
+    /// In debug builds, where the command has no argument of that name.
+    pub fn places(&self, name: &str) -> Vec<usize> {
+        let given = self.0.value_source(name) == Some(ValueSource::CommandLine);
+        self.0.indices_of(name).filter(|_| given).into_iter().flatten().collect()
+    }
+
     /// Refuses these flags, with the reason.
     pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
         self.first_of(names).map_or(Ok(()), |flag| usage(format!("{flag}: {why}")))

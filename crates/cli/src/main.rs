@@ -6,7 +6,6 @@ mod book;
 mod color;
 mod commands;
 mod complete;
-mod config;
 mod failure;
 mod flags;
 mod given;
@@ -17,8 +16,8 @@ mod running;
 use args::Cli;
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
-use config::Config;
 use fsarena_core::{exit::ExitCode, safe};
+use fsarena_run::config::Config;
 use rustix::fs::Mode;
 use std::{io::Write, path::PathBuf};
 
@@ -36,7 +35,7 @@ fn main() -> std::process::ExitCode {
     let result = std::panic::catch_unwind(|| {
         let command = parsed(settings);
         match config.as_ref().err() {
-            Some(failure) if !command.needs_no_config() => Err(failure.clone()),
+            Some(error) if !command.needs_no_config() => Err(error.clone().into()),
             _ => command.run(),
         }
     });

@@ -19,6 +19,10 @@ impl Consumer for Progress {
         self.0.say(line);
     }
 
+    fn trying(&mut self, done: usize, of: usize) {
+        self.0.trying(done, of);
+    }
+
     fn begin(&mut self, Beginning { plan, check, run, .. }: &Beginning) {
         let metric = work::metrics(plan).first().copied();
         self.0.begin(plan, metric, run.map(|run| run.path()), &check.describe(plan));

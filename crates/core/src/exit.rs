@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind};
 
-/// How `fsarena` ends. The numbers are a contract: they change only with a major version.
+/// How `fsarena` ends. The numbers are a contract: they change only with a major version. Where every variant failed, the
+/// cause says which it is ([`crate::event::Cause::exit_code`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -12,9 +13,9 @@ pub enum ExitCode {
     Internal = 1,
     /// Wrong usage or a bad plan.
     Usage = 2,
-    /// A claim was refuted, or every variant failed and one of them had lost synced files.
+    /// A claim was refuted.
     Refuted = 3,
-    /// A claim was left inconclusive, or every variant failed at the work.
+    /// A claim was left inconclusive.
     Inconclusive = 4,
     /// Refused, because going on could destroy something.
     Refused = 5,

@@ -167,6 +167,12 @@ pub trait Workload: Sync {
         vec![]
     }
 
+    /// The programs that the user wrote into its settings, by name or path; the preflight checks that the user of the
+    /// workload can execute them.
+    fn own_programs(&self, _job: &Job) -> Vec<String> {
+        vec![]
+    }
+
     /// The users to run its server as where the workload runs as root: the first that exists.
     fn server_users(&self) -> &'static [&'static str] {
         &[]

@@ -67,7 +67,7 @@ pub struct Run {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
     /// Directory of runs, on the machine of rank 0
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(long, value_name = "DIR", env = "FSARENA_RUNS", hide_env_values = true, default_value = "runs")]
     runs: PathBuf,
     /// Go on with an interrupted run, with the same number of ranks
     #[arg(long, value_name = "RUN", conflicts_with_all = ["on", "plan"])]

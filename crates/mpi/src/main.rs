@@ -4,11 +4,12 @@ mod answer;
 mod args;
 
 use answer::boxed;
-use args::{Command, Run};
-use clap::Parser;
+use args::{Args, Command, Run};
+use clap::{CommandFactory, FromArgMatches};
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::plan::error::PlanError;
 use fsarena_mpi::{follow::follow, guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire};
-use fsarena_run::execute_by;
+use fsarena_run::{config::Config, execute_by};
 use fsarena_sys::cancel;
 use std::rc::Rc;
 
@@ -27,18 +28,19 @@ fn main() {
 
 /// Rank 0: has the arguments, and answers.
 fn first(mpi: Rc<Mpi>) {
-    let code = match args::Args::try_parse() {
-        Ok(args) => done(match args.command {
+    let code = match parsed() {
+        Ok(Ok(args)) => done(match args.command {
             Command::Run(run) => lead(&run, Rc::clone(&mpi)),
             Command::Measure => {
                 measure::report(&*mpi).iter().for_each(|line| println!("{line}"));
                 Ok(ExitCode::Done)
             }
         }),
-        Err(error) => {
+        Ok(Err(error)) => {
             drop(error.print());
             error.exit_code() as u8
         }
+        Err(error) => done(Err(boxed(error))),
     };
     if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
         mpi.abort(code);
@@ -48,6 +50,13 @@ fn first(mpi: Rc<Mpi>) {
     }
     drop(mpi);
     std::process::exit(i32::from(code));
+}
+
+/// The command line, with the values of the config file as defaults.
+fn parsed() -> Result<clap::error::Result<Args>, PlanError> {
+    let config = Config::load()?.checked(&Args::command())?;
+    let matches = config.defaults(Args::command()).try_get_matches();
+    Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
 fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {

@@ -33,25 +33,7 @@ impl Agents {
     pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<Agents> {
         let users = UserDatabase::host();
         let own = User::of_process();
-        let mut notes = vec![];
-        let mut user = match name {
-            Some(name) => users.user_by_name(name)?,
-            None => match users.invoking_user() {
-                // The user of this process stays who it is; only the name is missing in the report.
-                Err(error @ UserError::Getent(_)) if !own.is_root() => {
-                    let text = format!("the name of user {}: {error}", own.uid);
-                    notes.push(Note::new(NoteKind::Unavailable, text));
-                    own.clone()
-                }
-                found => found?,
-            },
-        };
-        require(own.is_root() || user.uid == own.uid, || {
-            Fatal::Plan(format!("user {}: only root can run workloads as another user", user.name))
-        })?;
-        if (user.uid, user.gid) == (own.uid, own.gid) {
-            user.groups = own.groups.clone();
-        }
+        let (mut user, notes) = user(name)?;
         let role = if own.is_root() && profiling.is_none() {
             let namespace = rights::can_confine();
             let pid_namespace = namespace && pid_namespace::is_available();
@@ -100,6 +82,35 @@ impl Agents {
         let user = format!("{} (uid {})", self.user.name, self.user.uid);
         [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]
     }
+}
+
+/// The user of the workloads of a run: the one of this name, or the one who started fsarena. With notes for the report.
+///
+/// # Errors
+/// Those of [`Agents::of_run`].
+pub fn user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
+    let users = UserDatabase::host();
+    let own = User::of_process();
+    let mut notes = vec![];
+    let mut user = match name {
+        Some(name) => users.user_by_name(name)?,
+        None => match users.invoking_user() {
+            // The user of this process stays who it is; only the name is missing in the report.
+            Err(error @ UserError::Getent(_)) if !own.is_root() => {
+                let text = format!("the name of user {}: {error}", own.uid);
+                notes.push(Note::new(NoteKind::Unavailable, text));
+                own.clone()
+            }
+            found => found?,
+        },
+    };
+    require(own.is_root() || user.uid == own.uid, || {
+        Fatal::Plan(format!("user {}: only root can run workloads as another user", user.name))
+    })?;
+    if (user.uid, user.gid) == (own.uid, own.gid) {
+        user.groups = own.groups;
+    }
+    Ok((user, notes))
 }
 
 /// The first of these users that exists.

@@ -1,9 +1,9 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
-use crate::agents::Agents;
+use crate::agents::{self, Agents};
 use crate::clients::{Alone, Clients};
 use crate::executor::{Executor, Fatal, Result, Tell, require};
-use crate::preflight::{self, Check};
+use crate::preflight::{self, Check, trial::Trying};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, End};
@@ -17,7 +17,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{Error, cancel, host, kernel::Kernel, tree};
+use fsarena_sys::{Error, cancel, host, kernel::Kernel, tree, user::User};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -130,17 +130,23 @@ impl Request {
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
 pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
-    check_for(request, &Alone)
+    check_for(request, &Alone, &agents::user(request.user.as_deref())?.0)
 }
 
-fn check_for(request: &Request, clients: &dyn Clients) -> Result<(Vec<Variant>, Check), RunError> {
-    let variants = matrix::expand(&request.plan);
-    let check = preflight::check(&Kernel::host(), &request.plan, &variants, &request.runs(), clients.count());
-    Ok((variants, check?))
+fn check_for(
+    request: &Request,
+    clients: &dyn Clients,
+    user: &User,
+) -> Result<(Vec<Variant>, Check), RunError> {
+    let (plan, runs) = (&request.plan, request.runs());
+    let variants = matrix::expand(plan);
+    let check = preflight::check(&Kernel::host(), plan, &variants, &runs, clients.count(), user)?;
+    Ok((variants, check))
 }
 
-/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed. The
-/// commands that this took.
+/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed: all combinations
+/// where these are few, else each option. `trying` learns how many trials of how many are done. The commands that this
+/// took.
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses (exit code 2), or whatever the machine lacks to try them.
@@ -148,10 +154,12 @@ pub fn try_options(
     request: &Request,
     variants: &[Variant],
     check: &Check,
+    trying: Trying,
 ) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
-    preflight::trial::options(&request.plan, variants, check.size_bytes, &request.runs(), &mut log)?;
+    let (plan, runs) = (&request.plan, request.runs());
+    preflight::trial::options(plan, variants, check.size_bytes, &runs, trying, &mut log)?;
     Ok(commands)
 }
 
@@ -241,10 +249,11 @@ pub fn execute_by(
         work::check(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
     }
     let agents = Agents::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
-    let (variants, mut check) = check_for(&request, &*clients)?;
+    let (variants, mut check) = check_for(&request, &*clients, &agents.user)?;
     check.resumed = matches!(request.keep, Keep::Resumed(_));
     // Those of a resumed run were tried when it began.
-    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check)? };
+    let mut trying = |done, of| consumers.iter_mut().for_each(|consumer| consumer.trying(done, of));
+    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check, &mut trying)? };
     check.remarks.extend(request.remarks);
     check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;

@@ -12,6 +12,7 @@ mod backing;
 pub mod bench;
 pub mod child;
 pub mod clients;
+pub mod config;
 mod confined;
 pub mod context;
 pub mod deciding;

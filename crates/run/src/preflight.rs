@@ -19,7 +19,7 @@ use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
 use fsarena_load::{demands::Demands, workload::Room};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{Error, kernel::Kernel, limits, program};
+use fsarena_sys::{Error, kernel::Kernel, limits, program, user::User};
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,16 +86,24 @@ const REFUSING: [Refusing; 6] = [
 ];
 
 /// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet. Each of the clients
-/// needs the room of the work.
+/// needs the room of the work, and this user runs it.
 ///
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
-pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path, clients: u32) -> Result<Check> {
+pub fn check(
+    kernel: &Kernel,
+    plan: &Plan,
+    variants: &[Variant],
+    runs: &Path,
+    clients: u32,
+    user: &User,
+) -> Result<Check> {
     readable(kernel, plan, variants, runs)?;
     able_to_mount(kernel, plan)?;
     REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
     axes::check(kernel, plan, variants)?;
-    let Work { mut room, demands, mut programs, remarks, tasks } = Work::of(plan, variants)?;
+    let Work { mut room, demands, mut programs, own_programs, remarks, tasks } = Work::of(plan, variants)?;
+    own_programs.iter().try_for_each(|name| program::check(name, user).map_err(fsarena_sys::Error::from))?;
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
     programs.extend(recovery::check(plan, variants)?);
     let mut check = Check {

@@ -14,6 +14,9 @@ pub trait Consumer {
     /// Shows a progress line before the first event.
     fn say(&mut self, _line: &str) {}
 
+    /// Shows how many trials of the options of mkfs and mount are done, and how many there are.
+    fn trying(&mut self, _done: usize, _of: usize) {}
+
     /// The run begins: all checks have passed.
     fn begin(&mut self, _beginning: &Beginning) {}
 

@@ -2,7 +2,7 @@
 
 use crate::execute::{Keep, Request, RunError, check, try_options};
 use crate::executor::{Fatal, Result, require};
-use crate::vocabulary;
+use crate::{preflight::trial::Trying, vocabulary};
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Stage, Written};
@@ -65,17 +65,18 @@ impl<'a> Stages<'a> {
         Ok(Stages { runs, earlier, stages, begun: 0 })
     }
 
-    /// Finds what would keep a later stage from beginning, before the first one is measured; `try_options` also tries the
-    /// options that the user wrote.
+    /// Finds what would keep a later stage from beginning, before the first one is measured, where its workloads run
+    /// as `user`. With `trying`, also tries the options that the user wrote, and shows how far that is.
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].
-    pub fn check(&self, tries: bool) -> Result<(), RunError> {
+    pub fn check(&self, user: Option<&str>, mut trying: Option<Trying>) -> Result<(), RunError> {
         for (_, plan) in self.stages.iter().skip(1) {
-            let request = Request::new(plan.clone(), Keep::New(self.runs.into()));
+            let mut request = Request::new(plan.clone(), Keep::New(self.runs.into()));
+            request.user = user.map(String::from);
             let (variants, check) = check(&request)?;
-            if tries {
-                try_options(&request, &variants, &check)?;
+            if let Some(trying) = &mut trying {
+                try_options(&request, &variants, &check, trying)?;
             }
         }
         Ok(())

@@ -23,6 +23,8 @@ pub struct Work {
     pub demands: Demands,
     /// Programs that they execute.
     pub programs: BTreeSet<String>,
+    /// Programs that the user wrote into the settings, by name or path.
+    pub own_programs: BTreeSet<String>,
     /// Caveats for every report of them.
     pub remarks: Vec<Note>,
     /// Their timed tasks.
@@ -48,6 +50,7 @@ impl Work {
                 let shared: &mut u64 = inputs.entry(way.directory()).or_default();
                 *shared = room.other_bytes.max(*shared);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
+                all.own_programs.extend(workload.own_programs(&job));
                 if at == 0 {
                     all.remarks.extend(remarks);
                     all.tasks += workload.outline(&job).len() as u32;

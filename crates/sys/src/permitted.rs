@@ -1,7 +1,7 @@
 //! What this process may do with mounts and loop devices, found by trying: root in a container often may do neither, and
 //! no user id, capability or device node tells that reliably.
 
-use crate::kernel::Kernel;
+use crate::{kernel::Kernel, said::in_words};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -41,7 +41,7 @@ pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
             Ok(())
         }
         Err(error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS)) => Err(Obstacle {
-            what: format!("mounting a filesystem: {}", in_words(error)),
+            what: format!("mounting a filesystem: {}", in_words(&error.into())),
             fix: "run it as root of the machine, or give the container CAP_SYS_ADMIN (`--privileged`)",
         }),
         Err(_) => Ok(()),
@@ -56,7 +56,7 @@ pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
 pub fn loop_device(kernel: &Kernel) -> Result<(), Obstacle> {
     const NODES: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
     let refused = |what: String| {
-        move |error: Errno| Obstacle { what: format!("{what}: {}", in_words(error)), fix: NODES }
+        move |error: Errno| Obstacle { what: format!("{what}: {}", in_words(&error.into())), fix: NODES }
     };
     let node = |path: &Path| {
         open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -153,12 +153,6 @@ fn attach(device: &File, file: i32) -> Result<(), Errno> {
 
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
-/// `Operation not permitted`.
-fn in_words(error: Errno) -> String {
-    let text = std::io::Error::from(error).to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 #[cfg(test)]

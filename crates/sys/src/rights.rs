@@ -46,11 +46,7 @@ impl User {
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
         if !self.is_this_process() {
-            let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-            let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
-            thread::set_thread_groups(&groups)?;
-            thread::set_thread_res_gid(gid, gid, gid)?;
-            thread::set_thread_res_uid(uid, uid, uid)?;
+            self.identity()?;
         }
         let kept = keep & thread::capabilities(None)?.permitted;
         let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -58,6 +54,38 @@ impl User {
         thread::set_no_new_privs(true)?;
         // Its own files in /proc belong to it again; the probes read them.
         Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?)
+    }
+}
+
+impl User {
+    /// Does something with the identity of this user: in a thread that takes it on, and takes it with it when it ends.
+    ///
+    /// # Errors
+    /// Where the kernel refuses that identity, or a thread.
+    pub fn lend<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        if self.is_this_process() {
+            return Ok(work());
+        }
+        let dumpable = rustix::process::dumpable_behavior()?;
+        let done = std::thread::scope(|scope| {
+            let lent = std::thread::Builder::new().spawn_scoped(scope, || {
+                self.identity()?;
+                Ok(work())
+            })?;
+            lent.join().map_err(|_| io::Error::other("the thread panicked"))?
+        });
+        // The kernel took it away from the whole process with the change of identity.
+        rustix::process::set_dumpable_behavior(dumpable)?;
+        done
+    }
+
+    /// Gives this thread the user and group ids of this user.
+    fn identity(&self) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+        thread::set_thread_groups(&groups)?;
+        thread::set_thread_res_gid(gid, gid, gid)?;
+        Ok(thread::set_thread_res_uid(uid, uid, uid)?)
     }
 }
 

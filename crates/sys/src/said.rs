@@ -54,6 +54,12 @@ pub fn shown(text: &str) -> &str {
     }
 }
 
+/// An error of the system without its number: `Operation not permitted`.
+pub fn in_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

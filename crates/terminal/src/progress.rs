@@ -51,6 +51,13 @@ impl Progress {
         }
     }
 
+    /// Shows on a terminal how many trials of the options of mkfs and mount are done, and how many there are.
+    pub fn trying(&mut self, done: usize, of: usize) {
+        if let Display::Bars(bars) = &mut self.display {
+            bars.trying(done as u64, of as u64);
+        }
+    }
+
     /// Shows the run that begins: what it asks, by which metric its variants are compared, where it is stored, and what
     /// it needs.
     pub fn begin(&mut self, plan: &Plan, metric: Option<&str>, place: Option<&Path>, needs: &str) {

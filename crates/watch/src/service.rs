@@ -131,7 +131,7 @@ impl Service {
     /// Finds processes that came. Those that came since the watch began count whole.
     fn look(&mut self, first: bool) {
         self.since_looked = 0;
-        for pid in self.pids() {
+        for pid in self.pids(&self.known) {
             let Some(started) = process::start_time(&self.kernel, pid) else { continue };
             if self.seen.contains_key(&(pid, started)) {
                 continue;
@@ -155,11 +155,20 @@ impl Service {
         }
     }
 
-    fn pids(&self) -> Vec<i32> {
-        let named = self.known.iter().any(|known| matches!(known, Known::Name(_)));
+    /// Those of the service of which no process runs.
+    pub fn absent(&self) -> impl Iterator<Item = String> {
+        let absent = |known: &&Known| {
+            let pids = self.pids(std::slice::from_ref(*known));
+            !pids.iter().any(|pid| process::start_time(&self.kernel, *pid).is_some())
+        };
+        self.known.iter().filter(absent).cloned().map(String::from)
+    }
+
+    fn pids(&self, of: &[Known]) -> Vec<i32> {
+        let named = of.iter().any(|known| matches!(known, Known::Name(_)));
         let all = if named { process::all(&self.kernel).unwrap_or_default() } else { vec![] };
         let mut pids = vec![];
-        for known in &self.known {
+        for known in of {
             match known {
                 Known::Pid(pid) => pids.push(*pid),
                 Known::Cgroup(dir) => in_cgroup(dir, &mut pids),

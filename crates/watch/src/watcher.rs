@@ -2,8 +2,8 @@
 
 use crate::window::{Mark, Window};
 use crate::{
-    clocks::Moment, counter::Counter, error::Error, gauges::Gauges, plan::Watch, readings::OWN_CPU,
-    service::Service, tally::Tally, target::Target,
+    clocks::Moment, counter::Counter, counter::Trouble, error::Error, gauges::Gauges, plan::Watch,
+    readings::OWN_CPU, service::Service, tally::Tally, target::Target,
 };
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
@@ -35,6 +35,7 @@ pub struct Watcher {
     began: Moment,
     next: u32,
     notes: Vec<Note>,
+    silent: Vec<String>,
 }
 
 impl Watcher {
@@ -59,10 +60,16 @@ impl Watcher {
         let (mut gauges, mut notes) = Gauges::open(Scene { kernel: kernel.clone(), device });
         notes.extend(target.notes());
         let mut tally = Tally::default();
+        let mut silent = vec![];
         if let Some(counter) = &mut counter {
-            tally.begin(&counter.read());
+            let first = counter.read();
+            silent.extend(
+                first.as_ref().err().map(|Trouble(why)| format!("the counter does not answer yet: {why}")),
+            );
+            tally.begin(&first);
         }
         let service = Service::new(kernel, &watch.service);
+        silent.extend(service.absent().map(|known| format!("no process of --service {known} runs yet")));
         gauges.turn(&mut Readings::default());
         Ok(Watcher {
             kernel: kernel.clone(),
@@ -77,6 +84,7 @@ impl Watcher {
             began: clock(),
             next: first,
             notes,
+            silent,
             clock,
         })
     }
@@ -84,6 +92,19 @@ impl Watcher {
     /// What a reader should know of the machine and of where figures come from.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// What did not answer or run when the watch began, for people; it is counted from when it does.
+    pub fn silent(&self) -> &[String] {
+        &self.silent
+    }
+
+    /// Refuses a counter that the user probably mistyped. A service that is down is no mistake.
+    ///
+    /// # Errors
+    /// A name that the service or this machine lacks.
+    pub fn check(&self) -> Result<(), Error> {
+        self.counter.as_ref().map_or(Ok(()), |counter| counter.check())
     }
 
     /// Watches until a signal comes or this number of windows is reached; tells of each window as it closes. The one that a

@@ -1,10 +1,10 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
-use crate::config::{Config, KEYS, flag};
 use crate::output;
 use crate::{color, failure::Outcome, flags::ListFormat};
 use clap::{Arg, Command};
 use fsarena_core::row::Row;
+use fsarena_run::config::{Config, KEYS, flag};
 use serde::Serialize;
 
 /// Print the settings in effect, and where each comes from
@@ -75,4 +75,78 @@ fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> 
 /// An environment variable that is not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    fn of(text: &str) -> Config {
+        Config::parse("config.toml", text).unwrap()
+    }
+
+    /// What `run` has for these flags under a file.
+    fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
+        let matches = of(file).defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
+        let (_, run) = matches.subcommand().unwrap();
+        let text = |mut raw: clap::parser::RawValues| raw.next().unwrap().to_string_lossy().into_owned();
+        flags.iter().map(|flag| run.get_raw(flag).map(text)).collect()
+    }
+
+    #[test]
+    fn every_key_is_a_flag() {
+        for (key, commands) in KEYS {
+            let cli = Cli::command();
+            let has = |command: &Command| {
+                command
+                    .get_arguments()
+                    .chain(cli.get_arguments())
+                    .any(|arg| arg.get_long() == Some(flag(key)))
+            };
+            match commands {
+                ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
+                _ => {
+                    commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}"))
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flags_win_and_take_the_defaults_of_what_they_exclude_away() {
+        let file = "runs = '/srv/runs'\n[run]\nrounds = 12\nbudget = '10m'\n";
+        let flags = ["runs", "rounds", "budget"];
+        let some = |text: &str| Some(text.to_string());
+        assert_eq!(values(file, "fsarena run", &flags), [some("/srv/runs"), some("12"), some("10m")]);
+        assert_eq!(
+            values(file, "fsarena run --rounds 3", &flags),
+            [some("/srv/runs"), some("3"), some("10m")]
+        );
+        assert_eq!(values(file, "fsarena run --find best", &flags), [some("/srv/runs"), None, some("10m")]);
+        assert_eq!(values(file, "fsarena run --shard 1/2", &flags)[2], None);
+        assert_eq!(values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
+        assert_eq!(values(file, "fsarena report", &flags[..1]), [some("/srv/runs")]);
+        assert_eq!(values("run.scale = 'tiny'", "fsarena advise", &["scale"]), [some("tiny")]);
+    }
+
+    #[test]
+    fn mistakes_have_their_place() {
+        for (text, says) in [
+            ("\nrusn = 'x'", "config.toml, line 2, column 1: Unknown key `rusn`. Did you mean `runs`?"),
+            ("[run]\nrouds = 3", "line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?"),
+            ("[run]\nerase = '/dev/sda'", "Unknown key `run.erase`."),
+            ("[run]\nrounds = 'x'", "line 2, column 10: invalid value 'x' for '--rounds <N>'"),
+            ("run.metric = ['elapsd']", "Did you mean `elapsed`?"),
+            ("runs = true", "write a text, a number or a list of them"),
+            ("color = 'red'", "invalid value 'red'"),
+            ("runs = ", "line 1, column 8"),
+        ] {
+            let checked =
+                Config::parse("config.toml", text).and_then(|config| config.checked(&Cli::command()));
+            let said = checked.unwrap_err().to_string();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
 }

@@ -10,14 +10,14 @@ pub use flags::Args;
 pub use overrides::{absolute_text, kernel_level};
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::{output, running::handle_signals};
+use crate::{output, progress::Progress, running::handle_signals};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Plan, Written};
 use fsarena_core::{app, exit::ExitCode, names::unknown, study};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, Next, Stages};
-use fsarena_run::{Keep, Request, vocabulary};
+use fsarena_run::{Consumer, Keep, Request, vocabulary};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, input};
 pub use once::once;
@@ -50,7 +50,10 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
     let runs = &args.runs.runs;
     let (after, only) = (args.after.as_deref(), args.stage.as_deref());
     let mut stages = Stages::of(written, args.overrides()?, runs, after, only)?;
-    stages.check(!args.dry_run)?;
+    let mut progress = Progress::new(args.quiet);
+    let mut trying = |done, of| progress.trying(done, of);
+    stages.check(args.user.as_deref(), (!args.dry_run).then_some(&mut trying))?;
+    drop(progress);
     let mut ended = ExitCode::Done;
     while let Some(next) = stages.begin(args.dry_run)? {
         let plan = match next {
@@ -100,7 +103,7 @@ fn resume(args: &Args, name: &str) -> Outcome {
 
 /// The plan that the arguments name, as it was written.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
-    if let Some(plan) = args.own.plan()? {
+    if let Some(plan) = args.own.plan(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);

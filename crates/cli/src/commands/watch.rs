@@ -6,7 +6,7 @@ pub use flags::Args;
 
 use crate::failure::{Failure, Outcome};
 use crate::{flags::ListFormat, output, running::handle_signals};
-use fsarena_core::{event::Note, exit::ExitCode};
+use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::Kernel};
 use fsarena_terminal::watch;
@@ -23,7 +23,7 @@ pub fn run(args: Args) -> Outcome {
         None => {
             let watch = args.watch()?;
             // Start the watcher once before making a run, to report an impossible counter at once.
-            Watcher::begin(&kernel, &watch, 0)?;
+            Watcher::begin(&kernel, &watch, 0)?.check()?;
             Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }
     };
@@ -31,7 +31,7 @@ pub fn run(args: Args) -> Outcome {
     let _in_order = cancel::in_order();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
-    begin(args.format, &recorder, watcher.notes())?;
+    begin(args.format, &recorder, &watcher)?;
     let tell = |window: &Window| -> Result<(), Failure> {
         // The store first: what is shown is also kept.
         recorder.keep(window)?;
@@ -54,11 +54,12 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Says what is watched, and begins the table.
-fn begin(format: ListFormat, recorder: &Recorder, notes: &[Note]) -> Outcome {
+fn begin(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
     let watch = recorder.watch();
     let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
     say(&format!("watching {}: {counted}; kept in {}", watch.name, recorder.run().path().display()));
-    notes.iter().for_each(|note| say(&note.text));
+    watcher.notes().iter().for_each(|note| say(&note.text));
+    watcher.silent().iter().for_each(|text| say(text));
     match format {
         ListFormat::Json => Ok(ExitCode::Done),
         ListFormat::Term => output::text(watch::head() + "\n"),

@@ -89,6 +89,24 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
 }
 
 #[test]
+fn a_tilde_alone_is_the_home_directory() {
+    let (place, path) = place("runs = \"~\"\n");
+    let config = || {
+        let mut command = place.fsarena(&["config", "--format", "json"]);
+        command.env_remove("FSARENA_RUNS");
+        command
+    };
+    assert_eq!(setting(&printed(config()), "runs").0, place.dir.join("home").to_str().unwrap());
+    std::fs::write(&path, "runs = \"~root/runs\"\n").unwrap();
+    let output = config().output().unwrap();
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("line 1, column 8: `~root/runs`: write"),
+        "{said}"
+    );
+}
+
+#[test]
 fn images_lie_where_the_file_says() {
     if !root() {
         return;

@@ -43,9 +43,21 @@ fn a_command_on_the_command_line_runs_without_a_shell() {
     let on = ["--fs", "ext2", "--rounds", "1", "--quiet"];
     let run = |more: &[&str]| place.expect(0, &[&["run"][..], &on, more].concat());
     run(&["--", "touch", "a; b", "$HOME"]);
-    run(&["--setup", "touch x", "--cmd", "list=test -e x", "--cmd", "CC=gcc true", "--check", "test -e x"]);
-    let rows = place.rows("latest");
-    assert!(rows.iter().any(|(_, _, task)| task == "list"), "{rows:?}");
+    let assignments = ["--cmd", "n=4; test $n = 4", "--cmd", "CC=gcc true"];
+    let named = ["--name", "list", "--cmd", "test -e x"];
+    run(&[
+        &["--setup", "touch x"][..],
+        &assignments[..2],
+        &named,
+        &assignments[2..],
+        &["--check", "test -e x"],
+    ]
+    .concat());
+    let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
+    let has = |name: &str| tasks.iter().any(|task| task == name);
+    assert!(["n4", "list", "CCgcc"].into_iter().all(has), "{tasks:?}");
+    run(&["--name", "write", "--", "touch", "x"]);
+    assert!(place.rows("latest").iter().any(|(.., task)| task == "write"));
     place.assert_clean();
 }
 
@@ -131,8 +143,65 @@ fn what_cannot_run_is_refused_before_the_run() {
     assert!(squid.contains("the workload squid cannot run there"), "{squid}");
     let alone = said(2, &["run", "--setup", "true"]);
     assert!(alone.contains("--setup: add --cmd"), "{alone}");
-    let both = said(2, &["run", "--on", "dir:home", "--cmd", "a=true", "--cmd", "a=true"]);
+    let named = ["--name", "a", "--cmd", "true"];
+    let both = said(2, &[&["run", "--on", "dir:home"][..], &named, &named].concat());
     assert!(both.contains("two tasks have the name `a`"), "{both}");
+    for line in [
+        &["--cmd", "true", "--name", "b"][..],
+        &["--name", "b"],
+        &["--name", "b", "--name", "a", "--cmd", "true"],
+    ] {
+        let said = said(2, &[&["run"][..], line].concat());
+        assert!(said.contains("--name b: write it directly before the --cmd"), "{said}");
+    }
+    for line in [&["--", ""][..], &["--", "", "x"], &["--cmd", " "], &["--cmd", ""]] {
+        let said = said(2, &[&["run", "--on", "dir:home"][..], line].concat());
+        assert!(said.contains("command") && said.contains("task `task`"), "{said}");
+    }
+    place.assert_clean();
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap()
+    };
+    let make = |name: &str, text: &str, mode| {
+        let path = place.dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        open(&path, mode);
+        path.display().to_string()
+    };
+    let cases = [
+        (make("plain", "#!/bin/sh\n", 0o644), "has no permission to (`chmod +x "),
+        (make("text", "true\n", 0o755), "it is text without an interpreter in its first line"),
+        (make("orphan", "#!/no/python\n", 0o755), "its first line names /no/python: No such file"),
+        (place.dir.join("gone").display().to_string(), "No such file or directory"),
+        (place.dir.display().to_string(), "it is not a file"),
+    ];
+    let on: &[&str] = if root() { &["--fs", "ext2"] } else { &["--on", "dir:home"] };
+    let refused = |more: &[&str]| place.expect(2, &[&["run"], on, more].concat()).1;
+    for (program, why) in &cases {
+        let said = refused(&["--", program, "x"]);
+        assert!(said.contains(&format!("{program} cannot be executed: ")) && said.contains(why), "{said}");
+        assert_eq!(said, refused(&["--dry-run", "--", program, "x"]));
+    }
+    let said = refused(&["--", "./build"]);
+    assert!(
+        said.contains("./build: the working directory is the filesystem under test, which is empty"),
+        "{said}"
+    );
+    if root() {
+        open(&place.dir, 0o755);
+        let mine = make("mine", "#!/bin/sh\n", 0o700);
+        let said = refused(&["--user", "nobody", "--", &mine]);
+        assert!(
+            said.contains(&format!("{mine} cannot be executed: user nobody has no permission")),
+            "{said}"
+        );
+    }
+    assert!(!place.runs().exists());
     place.assert_clean();
 }
 

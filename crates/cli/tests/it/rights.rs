@@ -278,7 +278,7 @@ fn without_getent_users_are_those_of_etc() {
     }
     let place = Place::new();
     let at = place.dir.join("root");
-    for dir in ["etc", "work", "proc", "lib", "lib64", "tmp", "dev"] {
+    for dir in ["etc", "work", "proc", "sys", "lib", "lib64", "tmp", "dev"] {
         std::fs::create_dir_all(at.join(dir)).unwrap();
     }
     std::fs::copy(place.dir.join("plan.toml"), at.join("plan.toml")).unwrap();
@@ -287,7 +287,7 @@ fn without_getent_users_are_those_of_etc() {
     common::install(Path::new(place.fsarena(&[]).get_program()), &at.join("fsarena"));
     std::fs::set_permissions(&place.dir, PermissionsExt::from_mode(0o755)).unwrap();
     // The libraries of a dynamic build, and what every program finds.
-    let enter = "for dir in lib lib64 proc dev; do [ ! -e /$dir ] || mount --rbind /$dir \"$0/$dir\" || exit 99; done\n\
+    let enter = "for dir in lib lib64 proc sys dev; do [ ! -e /$dir ] || mount --rbind /$dir \"$0/$dir\" || exit 99; done\n\
                  exec chroot \"$0\" /fsarena \"$@\"";
     let run = |user: &str| {
         let mut command = Command::new("unshare");

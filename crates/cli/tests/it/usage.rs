@@ -319,3 +319,30 @@ fn a_workload_in_place_of_a_studys_takes_what_it_has() {
     let (_, said) = place.expect(2, &[&squid[..], &["--set", "threads=3"]].concat());
     assert!(said.contains("Unknown setting `threads` of workload squid"), "{said}");
 }
+
+/// A thousand combinations took four minutes.
+#[test]
+fn of_many_combinations_of_options_each_option_is_tried_once() {
+    if !root() || !has(&["mkfs.ext2"]) {
+        return;
+    }
+    let place = Place::new();
+    place.shim("mount", "echo x >> \"$DIR/mounts\"; exec \"$REAL\" \"$@\"");
+    let dry = |mkfs: usize, mount: &[&str]| {
+        let sizes = (0..mkfs).map(|number| format!("-N {}", 1024 + number)).collect::<Vec<_>>();
+        let mkfs = sizes.iter().flat_map(|size| ["--mkfs", size]);
+        let mount = mount.iter().flat_map(|option| ["--mount", option]);
+        let args = ["run", "plan.toml", "--fs", "ext2", "--dry-run"].into_iter().chain(mkfs).chain(mount);
+        args.map(String::from).collect::<Vec<_>>()
+    };
+    let options = ["noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
+    let expect =
+        |code, args: &[String]| place.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
+    expect(0, &dry(6, &options));
+    let mounts = std::fs::read_to_string(place.dir.join("mounts")).unwrap();
+    assert_eq!(mounts.lines().count(), 6);
+    let said = expect(2, &dry(6, &[&options[..5], &["nosiud"]].concat()));
+    assert!(said.contains("refuses the mount option `nosiud`"), "{said}");
+    assert!(!place.runs().exists());
+    place.assert_clean();
+}

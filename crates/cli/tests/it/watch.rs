@@ -245,7 +245,26 @@ fn what_cannot_be_watched_is_said() {
     let (_, said) = place.expect(2, &["watch", "--device-operations"]);
     assert!(said.contains("--path DIR"), "{said}");
     place.expect(2, &["watch", "--squid", "a:1", "--log", "b"]);
+    let service = Service::start(Answer::Counting);
+    let url = format!("http://{}/metrics", service.address);
+    let (_, said) = place.expect(2, &["watch", "--prometheus", &url, "--series", "request_total"]);
+    assert!(said.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{said}");
+    let (_, said) = place.expect(6, &["watch", "--", "no-such-program"]);
+    assert!(said.contains("no-such-program is not installed"), "{said}");
+    let plan = place.dir.join("plan.toml").display().to_string();
+    let (_, said) = place.expect(2, &["watch", "--", &plan]);
+    assert!(said.contains("plan.toml cannot be executed: user "), "{said}");
     assert!(!place.runs().exists(), "nothing is made for what cannot be watched");
+}
+
+#[test]
+fn what_is_silent_at_the_beginning_is_told_then() {
+    let place = Place::new();
+    let service = Service::start(Answer::Closed);
+    let args = ["watch", "--squid", &service.address, "--service", "no-such-name"];
+    let (_, said) = place.expect(0, &[&args[..], &QUICK].concat());
+    assert!(said.contains("the counter does not answer yet: http://"), "{said}");
+    assert!(said.contains("no process of --service no-such-name runs yet"), "{said}");
 }
 
 #[test]

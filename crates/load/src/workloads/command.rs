@@ -5,7 +5,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{error::at, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
-use fsarena_sys::{argv, program, tree};
+use fsarena_sys::{program, tree};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -114,11 +114,17 @@ impl Timed {
     }
 
     fn fault(&self) -> Option<String> {
-        let written = [!self.settings.text("cmd").is_empty(), !self.settings.words("run").is_empty()];
+        let script = self.settings.text("cmd");
+        let vector = self.settings.words("run");
+        let written = [!script.is_empty(), !vector.is_empty()];
+        let empty = if written[0] { script.trim().is_empty() } else { vector.first() == Some(&"") };
         let named = self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         match written {
             [true, true] => Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name)),
             [false, false] => Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name)),
+            _ if empty => {
+                Some(format!("the command of task `{}` is empty; write the program to run", self.name))
+            }
             _ if !named => Some(format!("task name `{}`: use letters, digits, - and _", self.name)),
             _ => None,
         }
@@ -214,9 +220,9 @@ impl Workload for Command {
                 return Err(Error::Plan(format!("two tasks have the name `{}`", task.name)));
             }
             task.rules(job)?;
-            installed(&task.words[0])?;
         }
-        let lacking = |name: &&str| installed(name).is_err();
+        refuse_unmade(job, &tasks[0])?;
+        let lacking = |name: &&str| !name.contains('/') && program::find(name).is_none();
         let lacking: Vec<&str> = job.settings.words("needs").into_iter().filter(lacking).collect();
         if !lacking.is_empty() {
             let (names, packages) = (lacking.join(", "), lacking.join(" "));
@@ -231,6 +237,12 @@ impl Workload for Command {
 
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
         vec!["sh", "true"]
+    }
+
+    fn own_programs(&self, job: &Job) -> Vec<String> {
+        let tasks = Timed::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
+        let needed = job.settings.words("needs").into_iter().map(String::from);
+        tasks.chain(needed).filter(|program| !is_relative(program)).collect()
     }
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
@@ -262,11 +274,20 @@ impl Workload for Command {
     }
 }
 
-/// Refuses a program that is missing. One with a relative path can be the work of `setup`.
-fn installed(name: &str) -> Result<()> {
-    let found = match name.contains('/') {
-        true => !name.starts_with('/') || Path::new(name).exists(),
-        false => program::find(name).is_some(),
-    };
-    if found { Ok(()) } else { Err(argv::Error::NotFound { program: name.into() }.into()) }
+/// Whether a program is a path on the filesystem under test, which is made when the run begins.
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
+}
+
+/// Refuses a first task whose program is on the filesystem under test, where nothing has put it.
+fn refuse_unmade(job: &Job, first: &Timed) -> Result<()> {
+    let before = [job.settings.text("once"), job.settings.text("setup"), first.text(job, "prepare")];
+    let program = &first.words[0];
+    if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {
+        return Ok(());
+    }
+    Err(Error::Plan(format!(
+        "{program}: the working directory is the filesystem under test, which is empty; write an absolute path, or copy the \
+         program there with --setup"
+    )))
 }

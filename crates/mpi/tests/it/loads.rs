@@ -81,3 +81,26 @@ fn the_study_of_shared_directories_runs_and_says_what_a_cache_answered() {
     let report = std::fs::read_to_string(place.run_file("report.md")).unwrap();
     assert!(report.contains("a cache of") && report.contains("did not come from the device"), "{report}");
 }
+
+#[test]
+fn runs_lie_where_the_config_file_or_the_environment_says() {
+    let Some(place) = Place::new() else { return };
+    let file = place.path("home/.config/fsarena/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let runs = |dir: &str| std::fs::read_dir(place.path(dir)).map_or(0, Iterator::count);
+    let run = |config: &str, runs: Option<&str>| {
+        std::fs::write(&file, config).unwrap();
+        let mut command = place.run(1, FILEIO, &[]);
+        command.env("HOME", place.path("home")).env_remove("XDG_CONFIG_HOME").env_remove("FSARENA_RUNS");
+        command.envs(runs.map(|runs| ("FSARENA_RUNS", runs)));
+        output(&mut command)
+    };
+    // What other commands have is no mistake here.
+    let config = "runs = '~/bench'\ncolor = 'never'\nserve.port = 8080\nrun.budget = '10m'\n";
+    for (variable, dir) in [(None, "home/bench"), (Some("elsewhere"), "elsewhere")] {
+        let (code, said) = run(config, variable);
+        assert!(code == 0 && runs(dir) == 1 && runs("runs") == 0, "{said}");
+    }
+    let (code, said) = run("[run]\nrounds = 'x'\n", None);
+    assert!(code == 2 && said.contains("config.toml, line 2, column 10: invalid value 'x'"), "{said}");
+}

@@ -10,7 +10,7 @@ use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
 use fsarena_run::agents::Agents;
 use fsarena_run::{context::RunContext, executor::Executor, guest::Guests, preflight};
 use fsarena_stats::verdict::{Verdict, judge};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::{kernel::Kernel, user::User};
 use std::collections::BTreeMap;
 
 /// Kernel instructions of each task of a cell.
@@ -39,7 +39,8 @@ impl Crew {
         let guest = GuestPlan::of(Emulator::Exact);
         let plan = plan(work, guest.clone())?;
         let kernel = Kernel::host();
-        let check = preflight::check(&kernel, &plan, &matrix::expand(&plan), desk.dir, 1)?;
+        let (variants, user) = (matrix::expand(&plan), User::of_process());
+        let check = preflight::check(&kernel, &plan, &variants, desk.dir, 1, &user)?;
         let run = RunContext {
             kernel,
             plan: plan.clone(),

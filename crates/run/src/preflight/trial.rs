@@ -15,24 +15,34 @@ use std::{collections::BTreeSet, path::Path};
 
 /// Scratch images that stand for an erased device are at most this large.
 const LARGEST: u64 = 16 << 30;
-/// The factors whose levels decide what is tried.
+/// The factors whose levels decide what is tried, the filesystem first.
 const DECISIVE: [&str; 6] =
     [factor::FS, factor::OPTIONS, factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
+/// Up to this many combinations of these levels are all tried. Each takes a fifth of a second or more.
+const ALL: usize = 32;
 
-/// Makes and mounts each filesystem with options that the user wrote, once, on sparse images as large as the run's and in
-/// the same place. For a guest only mkfs is tried: its kernel is another.
+/// Shows how many trials of how many are done.
+pub type Trying<'a> = &'a mut dyn FnMut(usize, usize);
+
+/// Makes and mounts filesystems with the options that the user wrote, on sparse images as large as the run's and in the
+/// same place. For a guest only mkfs is tried: its kernel is another.
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses, with its reason and the nearest name; or whatever the machine lacks.
-pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: Log) -> Result<()> {
+pub fn options(
+    plan: &Plan,
+    variants: &[Variant],
+    bytes: u64,
+    runs: &Path,
+    trying: Trying,
+    log: Log,
+) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let written = |variant: &&Variant| {
         let said = |id| !variant.level(id).is_empty();
         !variant.is_bare_device() && (said(factor::MKFS) || said(factor::MOUNT) && !guest)
     };
-    let mut seen = BTreeSet::new();
-    let distinct = |variant: &&Variant| seen.insert(DECISIVE.map(|id| variant.level(id).to_string()));
-    let variants: Vec<&Variant> = variants.iter().filter(written).filter(distinct).collect();
+    let variants = representative(variants.iter().filter(written));
     if variants.is_empty() || plan.device.backing == Backing::Dir {
         return Ok(());
     }
@@ -41,13 +51,41 @@ pub fn options(plan: &Plan, variants: &[Variant], bytes: u64, runs: &Path, log: 
         _ => images_dir(&plan.device, runs),
     };
     let scratch = Scratch::make(place, "fsarena-trial")?;
-    for variant in variants {
+    for (done, variant) in variants.iter().enumerate() {
+        trying(done, variants.len());
         let (def, options) = filesystem_of(variant)?;
         Trial { plan, variant, def, options, guest, scratch: &scratch }.run(bytes, log)?;
     }
+    trying(variants.len(), variants.len());
     scratch.clear()?;
     // While the scratch images were there, a signal was only noted.
     Ok(cancel::check()?)
+}
+
+/// One variant for each combination of the decisive levels. Where these are many, so few that each level of each
+/// filesystem is among them: a mistyped option shows with any other, and options that do not go together show when
+/// their variant's turn comes.
+fn representative<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
+    let levels = |variant: &'a Variant| DECISIVE.map(|id| variant.level(id));
+    let mut seen = BTreeSet::new();
+    let all: Vec<&Variant> = variants.filter(|variant| seen.insert(levels(variant))).collect();
+    if all.len() <= ALL {
+        return all;
+    }
+    let (mut tried, mut few) = (BTreeSet::new(), vec![]);
+    // First those that have many levels at once that no other has had.
+    for least in (1..=DECISIVE.len()).rev() {
+        for variant in &all {
+            let levels = levels(variant);
+            let mut new: Vec<_> = (0..levels.len()).map(|at| (levels[0], at, levels[at])).collect();
+            new.retain(|level| !tried.contains(level));
+            if new.len() >= least {
+                tried.extend(new);
+                few.push(*variant);
+            }
+        }
+    }
+    few
 }
 
 /// The trial of one variant's options.
@@ -161,6 +199,36 @@ fn reason(error: Error) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_combinations_each_level_is_tried_once() {
+        let variants = |filesystems: &[&str], levels: usize| -> Vec<Variant> {
+            let numbers = (0..levels).flat_map(|mkfs| (0..levels).map(move |mount| (mkfs, mount)));
+            let all = numbers.flat_map(|(mkfs, mount)| filesystems.iter().map(move |fs| (*fs, mkfs, mount)));
+            let variant = |(fs, mkfs, mount): (&str, usize, usize)| Variant {
+                name: format!("{fs} {mkfs} {mount}"),
+                levels: [
+                    (factor::FS.to_string(), fs.to_string()),
+                    (factor::MKFS.to_string(), format!("-N {mkfs}")),
+                    (factor::MOUNT.to_string(), format!("commit={mount}")),
+                ]
+                .into(),
+            };
+            all.map(variant).collect()
+        };
+        let few = variants(&["ext2", "ext4"], 4);
+        assert_eq!(representative(few.iter().chain(&few)).len(), ALL);
+        let many = variants(&["ext2", "ext4"], 20);
+        let chosen = representative(many.iter());
+        assert_eq!(chosen.len(), 40);
+        for variant in &many {
+            for id in [factor::MKFS, factor::MOUNT] {
+                let same =
+                    |other: &&Variant| [factor::FS, id].iter().all(|id| other.level(id) == variant.level(id));
+                assert!(chosen.iter().any(same), "{} {id}", variant.name);
+            }
+        }
+    }
 
     #[test]
     fn the_reason_is_the_line_that_says_why() {

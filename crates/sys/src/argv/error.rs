@@ -12,6 +12,14 @@ pub enum Error {
         /// Its name.
         program: String,
     },
+    /// A file that the user named and that cannot be executed.
+    #[error("{program} cannot be executed: {why}")]
+    Unusable {
+        /// Its name or path.
+        program: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// It could not be started.
     #[error("{program} could not be started: {source}{}", advice(.source))]
     Start {
@@ -44,6 +52,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::NotFound { .. } => ExitCode::Missing,
+            Error::Unusable { .. } => ExitCode::Usage,
             Error::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
             _ => ExitCode::Internal,
         }

@@ -13,6 +13,8 @@ const VARIANTS: usize = 8;
 /// The bar of a round, a line for each variant, and the time.
 pub struct Bars {
     all: MultiProgress,
+    /// The trials before a run.
+    trial: ProgressBar,
     round: ProgressBar,
     /// How the variants compare so far, between the round and the total.
     variants: Vec<ProgressBar>,
@@ -33,12 +35,33 @@ impl Bars {
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
         let of = Arc::clone(&place);
         let ticker = Ticker::of(total.clone(), move || of.size());
-        Bars { all, round: ProgressBar::hidden(), variants: vec![], total, ticker, place }
+        Bars {
+            all,
+            trial: ProgressBar::hidden(),
+            round: ProgressBar::hidden(),
+            variants: vec![],
+            total,
+            ticker,
+            place,
+        }
     }
 
     /// Adds to the lines that stay, broken between words.
     pub fn say(&self, line: &str) {
         drop(self.all.println(wrapped(line, usize::from(self.place.size().1.min(screen::WIDEST)))));
+    }
+
+    /// Shows how many trials of options are done, and removes that once all are.
+    pub fn trying(&mut self, done: u64, of: u64) {
+        if done == 0 {
+            self.trial = self.all.insert(0, ProgressBar::new(of));
+            self.trial.set_style(style("trying options of mkfs and mount {bar:24} {pos}/{len}{wide_msg}"));
+            self.ticker.add(self.trial.clone());
+        }
+        self.trial.set_position(done);
+        if done == of {
+            self.trial.finish_and_clear();
+        }
     }
 
     /// Shows how the run stands.
@@ -168,6 +191,33 @@ mod tests {
             place.columns.store(columns, Ordering::SeqCst);
             fits(usize::from(columns));
         }
+        bars.clear();
+    }
+
+    #[test]
+    fn trials_of_options_are_counted_and_then_leave_the_screen() {
+        let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Place>);
+        let shown = |words: &str| place.drawn.lock().unwrap().contains(words);
+        let until = |what: &str, is_so: &dyn Fn() -> bool| {
+            let begun = Instant::now();
+            while !is_so() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:#?}", place.lines());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        bars.trying(0, 3);
+        until("the first", &|| shown("trying options of mkfs and mount") && shown("0/3"));
+        bars.trying(2, 3);
+        until("a later one", &|| {
+            bars.trial.tick();
+            shown("2/3")
+        });
+        bars.trying(3, 3);
+        until("the end", &|| {
+            bars.total.tick();
+            !shown("trying")
+        });
         bars.clear();
     }
 

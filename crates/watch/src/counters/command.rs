@@ -2,7 +2,7 @@
 
 use crate::counter::{Counter, Trouble};
 use crate::error::Error;
-use fsarena_sys::limits;
+use fsarena_sys::{argv, limits, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::process::{Child, Stdio};
@@ -92,6 +92,13 @@ fn ready(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Result<bool>
 }
 
 impl Counter for Command {
+    fn check(&self) -> Result<(), Error> {
+        program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
+            argv::Error::NotFound { .. } => Error::Missing(error.to_string()),
+            error => Error::Usage(error.to_string()),
+        })
+    }
+
     fn read(&mut self) -> Result<f64, Trouble> {
         let late = || self.say(format!("no end within {} ms", self.patience.as_millis()));
         let (success, text) = self.run().map_err(|error| self.say(error))?.ok_or_else(late)?;

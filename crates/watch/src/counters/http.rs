@@ -42,6 +42,11 @@ impl Page {
         Ok(Page { url: url.into(), patience, agent })
     }
 
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The text of the page now.
     ///
     /// # Errors

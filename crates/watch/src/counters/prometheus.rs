@@ -3,6 +3,7 @@
 use super::http::Page;
 use crate::counter::{Counter, Trouble};
 use crate::error::Error;
+use fsarena_core::names::unknown;
 use std::time::Duration;
 
 /// One metric of an endpoint; the sum of all its series with the labels that were asked for.
@@ -56,7 +57,25 @@ impl Prometheus {
     }
 }
 
+/// The names of the metrics of a page: of its series, and of those that it describes and that have none yet.
+fn names(body: &str) -> impl Iterator<Item = &str> {
+    body.lines().filter_map(|line| {
+        let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
+        let line = described.or((!line.starts_with('#')).then_some(line))?;
+        line.split(['{', ' ']).next().filter(|name| !name.is_empty())
+    })
+}
+
 impl Counter for Prometheus {
+    /// A metric that is described, or has series with other labels, can get the series later: with the first request.
+    fn check(&self) -> Result<(), Error> {
+        let Ok(body) = self.page.get() else { return Ok(()) };
+        if names(&body).next().is_none() || names(&body).any(|name| name == self.name) {
+            return Ok(());
+        }
+        Err(Error::Usage(format!("{}: {}", self.page.url(), unknown("series", &self.name, names(&body)))))
+    }
+
     fn read(&mut self) -> Result<f64, Trouble> {
         let body = self.page.get()?;
         self.sum(&body).ok_or_else(|| self.page.lacks(&format!("metric {}", self.written), &body))
@@ -109,6 +128,22 @@ mod tests {
         assert_eq!(sum("http_requests_total{method=\"a,\\\"b\"}"), Some(5.0));
         assert_eq!(sum("plain"), Some(1700.0));
         assert_eq!((sum("http_requests"), sum("broken")), (None, None));
+    }
+
+    #[test]
+    fn a_series_can_come_later_and_a_misspelt_name_cannot() {
+        let check = |body: &'static [u8], metric: &str| {
+            let url = super::super::http::tests::server(body, 1);
+            let counter = Prometheus::new(&url, metric, Duration::from_millis(300)).unwrap();
+            counter.check().map_err(|error| error.to_string())
+        };
+        let page = b"HTTP/1.0 200 OK\r\n\r\n# TYPE later counter\nrequests_total{code=\"200\"} 1\n";
+        for metric in ["later", "requests_total", "requests_total{code=\"500\"}"] {
+            assert_eq!(check(page, metric), Ok(()));
+        }
+        let said = check(page, "request_total").unwrap_err();
+        assert!(said.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{said}");
+        assert_eq!(check(b"HTTP/1.0 503 Busy\r\n\r\nlater", "x"), Ok(()));
     }
 
     #[test]

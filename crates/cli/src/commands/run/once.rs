@@ -21,19 +21,22 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
         let known = args.metric.iter().try_for_each(|metric| known_metric(metric).map(drop));
         known.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
     }
+    request.user = args.user.clone();
     if args.dry_run {
         let (variants, check) = check(&request)?;
-        match try_options(&request, &variants, &check) {
+        let mut progress = Progress::new(args.quiet);
+        match try_options(&request, &variants, &check, &mut |done, of| progress.trying(done, of)) {
             Err(error) if error.exit_code() == ExitCode::Usage || cancel::requested().is_some() => {
                 return Err(error.into());
             }
-            Err(error) => Progress::new(args.quiet)
-                .say(&format!("the options of mkfs and mount could not be tried: {error}")),
+            Err(error) => {
+                progress.say(&format!("the options of mkfs and mount could not be tried: {error}"));
+            }
             Ok(_) => {}
         }
+        drop(progress);
         return Ok((print_plan(&request.plan, &variants, &check)?, None));
     }
-    request.user = args.user.clone();
     let mut progress = Progress::new(args.quiet);
     for text in args.guest_by_itself(&request.plan).into_iter().chain(request.plan.omitted.clone()) {
         progress.say(&text);

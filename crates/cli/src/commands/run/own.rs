@@ -2,15 +2,20 @@
 
 use crate::failure::{Failure, usage};
 use crate::flags::time;
+use crate::given::Given;
+use clap::builder::NonEmptyStringValueParser;
 use std::time::Duration;
 use toml::{Table, Value};
 
 /// The flags for the commands to time.
 #[derive(Debug, clap::Args)]
 pub struct Own {
-    /// Shell command to time, run as `sh -euc`, optionally named: `build='make -j2'`; repeatable
-    #[arg(long, value_name = "[NAME=]COMMAND", conflicts_with = "plan", help_heading = "Your own command")]
+    /// Shell command to time, run as `sh -euc`; repeatable
+    #[arg(long, value_name = "COMMAND", conflicts_with = "plan", help_heading = "Your own command")]
     pub cmd: Vec<String>,
+    /// Name of the command that follows: `--name build --cmd 'make -j2'`; repeatable
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), conflicts_with = "plan", help_heading = "Your own command")]
+    pub name: Vec<String>,
     /// Shell command on each fresh filesystem, not timed
     #[arg(long, value_name = "COMMAND", help_heading = "Your own command")]
     pub setup: Option<String>,
@@ -36,7 +41,7 @@ pub struct Own {
 
 impl Own {
     /// The plan of the commands on the command line, where there are any.
-    pub fn plan(&self) -> Result<Option<String>, Failure> {
+    pub fn plan(&self, given: &Given) -> Result<Option<String>, Failure> {
         let texts = [
             ("setup", &self.setup),
             ("prepare", &self.prepare),
@@ -49,10 +54,7 @@ impl Own {
         if !self.metric_regex.is_empty() {
             workload.insert("metric_regex".into(), self.metric_regex.clone().into());
         }
-        let mut tasks: Vec<Value> = self.cmd.iter().map(|text| Value::Table(task(text))).collect();
-        if !self.command.is_empty() {
-            tasks.push(Value::Table(Table::from_iter([("run".into(), self.command.clone().into())])));
-        }
+        let tasks = self.tasks(given)?;
         if tasks.is_empty() {
             return workload.keys().next().map_or(Ok(None), |flag| {
                 let instead = format!("in a plan: --set {flag}=VALUE");
@@ -73,18 +75,26 @@ impl Own {
         ]);
         Ok(Some(plan.to_string()))
     }
-}
 
-/// `build=make -j2` has a name. `CC=gcc make` has none: names are lower-case.
-fn task(text: &str) -> Table {
-    let is_name = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    };
-    match text.split_once('=').filter(|(name, _)| is_name(name)) {
-        Some((name, script)) => {
-            Table::from_iter([("name".into(), name.into()), ("cmd".into(), script.into())])
+    /// The tasks, each with the name that `--name` gives it right before it.
+    fn tasks(&self, given: &Given) -> Result<Vec<Value>, Failure> {
+        let mut names = self.name.iter().zip(given.places("name")).peekable();
+        let shell = self.cmd.iter().zip(given.places("cmd")).map(|(cmd, at)| ("cmd", cmd.clone().into(), at));
+        let vector = given.places("command").into_iter().next();
+        let vector = vector.map(|at| ("run", Value::from(self.command.clone()), at));
+        let misplaced =
+            |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
+        let mut tasks = vec![];
+        for (key, command, at) in shell.chain(vector) {
+            let mut task = Table::from_iter([(key.to_string(), command)]);
+            if let Some((name, _)) = names.next_if(|(_, place)| *place < at) {
+                if names.peek().is_some_and(|(_, place)| *place < at) {
+                    return misplaced(name);
+                }
+                task.insert("name".into(), name.clone().into());
+            }
+            tasks.push(Value::Table(task));
         }
-        None => Table::from_iter([("cmd".into(), text.into())]),
+        names.next().map_or(Ok(tasks), |(name, _)| misplaced(name))
     }
 }

@@ -1,6 +1,7 @@
 //! The config file: what flags default to for a user. Flags win over the environment, which wins over the file.
+//!
+//! `fsarena` and `fsarena-mpi` read it here, each for the commands and flags that it has.
 
-use crate::failure::Failure;
 use clap::{Arg, Command, builder::ArgPredicate, error::ErrorKind};
 use fsarena_core::{names::unknown, plan::error::PlanError};
 use fsarena_sys::input;
@@ -55,10 +56,14 @@ pub struct Setting {
 
 impl Config {
     /// Reads the file: `$XDG_CONFIG_HOME/fsarena/config.toml`, else `~/.config/fsarena/config.toml`.
-    pub fn load() -> Result<Config, Failure> {
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a mistake in it with its place.
+    pub fn load() -> Result<Config, PlanError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
         let Some(path) = dir.map(|dir| dir.join("fsarena/config.toml")) else { return Ok(Config::default()) };
+        let origin = path.display().to_string();
         let bytes = match input::read(&path, LARGEST) {
             Ok(bytes) => bytes,
             // A home that this user may not read is that of another user.
@@ -67,16 +72,26 @@ impl Config {
             {
                 return Ok(Config { path: Some(path), ..Config::default() });
             }
-            Err(error) => return Err(Failure::file(&path)(error)),
+            Err(error) => return Err(PlanError::flag(&origin, error.to_string())),
         };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| PlanError::flag(&path.display().to_string(), "the file is not UTF-8 text"))?;
-        let settings = parse(&path.display().to_string(), &text)?;
-        Ok(Config { path: Some(path), exists: true, settings })
+        let text =
+            String::from_utf8(bytes).map_err(|_| PlanError::flag(&origin, "the file is not UTF-8 text"))?;
+        Ok(Config { path: Some(path), exists: true, ..Config::parse(&origin, &text)? })
     }
 
-    /// Checks that each flag accepts the value that the file has for it.
-    pub fn checked(self, cli: &Command) -> Result<Config, Failure> {
+    /// The settings in a text; `origin` is what its mistakes are told of.
+    ///
+    /// # Errors
+    /// The first mistake, with its place.
+    pub fn parse(origin: &str, text: &str) -> Result<Config, PlanError> {
+        Ok(Config { settings: parse(origin, text, home().as_deref())?, ..Config::default() })
+    }
+
+    /// Checks that each flag of this command line accepts the value that the file has for it.
+    ///
+    /// # Errors
+    /// The first value that its flag refuses, with its place.
+    pub fn checked(self, cli: &Command) -> Result<Config, PlanError> {
         let origin = self.path.as_ref().map_or(String::new(), |path| path.display().to_string());
         check(&origin, &self.settings, cli)?;
         Ok(self)
@@ -117,7 +132,12 @@ fn with_default(command: Command, setting: &Setting) -> Command {
     command.mut_arg(id, |arg| arg.default_value(setting.value).default_value_ifs(without))
 }
 
-fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
+/// The home directory of this user; none where `HOME` is unset or empty.
+fn home() -> Option<String> {
+    std::env::var("HOME").ok().filter(|home| !home.is_empty())
+}
+
+fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, PlanError> {
     let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, span, message);
     let file = DeTable::parse(text)
         .map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
@@ -138,8 +158,7 @@ fn parse(origin: &str, text: &str) -> Result<Vec<Setting>, PlanError> {
             let unknown = unknown("key", &name, KEYS.iter().map(|(key, _)| *key));
             return Err(fault(span, &unknown.to_string()));
         };
-        let value_text =
-            written(value).ok_or_else(|| fault(value.span(), "write a text, a number or a list of them"))?;
+        let value_text = written(value, home).map_err(|why| fault(value.span(), &why))?;
         if value_text.contains('\0') {
             return Err(fault(
                 value.span(),
@@ -170,90 +189,49 @@ fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
 }
 
-/// A value as a flag takes it: a list with commas, `~/` as the home directory.
-fn written(value: &Spanned<DeValue>) -> Option<String> {
+/// A value as a flag takes it: a list with commas, `~` at the beginning as the home directory.
+fn written(value: &Spanned<DeValue>, home: Option<&str>) -> Result<String, String> {
     match value.get_ref() {
-        DeValue::String(text) => match (text.strip_prefix("~/"), std::env::var("HOME")) {
-            (Some(below), Ok(home)) => Some(format!("{home}/{below}")),
-            _ => Some(text.to_string()),
-        },
-        DeValue::Integer(number) => Some(number.as_str().into()),
-        DeValue::Float(number) => Some(number.as_str().into()),
-        DeValue::Array(values) => Some(values.iter().map(written).collect::<Option<Vec<_>>>()?.join(",")),
-        _ => None,
+        DeValue::String(text) => expanded(text, home),
+        DeValue::Integer(number) => Ok(number.as_str().into()),
+        DeValue::Float(number) => Ok(number.as_str().into()),
+        DeValue::Array(values) => {
+            Ok(values.iter().map(|value| written(value, home)).collect::<Result<Vec<_>, _>>()?.join(","))
+        }
+        _ => Err("write a text, a number or a list of them".into()),
+    }
+}
+
+/// A text with the home directory instead of `~`, alone or before a slash.
+fn expanded(text: &str, home: Option<&str>) -> Result<String, String> {
+    match (text.strip_prefix('~'), home) {
+        (None, _) => Ok(text.into()),
+        (Some(below), _) if !below.is_empty() && !below.starts_with('/') => {
+            Err(format!("`{text}`: write the home directory of another user as an absolute path"))
+        }
+        (Some(_), None) => Err(format!("`{text}`: HOME is not set; write an absolute path")),
+        (Some(below), Some(home)) => Ok(format!("{home}{below}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::CommandFactory;
-
-    fn of(text: &str) -> Config {
-        Config { settings: parse("config.toml", text).unwrap(), ..Config::default() }
-    }
-
-    /// What `run` has for these flags under a file.
-    fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
-        let matches = of(file).defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
-        let (_, run) = matches.subcommand().unwrap();
-        let text = |mut raw: clap::parser::RawValues| raw.next().unwrap().to_string_lossy().into_owned();
-        flags.iter().map(|flag| run.get_raw(flag).map(text)).collect()
-    }
 
     #[test]
-    fn every_key_is_a_flag() {
-        for (key, commands) in KEYS {
-            let cli = Cli::command();
-            let has = |command: &Command| {
-                command
-                    .get_arguments()
-                    .chain(cli.get_arguments())
-                    .any(|arg| arg.get_long() == Some(flag(key)))
-            };
-            match commands {
-                ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
-                _ => {
-                    commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}"))
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn flags_win_and_take_the_defaults_of_what_they_exclude_away() {
-        let file = "runs = '/srv/runs'\n[run]\nrounds = 12\nbudget = '10m'\n";
-        let flags = ["runs", "rounds", "budget"];
-        let some = |text: &str| Some(text.to_string());
-        assert_eq!(values(file, "fsarena run", &flags), [some("/srv/runs"), some("12"), some("10m")]);
+    fn a_tilde_is_the_home_directory_and_that_of_no_other_user() {
+        let runs = |text: &str, home| {
+            let settings = parse("config.toml", &format!("runs = '{text}'"), home);
+            settings.map(|settings| settings[0].value.to_string()).map_err(|error| error.to_string())
+        };
+        let at_home = |text| runs(text, Some("/home/me")).unwrap();
         assert_eq!(
-            values(file, "fsarena run --rounds 3", &flags),
-            [some("/srv/runs"), some("3"), some("10m")]
+            ["~", "~/", "~/a/~b", "a~", "./~"].map(at_home),
+            ["/home/me", "/home/me/", "/home/me/a/~b", "a~", "./~"]
         );
-        assert_eq!(values(file, "fsarena run --find best", &flags), [some("/srv/runs"), None, some("10m")]);
-        assert_eq!(values(file, "fsarena run --shard 1/2", &flags)[2], None);
-        assert_eq!(values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
-        assert_eq!(values(file, "fsarena report", &flags[..1]), [some("/srv/runs")]);
-        assert_eq!(values("run.scale = 'tiny'", "fsarena advise", &["scale"]), [some("tiny")]);
-    }
-
-    #[test]
-    fn mistakes_have_their_place() {
-        for (text, says) in [
-            ("\nrusn = 'x'", "config.toml, line 2, column 1: Unknown key `rusn`. Did you mean `runs`?"),
-            ("[run]\nrouds = 3", "line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?"),
-            ("[run]\nerase = '/dev/sda'", "Unknown key `run.erase`."),
-            ("[run]\nrounds = 'x'", "line 2, column 10: invalid value 'x' for '--rounds <N>'"),
-            ("run.metric = ['elapsd']", "Did you mean `elapsed`?"),
-            ("runs = true", "write a text, a number or a list of them"),
-            ("color = 'red'", "invalid value 'red'"),
-            ("runs = ", "line 1, column 8"),
-        ] {
-            let checked = parse("config.toml", text)
-                .and_then(|settings| check("config.toml", &settings, &Cli::command()));
-            let said = checked.unwrap_err().to_string();
-            assert!(said.contains(says), "{text}: {said}");
-        }
+        let other = runs("~you/runs", Some("/home/me")).unwrap_err();
+        assert!(other.starts_with("config.toml, line 1, column 8: `~you/runs`: write the home"), "{other}");
+        let homeless = runs("~/runs", None).unwrap_err();
+        assert!(homeless.contains("HOME is not set; write an absolute path"), "{homeless}");
     }
 }
