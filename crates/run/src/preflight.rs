@@ -19,7 +19,7 @@ use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
 use fsarena_load::{demands::Demands, workload::Room};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{Error, kernel::Kernel, limits, program, user::User};
+use fsarena_sys::{Error, argv, kernel::Kernel, limits, program, user::User};
 use room::{erased, image_size, images, images_at, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,16 @@ impl Check {
     }
 }
 
+/// Why a program of the user's own cannot be executed. Under sudo a missing one may be in a directory of the user's PATH.
+fn not_executable(error: argv::Error, by_sudo: bool) -> Fatal {
+    match error {
+        argv::Error::NotFound { program } if by_sudo => Fatal::Missing(format!(
+            "{program} is in no directory of PATH, which sudo has replaced; keep yours: sudo env \"PATH=$PATH\" fsarena …"
+        )),
+        error => fsarena_sys::Error::from(error).into(),
+    }
+}
+
 /// What a plan alone can be refused for.
 type Refusing = fn(&Plan, &[Variant]) -> Result<()>;
 
@@ -103,7 +113,10 @@ pub fn check(
     REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
     axes::check(kernel, plan, variants)?;
     let Work { mut room, demands, mut programs, own_programs, remarks, tasks } = Work::of(plan, variants)?;
-    own_programs.iter().try_for_each(|name| program::check(name, user).map_err(fsarena_sys::Error::from))?;
+    for name in &own_programs {
+        program::check(name, user)
+            .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
+    }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
     programs.extend(recovery::check(plan, variants)?);
     let mut check = Check {

@@ -186,6 +186,10 @@ fn a_program_that_cannot_be_executed_is_refused_before_anything_is_made() {
         assert!(said.contains(&format!("{program} cannot be executed: ")) && said.contains(why), "{said}");
         assert_eq!(said, refused(&["--dry-run", "--", program, "x"]));
     }
+    let mut under_sudo = place.fsarena(&[&["run"], on, &["--", "fsarena-builds"]].concat());
+    let done = under_sudo.env("SUDO_UID", "0").env("SUDO_GID", "0").output().unwrap();
+    let said = text(&done.stderr);
+    assert!(done.status.code() == Some(6) && said.contains("sudo env \"PATH=$PATH\" fsarena"), "{said}");
     let said = refused(&["--", "./build"]);
     assert!(
         said.contains("./build: the working directory is the filesystem under test, which is empty"),
