@@ -1,7 +1,7 @@
 //! Commands of the user: their tasks, their settings, and every way in which they can go wrong.
 
 use crate::common::kernel::has;
-use crate::common::{Place, root};
+use crate::common::{Place, root, text};
 use std::os::unix::fs::PermissionsExt;
 
 /// A run of one round on ext2, with hardly any idle wait.
