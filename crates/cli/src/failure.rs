@@ -48,6 +48,8 @@ impl Failure {
 /// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage.
 fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
     match error.kind() {
+        // A file that is too large to be what it should be is named wrongly, and nothing is short.
+        _ if fsarena_sys::input::is_refusal(error) => ExitCode::Usage,
         ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
         _ if is_shortage(error) => ExitCode::Missing,
         ErrorKind::NotFound
@@ -55,7 +57,6 @@ fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::AlreadyExists => ExitCode::Usage,
-        _ if fsarena_sys::input::is_refusal(error) => ExitCode::Usage,
         _ => otherwise,
     }
 }
