@@ -42,7 +42,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
 /// As [`open`], and where it is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
-    let too_large = |bytes| Err(Error::new(ErrorKind::FileTooLarge, Refused::Size { bytes, limit }));
+    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, Refused::Size { bytes, limit }));
     let length = file.metadata()?.len();
     if length > limit {
         return too_large(length);
