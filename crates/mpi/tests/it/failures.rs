@@ -11,12 +11,27 @@ fn only_client_1(does: &str) -> String {
     )
 }
 
-/// Sends a signal to the rank: the work's agent, its keeper if there is one, then the rank, which is a child of mpirun.
-fn signal_to_rank(signal: &str) -> String {
-    format!(
-        "pid=$PPID; while ! tr \"\\\\0\" \" \" < /proc/$pid/cmdline | grep -q \"fsarena-mpi run\"; do \
-         pid=$(ps -o ppid= -p $pid | tr -d \" \"); done; kill -{signal} $pid; sleep 30"
-    )
+/// Sends a signal to rank 1 of a job of three once its work has begun: the exit code of the job and all that it said.
+fn run_and_signal_rank_1(place: &Place, signal: &str, args: &[&str]) -> (i32, String) {
+    let job = place.run(3, &only_client_1("sleep 30"), args).spawn().unwrap();
+    until("no work begins", || has_begun(place, 1));
+    let read = |pid: u32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let is_rank_1 = |pid: &u32| {
+        let own = read(*pid, "environ");
+        let ranks = [b"OMPI_COMM_WORLD_RANK=1".as_slice(), b"PMI_RANK=1"];
+        own.split(|byte| *byte == 0).any(|variable| ranks.contains(&variable))
+            && read(*pid, "cmdline").split(|byte| *byte == 0).nth(1) == Some(b"run")
+    };
+    let found = processes(place.path("state").to_str().unwrap()).into_iter().find(is_rank_1);
+    let rank = found.expect("rank 1 runs").to_string();
+    assert!(Command::new("kill").args(["-s", signal, &rank]).status().unwrap().success());
+    end_of(job)
+}
+
+/// Whether the work of a client has begun.
+fn has_begun(place: &Place, client: u32) -> bool {
+    let work = place.left().into_iter().find(|path| !path.to_string_lossy().ends_with("other"));
+    work.is_some_and(|dir| dir.join(format!("work/client-{client}/file")).exists())
 }
 
 /// The host's name, as messages say it.
@@ -80,7 +95,7 @@ fn a_full_filesystem_is_said() {
 #[test]
 fn a_rank_that_is_killed_ends_the_job_and_leaves_nothing() {
     let Some(place) = Place::new() else { return };
-    let (code, said) = output(&mut place.run(3, &only_client_1(&signal_to_rank("KILL")), &[]));
+    let (code, said) = run_and_signal_rank_1(&place, "KILL", &[]);
     // mpirun names the rank and its machine.
     assert!(code != 0 && said.contains(&host()), "{code} {said}");
     nothing_is_left(&place);
@@ -89,8 +104,7 @@ fn a_rank_that_is_killed_ends_the_job_and_leaves_nothing() {
 #[test]
 fn a_rank_that_hangs_is_named_and_ends_the_job() {
     let Some(place) = Place::new() else { return };
-    let (code, said) =
-        output(&mut place.run(3, &only_client_1(&signal_to_rank("STOP")), &["--timeout", "1s"]));
+    let (code, said) = run_and_signal_rank_1(&place, "STOP", &["--timeout", "1s"]);
     assert!(code != 0 && said.contains(&format!("rank 1 on {} did not answer", host())), "{code} {said}");
     nothing_is_left(&place);
 }
@@ -101,11 +115,7 @@ fn a_signal_to_mpirun_cleans_up_and_the_run_goes_on_later() {
     let plan = "[[workload]]\nuse = 'command'\nroom = '1MiB'\n[[workload.task]]\nname = 'work'\n\
                 cmd = 'echo x > file; test -e ../../../go || sleep 30'\n";
     let job = place.run(3, plan, &[]).spawn().unwrap();
-    let begun = |client: u32| {
-        let work = place.left().into_iter().find(|path| !path.to_string_lossy().ends_with("other"));
-        work.is_some_and(|dir| dir.join(format!("work/client-{client}/file")).exists())
-    };
-    until("no work begins", || (0..3).all(begun));
+    until("no work begins", || (0..3).all(|client| has_begun(&place, client)));
     assert!(Command::new("kill").args(["-TERM", &job.id().to_string()]).status().unwrap().success());
     assert_ne!(end_of(job).0, 0);
     nothing_is_left(&place);
