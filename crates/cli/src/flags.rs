@@ -69,7 +69,7 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     match number.map(|percent| limits::difference(percent / 100.0)) {
         Some(Ok(fraction)) => Ok(fraction),
-        _ => Err("write a percentage above 0% and under 100%: `1%`".into()),
+        _ => Err("write a percentage above 0% and at most 10000%: `1%`".into()),
     }
 }
 

@@ -188,10 +188,10 @@ pub(crate) fn combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)
     (product, of.join(" × "))
 }
 
-/// `1%` as a fraction; None where it is not above 0% and under 100%.
+/// `1%` as a fraction; None where it is no percentage.
 pub fn percentage(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
-    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+    Some(percent / 100.0)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn a_plan_file_with_such_a_number_is_refused_at_its_place() {
         ["--rounds", "4294967295"],
         ["--warmup", "4294967295"],
         ["--budget", "1e18"],
-        ["--margin", "100%"],
+        ["--margin", "10001%"],
         ["--guest-timeout", "1e18"],
     ] {
         expect(&place, 2, &[&run[..], &flag].concat(), &[flag[0]]);

@@ -14,6 +14,8 @@ pub const LONGEST_S: f64 = 1e9;
 pub const LARGEST_ROUNDS: u32 = 100_000;
 /// The most warm-up rounds of all shards.
 pub const MOST_WARMUP: u32 = 5_000;
+/// The largest difference between two figures that a user may ask for, as a fraction.
+const LARGEST_DIFFERENCE: f64 = 100.0;
 /// The most memory of a guest, in bytes: 1 PiB.
 const MOST_MEMORY: u64 = 1 << 50;
 /// The most runs among which the error of one answer is split.
@@ -56,10 +58,11 @@ pub(super) fn warmup(rounds: u32) -> Result<u32, String> {
 /// A difference, as a fraction.
 ///
 /// # Errors
-/// If it is not above 0% and under 100%.
+/// If it is not above 0% and at most 10,000%.
 pub fn difference(fraction: f64) -> Result<f64, String> {
-    let not = || format!("a difference lies above 0% and under 100%, and this one is {}%", 100.0 * fraction);
-    Some(fraction).filter(|fraction| *fraction > 0.0 && *fraction < 1.0).ok_or_else(not)
+    let not =
+        || format!("a difference lies above 0% and is at most 10000%, and this one is {}%", 100.0 * fraction);
+    Some(fraction).filter(|fraction| *fraction > 0.0 && *fraction <= LARGEST_DIFFERENCE).ok_or_else(not)
 }
 
 /// A share of time in per cent.
@@ -127,7 +130,10 @@ mod tests {
     fn counts_and_shares_have_ranges() {
         assert_eq!([0, 1, LARGEST_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
         assert_eq!([0, MOST_WARMUP, u32::MAX].map(|n| warmup(n).is_ok()), [true, true, false]);
-        assert_eq!([0.0, 0.01, 1.0, f64::NAN].map(|n| difference(n).is_ok()), [false, true, false, false]);
+        assert_eq!(
+            [0.0, 0.01, 100.0, 101.0, f64::NAN].map(|n| difference(n).is_ok()),
+            [false, true, true, false, false]
+        );
         assert_eq!([-1.0, 0.0, 100.0, f64::NAN].map(|n| share(n).is_ok()), [false, true, true, false]);
         assert_eq!([0, 1, u64::MAX].map(|n| memory(ByteSize(n)).is_ok()), [false, true, false]);
         assert_eq!([0, 1, u64::MAX].map(|n| size(ByteSize(n)).is_ok()), [false, true, true]);

@@ -10,10 +10,15 @@ const ROUNDS: u32 = 8;
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
 /// How a margin or bound is written.
-const MARGIN: &str = "write it like \"1%\", above 0% and under 100%";
+const MARGIN: &str = "write it like \"1%\", above 0% and at most 10000%";
 
 /// The seconds of eight rounds of two variants where instructions are counted: a boot takes ten or more on a busy core.
 const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
+
+/// A margin or bound as a fraction; none where it is not within the limits of a difference.
+fn fraction(text: &str) -> Option<f64> {
+    limits::difference(percentage(text)?).ok()
+}
 
 impl Resolver<'_> {
     /// With claims the run ends when they are decided, or with `best_within` when the choice is good enough, unless
@@ -28,7 +33,7 @@ impl Resolver<'_> {
         let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
         // A stored plan says for itself whether its claims ended it.
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let best_within = self.read(&written.best_within, percentage, "best_within", MARGIN)?;
+        let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
         let best_within = self.over.best_within.or(best_within.filter(|_| self.over.rounds.is_none()));
         let when_decided = claims
             && best_within.is_none()
@@ -51,7 +56,7 @@ impl Resolver<'_> {
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
             when_decided,
-            margin: self.over.margin.or(self.read(&written.margin, percentage, "margin", MARGIN)?),
+            margin: self.over.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
             best_within,
             best_metric: best_within
                 .and_then(|_| self.over.best_metric.clone().or_else(|| written.best_metric.clone())),
