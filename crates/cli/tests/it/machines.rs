@@ -19,11 +19,11 @@ struct Machine {
 /// A `/dev` as of a container without devices; places of tests lie in `/dev/shm`.
 const NO_LOOP_NODES: &str = "exec 9</dev/shm; mount -t tmpfs none /dev && mkdir /dev/shm && \
      mount -c --bind /proc/self/fd/9 /dev/shm && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && \
-     mknod -m 666 /dev/urandom c 1 9 && exec 9<&- \"$@\"";
+     mknod -m 666 /dev/random c 1 8 && mknod -m 666 /dev/urandom c 1 9 && exec 9<&- \"$@\"";
 /// The same with the control node of loop devices, and none of them.
 const ONLY_LOOP_CONTROL: &str = "exec 9</dev/shm; mount -t tmpfs none /dev && mkdir /dev/shm && \
      mount -c --bind /proc/self/fd/9 /dev/shm && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/zero c 1 5 && \
-     mknod -m 666 /dev/urandom c 1 9 && mknod /dev/loop-control c 10 237 && exec 9<&- \"$@\"";
+     mknod -m 666 /dev/random c 1 8 && mknod -m 666 /dev/urandom c 1 9 && mknod /dev/loop-control c 10 237 && exec 9<&- \"$@\"";
 
 const CONTAINERS: [Machine; 6] = [
     Machine { name: "no-sys-admin", starter: &["setpriv", "--bounding-set", "-sys_admin"], finding: "user" },
