@@ -13,7 +13,9 @@ use fsarena_core::{app, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{Error, argv, host, image, kernel::Kernel, limits, program, rights, undo, user::UserDatabase};
+use fsarena_sys::{
+    Error, argv, host, image, kernel::Kernel, limits, program, rights, undo, user::UserDatabase,
+};
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by

@@ -299,10 +299,7 @@ fn backing_name(kernel: &Kernel, device: &str) -> Result<Option<Vec<u8>>, Error>
         }
         // Nothing is attached, or the device went away meanwhile.
         Err(error)
-            if matches!(
-                Errno::from_io_error(&error),
-                Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)
-            ) =>
+            if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)) =>
         {
             Ok(None)
         }
@@ -339,7 +336,8 @@ pub fn detach_image(
     for device in attached_as(kernel, image, identity)? {
         // As long as it is open here, nobody can detach it and attach another file to it.
         let held = File::open(&device).map_err(Error::io("opening", &device));
-        let still = |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
+        let still =
+            |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
         if !still(&device)? {
             continue;
         }
