@@ -61,6 +61,8 @@ pub enum Said<'t> {
         mb_s: f64,
         /// The number of clients, if printed: of processes in versions before 4.
         clients: Option<&'t str>,
+        /// The number of processes that they ran in, from version 4 on.
+        processes: Option<&'t str>,
         /// What was written synchronously: `(sync open) (sync dirs)`; empty for nothing.
         sync: &'t str,
         /// The highest latency in milliseconds, if printed.
@@ -135,8 +137,11 @@ fn summary(rest: &str) -> Result<Said<'_>, String> {
     let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
     let sync =
         rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
-    let clients = before("clients").or_else(|| before("procs"));
-    Ok(Said::Throughput { mb_s, clients, sync, max_ms: longest.map(latency).transpose()? })
+    let (clients, processes) = match (before("clients"), before("procs")) {
+        (None, processes) => (processes, None),
+        both => both,
+    };
+    Ok(Said::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
 }
 
 fn latency(text: &str) -> Result<f64, String> {
@@ -169,7 +174,13 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         assert_eq!(said[0], (1, Ok(Said::Version("4.00"))));
         assert_eq!(said[1], (3, Ok(Said::Load("client.txt"))));
         assert_eq!(said[2], (8, Ok(row)));
-        let last = Said::Throughput { mb_s: 321.5, clients: Some("2"), sync: "", max_ms: Some(30.112) };
+        let last = Said::Throughput {
+            mb_s: 321.5,
+            clients: Some("2"),
+            processes: Some("2"),
+            sync: "",
+            max_ms: Some(30.112),
+        };
         assert_eq!(said[3], (10, Ok(last)));
         assert_eq!(said.len(), 4);
     }
@@ -179,13 +190,20 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let last = |line: &'static str| read(line).next().map(|(_, said)| said.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
-            Some(Said::Throughput { mb_s: 1883.19, clients: Some("4"), sync: "", max_ms: None })
+            Some(Said::Throughput {
+                mb_s: 1883.19,
+                clients: Some("4"),
+                processes: None,
+                sync: "",
+                max_ms: None
+            })
         );
         assert_eq!(
             last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
             Some(Said::Throughput {
                 mb_s: 177.247,
                 clients: Some("2"),
+                processes: None,
                 sync: "(sync open) (sync dirs)",
                 max_ms: None
             })

@@ -51,12 +51,15 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                     run.operations.push((name.into(), mean_ms, max_ms));
                 }
             }
-            Said::Throughput { mb_s, clients, sync, max_ms } => {
+            Said::Throughput { mb_s, clients, processes, sync, max_ms } => {
                 let Run { version, load, failed, operations } = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
+                // One client in each is what dbench does unless told otherwise.
+                let processes = processes.filter(|processes| Some(*processes) != clients);
                 let pairs = [
                     ("load", &*load),
                     ("clients", clients.unwrap_or("")),
+                    ("processes", processes.unwrap_or("")),
                     ("sync", sync),
                     ("version", &version),
                 ];
@@ -68,8 +71,9 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 into.take(all);
                 for (name, mean, max) in operations.into_iter().filter(|_| whole) {
                     let mut operation = Reading::of(name, &conditions);
-                    operation.figure("latency", "ms", Some(mean));
-                    operation.figure("latency max", "ms", Some(max));
+                    // 0.000 ms is below what dbench prints.
+                    operation.figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
+                    operation.figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
                     into.take(operation);
                 }
             }

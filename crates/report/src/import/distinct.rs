@@ -58,7 +58,7 @@ fn differing(series: &[&Series]) -> Vec<String> {
         series.iter().any(|one| one.conditions.get(name) != first)
     };
     names.retain(differs);
-    let (last_resort, mut chosen): (Vec<&str>, Vec<&str>) =
+    let (differ, mut chosen): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| LAST_RESORT.contains(name));
     // How many series of a metric these conditions tell apart.
     let apart = |names: &[&str]| {
@@ -69,7 +69,7 @@ fn differing(series: &[&Series]) -> Vec<String> {
         };
         series.iter().map(key).collect::<BTreeSet<_>>().len()
     };
-    for name in last_resort {
+    for name in LAST_RESORT.into_iter().filter(|name| differ.contains(name)) {
         let before = apart(&chosen);
         if before == series.len() {
             break;

@@ -59,6 +59,7 @@ struct Job {
     jobname: String,
     groupid: Option<f64>,
     hostname: Option<String>,
+    port: Option<f64>,
     error: Option<i32>,
     elapsed: Option<f64>,
     #[serde(rename = "job options")]
@@ -132,9 +133,8 @@ impl Job {
             of(&self.options).or_else(|| of(&output.options))
         };
         let mut conditions = Conditions::default();
-        // The last entry of a client's output sums up all hosts.
-        let host = self.hostname.as_ref().filter(|_| self.jobname != "All clients");
-        conditions.set("host", host.map_or("", String::as_str));
+        let port = self.port.map_or(String::new(), |port| format!(":{port}"));
+        conditions.set("host", self.hostname.as_ref().map_or(String::new(), |host| format!("{host}{port}")));
         conditions.set("group", self.groupid.map_or(String::new(), |group| group.to_string()));
         for (name, options) in CONDITIONS {
             conditions.set(name, options.iter().find_map(option).unwrap_or_default());
@@ -165,26 +165,34 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 
 impl Output {
     fn all(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.iter().chain(&self.client_stats)
+        // The last entry of a client's output sums up all jobs.
+        let clients = self.client_stats.iter().filter(|job| job.jobname != "All clients");
+        self.jobs.iter().chain(clients)
     }
 
     /// Jobs of one name under the same conditions ran at the same time: their rates add up, their latency is that of all
     /// requests.
     fn collect(&self, into: &mut Collector) {
-        let mut runs: BTreeMap<(String, Conditions), Vec<(&Job, &Io)>> = BTreeMap::new();
+        let mut places: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
+        let mut runs: Vec<Vec<(&Job, &Io)>> = vec![];
+        let mut readings: Vec<Reading> = vec![];
         for job in self.all() {
             let ran = job.directions().filter(|(_, io)| io.ran());
             let conditions = job.conditions(self);
             for (word, io) in ran {
                 let key = (format!("{} {word}", job.jobname), conditions.clone());
-                runs.entry(key).or_default().push((job, io));
+                let at = *places.entry(key).or_insert_with_key(|(subject, conditions)| {
+                    readings.push(Reading::of(subject, conditions));
+                    runs.push(vec![]);
+                    runs.len() - 1
+                });
+                runs[at].push((job, io));
             }
             if job.error.is_some_and(|error| error != 0) && !job.directions().any(|(_, io)| io.ran()) {
                 into.leave_out("run", &job.jobname, &failure(job).unwrap_or_default());
             }
         }
-        for ((subject, conditions), jobs) in runs {
-            let mut reading = Reading::of(subject, &conditions);
+        for (mut reading, jobs) in readings.into_iter().zip(runs) {
             let sum = |of: fn(&Io) -> Option<f64>| {
                 jobs.iter().filter_map(|(_, io)| of(io)).reduce(|sum, value| sum + value)
             };
@@ -243,7 +251,7 @@ impl Output {
 
 fn failure(job: &Job) -> Option<String> {
     let error = job.error.filter(|error| *error != 0)?;
-    Some(format!("fio's error {error}, {}", std::io::Error::from_raw_os_error(error)))
+    Some(format!("fio's error: {}", std::io::Error::from_raw_os_error(error)))
 }
 
 /// The mean latency of all requests.
@@ -289,7 +297,7 @@ Run status group 0 (all jobs):
         let samples = read(&DOCUMENT.replacen("\"jobname\": \"r\"", "\"jobname\": \"r\", \"error\": 5", 1));
         assert_eq!(samples.series[0].values, [1000.0]);
         let said = samples.left_out[0].to_string();
-        assert!(said.starts_with("1 run of r write: fio's error 5, Input/output error"), "{said}");
+        assert!(said.starts_with("1 run of r write: fio's error: Input/output error"), "{said}");
     }
 
     #[test]

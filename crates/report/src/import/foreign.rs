@@ -13,7 +13,11 @@ pub fn refusal(text: &str) -> Option<String> {
     Some(format!("fsarena does not read {}", found.name))
 }
 
-const FORMATS: [Foreign; 15] = [
+const FORMATS: [Foreign; 16] = [
+    Foreign {
+        name: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
+        is: |text| text.contains("summaryFormat=CSV"),
+    },
     Foreign {
         name: "fio's terse output: run fio with --output-format=json",
         is: |text| {
@@ -66,7 +70,9 @@ const FORMATS: [Foreign; 15] = [
         name: "Rust's libtest benchmarks: write their figures into a CSV file, or use Go benchmark text",
         is: |text| {
             any(text, |line| {
-                line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter")
+                (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
+                    || line.starts_with("test result: ")
+                    || line.starts_with("{ \"type\": \"suite\", \"event\": ")
             })
         },
     },

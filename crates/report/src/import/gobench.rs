@@ -5,7 +5,7 @@ use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
 use super::series::{Collector, direction};
 use fsarena_core::sample::Direction;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The configuration line that numbers the round.
 const ROUND: &str = "round";
@@ -23,14 +23,14 @@ pub const GOBENCH: Importer = Importer {
 #[derive(Default)]
 struct Package {
     results: Vec<Reading>,
-    failed: BTreeSet<String>,
+    failed: Vec<String>,
 }
 
 impl Package {
     /// A benchmark that failed has no results; of a package that failed for another reason none count.
     fn end(&mut self, passed: bool, into: &mut Collector) {
         for name in &self.failed {
-            into.leave_out("benchmark", name, "it failed (FAIL)");
+            into.leave_out("run", name, "it failed (FAIL)");
         }
         for mut result in std::mem::take(&mut self.results) {
             if self.failed.contains(&result.subject) {
@@ -52,7 +52,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         let failed =
             line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
         if let Some(name) = failed {
-            package.failed.insert(name.to_string());
+            package.failed.push(name.to_string());
         } else if let Some(passed) = end(line) {
             package.end(passed, into);
         } else if let Some((key, value)) = configuration(line) {
@@ -85,12 +85,10 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 
 /// Whether a line ends a package, and how: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
 fn end(line: &str) -> Option<bool> {
-    let word = line.split_whitespace().next()?;
-    let whole = line == word || line[word.len()..].starts_with(['\t', ' ']);
+    let word = line.split([' ', '\t']).next()?;
     match word {
-        "PASS" | "ok" if whole => Some(true),
-        "FAIL" if whole => Some(false),
-        "panic:" => Some(false),
+        "PASS" | "ok" => Some(true),
+        "FAIL" | "panic:" => Some(false),
         _ => None,
     }
 }
@@ -165,10 +163,7 @@ mod tests {
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         assert_eq!(shown(&samples), [("X-8", vec![5.0])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            left_out,
-            ["1 benchmark of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]
-        );
+        assert_eq!(left_out, ["1 run of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]);
     }
 
     #[test]

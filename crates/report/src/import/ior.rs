@@ -25,7 +25,7 @@ const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
 const CSV_HEAD: &str = "access,bw(MiB/s),";
 
 /// Options that IOR prints before the results of a test, and the names of these conditions.
-const CONDITIONS: [(&str, &str); 16] = [
+const CONDITIONS: [(&str, &str); 15] = [
     ("api", "api"),
     ("access", "access"),
     ("type", "type"),
@@ -39,7 +39,6 @@ const CONDITIONS: [(&str, &str); 16] = [
     ("clients per node", "tasks per node"),
     ("xfersize", "xfer"),
     ("blocksize", "block"),
-    ("aggregate filesize", "file size"),
     ("stonewallingTime", "stonewalling"),
     ("Path", "path"),
 ];
@@ -47,7 +46,7 @@ const CONDITIONS: [(&str, &str); 16] = [
 /// Sizes are printed in several ways: `262144 bytes`, `256.00` (KiB), `1 MiB`.
 fn set(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
-        "xfer" | "block" | "file size" => bytes(value).map_or(value.to_string(), |bytes| size(bytes)),
+        "xfer" | "block" => bytes(value).map_or(value.to_string(), |bytes| size(bytes)),
         // `4 (2 per node)`
         "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
         _ => value.to_string(),
@@ -126,7 +125,7 @@ impl Run {
                     last.failed = Some("it read or wrote incorrect data".into());
                 }
             }
-            ["ERROR:", ..] | ["ior", "ERROR:", ..] => {
+            ["ERROR:", ..] | ["ior", "ERROR:", ..] | ["ior:", ..] => {
                 self.failed.get_or_insert_with(|| line.trim().to_string());
             }
             _ => self.option(line),

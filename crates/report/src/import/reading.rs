@@ -55,8 +55,8 @@ impl Reading {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conditions(Vec<(String, String)>);
 
-/// Conditions that appear in the name of a series only if no other condition distinguishes it.
-pub const LAST_RESORT: [&str; 4] = ["path", "options", "version", "result"];
+/// Conditions that appear in the name of a series only if no other condition distinguishes it, the first of them first.
+pub const LAST_RESORT: [&str; 6] = ["tasks per node", "items", "options", "path", "version", "result"];
 
 impl Conditions {
     /// Sets a condition, or replaces its value. An empty value states nothing, and removes it.

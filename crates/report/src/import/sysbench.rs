@@ -9,7 +9,7 @@ pub const SYSBENCH: Importer = Importer {
     id: "sysbench",
     help: "text of `sysbench … run`, one run after the other",
     recognises: |text| text.lines().any(|line| begins(line.trim()).is_some()),
-    leads: &[],
+    leads: &["transactions", "events", "reads", "writes", "requests", "queries", "transferred"],
     read,
 };
 
@@ -115,12 +115,14 @@ impl Run {
             self.test = test.trim_end_matches('.').to_string();
         } else if line.starts_with("Running memory speed test") {
             self.test = "memory speed test".into();
+        } else if line == "SQL statistics:" || line == "OLTP test statistics:" {
+            self.test = "OLTP test".into();
         } else if let Some(why) = line.strip_prefix("FATAL: ") {
             self.failed.get_or_insert_with(|| why.to_string());
         } else if line.ends_with("Checkpoint report:") {
             self.checkpoints += usize::from(!self.figures.is_empty());
         } else if let Some(size) = line.strip_suffix(" total file size") {
-            self.conditions.set("total size", size);
+            self.conditions.set("total size", self::size(size).as_deref().unwrap_or(size));
         } else if let Some((files, _)) =
             line.strip_suffix(" each").and_then(|line| line.split_once(" files, "))
         {
@@ -129,7 +131,7 @@ impl Run {
             if name == "prime limit" && self.test.is_empty() {
                 self.test = "CPU performance benchmark".into();
             }
-            self.conditions.set(name, value);
+            self.conditions.set(name, size(value).as_deref().unwrap_or(value));
         } else if let Some((label, rest)) = line.split_once(':') {
             return self.report(label.trim(), rest.trim());
         } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
@@ -140,6 +142,9 @@ impl Run {
             }
         } else if line.contains(" transferred (") {
             let rate = in_parentheses(line).and_then(|rate| rate.split_whitespace().next()).unwrap_or("");
+            if self.test.is_empty() {
+                self.test = "memory speed test".into();
+            }
             // Versions 0.4 and 0.5 call the same 2²⁰ bytes MB.
             self.figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
         }
@@ -192,6 +197,14 @@ fn condition(line: &str) -> Option<(&'static str, &str)> {
         _ => value.trim_end_matches('.'),
     };
     Some((name, value))
+}
+
+/// `16 KiB` of `16KiB`, `16Kb` and `16K`, which is how versions 0.4 and 0.5 write it.
+fn size(text: &str) -> Option<String> {
+    let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
+    let unit = bare.chars().last().filter(|unit| "KMGT".contains(*unit))?;
+    let number = bare[..bare.len() - 1].trim();
+    number.parse::<f64>().ok().map(|_| format!("{number} {unit}iB"))
 }
 
 /// The rank in `95th percentile`, `approx.  95 percentile`.

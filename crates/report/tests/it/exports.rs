@@ -97,9 +97,9 @@ fn sysbench_has_each_sample_as_a_run() {
 #[test]
 fn dbench_has_each_sample_as_a_run_of_its_load() {
     let samples = back("dbench");
-    let load = "touch[clients=8] on ext4: ";
-    assert_has(&samples, &format!("{load}8 clients"), "throughput", [321.5, 321.500_001, 321.500_002]);
-    assert_has(&samples, &format!("{load}Flush"), "latency", [2.5, 2.500_001, 2.500_002]);
+    let of = |what: &str| format!("{what}[load=touch[clients=8] on ext4]");
+    assert_has(&samples, &of("all operations"), "throughput", [321.5, 321.500_001, 321.500_002]);
+    assert_has(&samples, &of("Flush"), "latency", [2.5, 2.500_001, 2.500_002]);
     let text = String::from_utf8(export(loads(), "dbench")).unwrap();
     assert!(text.contains("8 clients  8 procs  max_latency=2 ms"), "{text}");
 }
