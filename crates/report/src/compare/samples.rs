@@ -213,7 +213,7 @@ fn other_conditions(rows: &[Row]) -> Option<String> {
 fn unpaired_costs(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(
-        "UNPAIRED{which}: no column `round` says which values were measured together. Whatever changed on the \
+        "UNPAIRED{which}: the files have no rounds that tell which values were measured together. Whatever changed on the \
          machine between the two files is in these ratios. On a machine that drifts, with 1% noise, such a \
          comparison of 10 with 10 identical runs finds a difference in one of five; paired by rounds in random \
          order, in one of twenty. Nor does what both have in common cancel, so that intervals are wider."
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(both["rows"].as_array().unwrap().len(), 1);
         assert_eq!(
             (&both["rows"][0]["name"], &both["rows"][0]["values_b"]),
-            (&json!("[threads=8]"), &json!(2))
+            (&json!("threads=8"), &json!(2))
         );
         let other = page("threads,iops\n1,100\n", "threads,iops\n8,710\n");
         assert_eq!(other["rows"][0]["name"], "");

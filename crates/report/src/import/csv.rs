@@ -63,15 +63,16 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     // A column that is the same in every row names nothing.
     let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
     let names: Vec<usize> = of(Column::Name).filter(varies).collect();
+    let own = is_own(&sheet.heads);
     let metrics: Vec<(usize, Metric)> =
-        of(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at]))).collect();
+        of(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at], own))).collect();
     if metrics.is_empty() {
         return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
     }
-    let own = is_own(&sheet.heads);
+    let between = separator(&sheet, &names);
     let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
     for row in &sheet.rows {
-        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(" ");
+        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(between);
         if warm_up.is_some_and(|at| matches!(&row[at], "true" | "1")) {
             into.leave_out("row", "", "warm-up, which counts for nothing");
             continue;
@@ -88,6 +89,15 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         into.take(reading);
     }
     Ok(())
+}
+
+/// What separates the texts that name a row: nothing that one of them has, so that two names are never the same.
+fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
+    const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
+    let has = |separator: &str| {
+        sheet.rows.iter().any(|row| names.len() > 1 && names.iter().any(|at| row[*at].contains(separator)))
+    };
+    SEPARATORS.into_iter().find(|separator| !has(separator)).unwrap_or(SEPARATORS[3])
 }
 
 fn is_own(heads: &[String]) -> bool {
@@ -107,11 +117,11 @@ fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
             if OWN_NAMES.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
         } else if own && WARM_UP.contains(&head.as_str()) {
             Column::Ignored
-        } else if is_setting(head) {
+        } else if !own && is_setting(head) {
             Column::Setting
         } else if sheet.is_of_numbers(at) {
             Column::Metric
-        } else if metric_of(head).unit.is_empty() {
+        } else if !own && metric_of(head, own).unit.is_empty() {
             Column::Name
         } else {
             // It is empty, or a figure that is not a number.
@@ -165,13 +175,13 @@ const UNITS: [(&str, &str); 16] = [
 
 /// `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. What fsarena knows has the direction that it
 /// has there.
-fn metric_of(head: &str) -> Metric<'_> {
+fn metric_of(head: &str, own: bool) -> Metric<'_> {
     let split = head
         .char_indices()
         .filter(|(_, c)| *c == '_')
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
     // `read_mib_s` is no figure in seconds.
-    let foreign = foreign_unit(head);
+    let foreign = foreign_unit(head).filter(|_| !own);
     let (None, Some((name, unit))) = (foreign, split) else {
         let unit = foreign.unwrap_or("");
         return Metric { name: head, unit, direction: direction(unit).unwrap_or_else(|| by_word(head)) };
@@ -205,15 +215,21 @@ fn by_word(head: &str) -> Direction {
     }
 }
 
-/// Whether a text is of rows: its first line has several fields, or every line is a number below at most one head.
+/// Whether a text is of rows: its first two lines have several fields, or it is a list of numbers below at most one head.
 fn looks_like_rows(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {
         return false;
     };
+    let second = lines.next();
+    let fields = [';', '\t', ','].into_iter().find(|separator| first.contains(*separator));
     let number =
         |line: &str| is_absent(line.trim()) || line.trim().replacen(',', ".", 1).parse::<f64>().is_ok();
-    first.contains([',', ';', '\t']) || lines.next().map_or_else(|| number(first), number)
+    match (fields, second) {
+        (Some(_), None) => true,
+        (Some(separator), Some(second)) => second.contains(separator),
+        (None, second) => number(second.unwrap_or(first)),
+    }
 }
 
 #[cfg(test)]
@@ -258,7 +274,7 @@ mod tests {
         let samples = read("threads,iops\n1,100\n8,700\n8,710\n");
         assert_eq!(
             shown(&samples),
-            [("[threads=1]", "iops", vec![100.0]), ("[threads=8]", "iops", vec![700.0, 710.0])]
+            [("threads=1", "iops", vec![100.0]), ("threads=8", "iops", vec![700.0, 710.0])]
         );
         assert_eq!(samples.series[0].direction, Direction::Higher);
     }

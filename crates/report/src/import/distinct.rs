@@ -40,9 +40,10 @@ impl Distinctions {
     pub fn name(&self, series: &Series) -> String {
         let stated = |name: &String| series.conditions.get(name).map(|value| format!("{name}={value}"));
         let stated: Vec<String> = self.of(series).iter().filter_map(stated).collect();
-        match stated.is_empty() {
-            true => series.subject.clone(),
-            false => format!("{}[{}]", series.subject, stated.join(",")),
+        match (series.subject.as_str(), stated.join(",")) {
+            ("", stated) => stated,
+            (subject, stated) if stated.is_empty() => subject.into(),
+            (subject, stated) => format!("{subject}[{stated}]"),
         }
     }
 }
