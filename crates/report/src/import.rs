@@ -54,6 +54,9 @@ pub const IMPORTERS: &[&Importer] = &[
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
     let failed = |fault| ImportError::fault(origin, fault);
     let text = decode(bytes).map_err(failed)?;
+    if text.trim().is_empty() {
+        return Err(failed(Fault::whole("it is empty")));
+    }
     let importer = recognised(&text, format).map_err(failed)?;
     let mut collector = Collector::default();
     (importer.read)(&text, &mut collector).map_err(failed)?;

@@ -21,7 +21,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let factors = varying(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
     let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.id)).collect();
-    let (metrics, names) = columns(&record.readings, metrics);
+    let (metrics, names) = columns(record, metrics);
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;
@@ -57,13 +57,16 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The metrics that have a column, and the names of the columns: of the readings, then of these metrics. No two are the
-/// same: a metric that is a reading under the same name has no second column, and a reading that only has the name of a
-/// metric, as figures that a command prints can, is renamed.
-fn columns<'a>(readings: &[MetricInfo], metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
+/// same. A figure that a command prints can have the name of a metric: it keeps that name if the run does not have the
+/// metric, else it is renamed.
+fn columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
+    let readings = &record.readings;
     let name = |info: &MetricInfo| column_name(&info.id, info.unit);
     let repeats = |metric: &Derived| {
         let of = readings_of(&metric.info.id);
-        readings.iter().any(|reading| of.contains(&reading.id) && name(reading) == name(&metric.info))
+        let absent = || (0..record.samples.len()).all(|row| metric.value(row).is_nan());
+        let same = readings.iter().find(|reading| name(reading) == name(&metric.info));
+        same.is_some_and(|reading| of.contains(&reading.id) || absent())
     };
     let metrics: Vec<Derived> = metrics.into_iter().filter(|metric| !repeats(metric)).collect();
     let own: Vec<String> = metrics.iter().map(|metric| name(&metric.info)).collect();
