@@ -4,7 +4,7 @@ use super::distinct::Distinctions;
 use super::reading::{Conditions, Figure, Reading};
 use fsarena_core::number::plural;
 use fsarena_core::sample::Direction;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// All samples of a file.
@@ -77,10 +77,14 @@ impl fmt::Display for LeftOut {
 #[derive(Debug, Default)]
 pub struct Collector {
     series: Vec<Series>,
-    places: BTreeMap<(String, Conditions, String, String), usize>,
+    /// Each subject with conditions, and where in `places` its series are.
+    runs: HashMap<(String, Conditions), usize>,
+    /// The series of each of these, in the order in which runs state their figures.
+    places: Vec<Vec<usize>>,
     /// Values seen of each round, for their mean.
     counts: Vec<BTreeMap<String, f64>>,
     left_out: Vec<LeftOut>,
+    left_out_places: BTreeMap<(&'static str, String, String), usize>,
 }
 
 impl Collector {
@@ -90,22 +94,30 @@ impl Collector {
         if let Some(why) = failed {
             return self.leave_out("run", &subject, &why);
         }
-        for figure in figures {
+        let key = (subject, conditions);
+        let run = self.runs.get(&key).copied().unwrap_or_else(|| {
+            self.places.push(vec![]);
+            self.runs.insert(key.clone(), self.places.len() - 1);
+            self.places.len() - 1
+        });
+        for (nth, figure) in figures.into_iter().enumerate() {
             if figure.value.is_finite() {
-                self.push(&subject, &conditions, figure, round.as_deref());
+                let at = self.place(run, &key, nth, &figure);
+                self.push(at, figure.value, round.as_deref());
             } else {
-                self.leave_out("value", &subject, &format!("{} is not a finite number", figure.metric));
+                self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
             }
         }
     }
 
     /// Counts a part of the file that is not among the samples.
     pub fn leave_out(&mut self, noun: &'static str, subject: &str, why: &str) {
-        let same = |one: &&mut LeftOut| one.noun == noun && one.subject == subject && one.why == why;
-        match self.left_out.iter_mut().find(same) {
-            Some(known) => known.count += 1,
-            None => self.left_out.push(LeftOut { noun, subject: subject.into(), why: why.into(), count: 1 }),
-        }
+        let key = (noun, subject.to_string(), why.to_string());
+        let at = *self.left_out_places.entry(key).or_insert_with(|| {
+            self.left_out.push(LeftOut { noun, subject: subject.into(), why: why.into(), count: 0 });
+            self.left_out.len() - 1
+        });
+        self.left_out[at].count += 1;
     }
 
     /// The samples. Series of the metrics in `leads` come first, in that order.
@@ -118,39 +130,52 @@ impl Collector {
         Samples { origin: origin.into(), format, series: self.series, left_out: self.left_out }
     }
 
-    fn push(&mut self, subject: &str, conditions: &Conditions, figure: Figure, round: Option<&str>) {
-        let value = figure.value;
-        let at = self.place(subject, conditions, figure);
+    fn push(&mut self, at: usize, value: f64, round: Option<&str>) {
         let series = &mut self.series[at];
         series.values.push(value);
-        match (round, &mut series.rounds) {
-            (Some(round), Some(rounds)) => {
-                let count = self.counts[at].entry(round.to_string()).or_insert(0.0);
+        let (Some(round), Some(rounds)) = (round, &mut series.rounds) else {
+            series.rounds = None;
+            return;
+        };
+        let counts = &mut self.counts[at];
+        match (rounds.get_mut(round), counts.get_mut(round)) {
+            (Some(mean), Some(count)) => {
                 *count += 1.0;
-                let mean = rounds.entry(round.to_string()).or_insert(0.0);
                 // The difference of two finite numbers may be none.
                 *mean += value / *count - *mean / *count;
             }
-            _ => series.rounds = None,
+            _ => {
+                rounds.insert(round.into(), value);
+                counts.insert(round.into(), 1.0);
+            }
         }
     }
 
-    fn place(&mut self, subject: &str, conditions: &Conditions, figure: Figure) -> usize {
-        let key = (subject.to_string(), conditions.clone(), figure.metric.clone(), figure.unit.clone());
-        *self.places.entry(key).or_insert_with(|| {
-            self.series.push(Series {
-                name: String::new(),
-                subject: subject.into(),
-                conditions: conditions.clone(),
-                metric: figure.metric,
-                unit: figure.unit,
-                direction: figure.direction,
-                values: vec![],
-                rounds: Some(BTreeMap::new()),
-            });
-            self.counts.push(BTreeMap::new());
-            self.series.len() - 1
-        })
+    /// The series of the nth figure of a run; a new one if it has none.
+    fn place(&mut self, run: usize, key: &(String, Conditions), nth: usize, figure: &Figure) -> usize {
+        let places = &mut self.places[run];
+        let is = |at: &usize| {
+            let series = &self.series[*at];
+            series.metric == figure.metric && series.unit == figure.unit
+        };
+        // Runs state their figures in the same order.
+        let found = places.get(nth).filter(|at| is(at)).or_else(|| places.iter().find(|at| is(at)));
+        if let Some(at) = found {
+            return *at;
+        }
+        places.push(self.series.len());
+        self.counts.push(BTreeMap::new());
+        self.series.push(Series {
+            name: String::new(),
+            subject: key.0.clone(),
+            conditions: key.1.clone(),
+            metric: figure.metric.clone(),
+            unit: figure.unit.clone(),
+            direction: figure.direction,
+            values: vec![],
+            rounds: Some(BTreeMap::new()),
+        });
+        self.series.len() - 1
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::importer::Fault;
 use csv::StringRecord;
+use std::collections::BTreeSet;
 
 /// The column that numbers the rounds.
 const ROUND: &str = "round";
@@ -45,7 +46,8 @@ pub fn is_setting(head: &str) -> bool {
 
 /// Whether a field states no value.
 pub fn is_absent(field: &str) -> bool {
-    ABSENT.iter().any(|absent| field.eq_ignore_ascii_case(absent))
+    let digit = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    !digit && ABSENT.iter().any(|absent| field.eq_ignore_ascii_case(absent))
 }
 
 /// A table.
@@ -109,6 +111,7 @@ impl Sheet {
 
     /// Puts points where columns of numbers have decimal commas.
     fn decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
+        let mut mended = BTreeSet::new();
         for at in 0..self.heads.len() {
             let with_comma = |field: &&str| field.contains(',');
             let Some(example) = self.values(at).find(with_comma).map(String::from) else { continue };
@@ -128,14 +131,19 @@ impl Sheet {
                 );
                 return Err(Fault::whole(message));
             }
-            for row in &mut self.rows {
-                let fields = row.iter().enumerate();
-                let mut mended: StringRecord = fields
-                    .map(|(of, field)| if of == at { pointed(field) } else { field.to_string() })
-                    .collect();
-                mended.set_position(row.position().cloned());
-                *row = mended;
-            }
+            mended.insert(at);
+        }
+        if mended.is_empty() {
+            return Ok(());
+        }
+        for row in &mut self.rows {
+            let field = |(at, field): (usize, &str)| match mended.contains(&at) {
+                true => pointed(field),
+                false => field.to_string(),
+            };
+            let mut pointed: StringRecord = row.iter().enumerate().map(field).collect();
+            pointed.set_position(row.position().cloned());
+            *row = pointed;
         }
         Ok(())
     }
