@@ -22,7 +22,7 @@ const FORMATS: [Foreign; 16] = [
         name: "fio's terse output: run fio with --output-format=json",
         is: |text| {
             first_lines(text)
-                .any(|line| line.splitn(3, ';').nth(1).is_some_and(|word| word.starts_with("fio-")))
+                .any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
         },
     },
     Foreign {

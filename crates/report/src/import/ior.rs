@@ -46,7 +46,7 @@ const CONDITIONS: [(&str, &str); 15] = [
 /// Sizes are printed in several ways: `262144 bytes`, `256.00` (KiB), `1 MiB`.
 fn set(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
-        "xfer" | "block" => bytes(value).map_or(value.to_string(), |bytes| size(bytes)),
+        "xfer" | "block" => bytes(value).map_or(value.to_string(), size),
         // `4 (2 per node)`
         "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
         _ => value.to_string(),

@@ -79,7 +79,7 @@ impl Run {
         into: &mut Collector,
     ) -> Result<(), Fault> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let numbers = words.iter().rev().take_while(|word| is_figure(word)).count();
+        let numbers = words.iter().rev().take_while(is_figure).count();
         let (name, figures) = words.split_at(words.len() - numbers);
         let head = words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---"));
         if head {

@@ -137,7 +137,7 @@ impl Run {
         } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
             self.figure("requests".into(), "/s", number(rate, "Requests/sec")?);
         } else if line.starts_with("Read ") && line.contains("Total transferred") {
-            if let Some(value) = in_parentheses(line).and_then(|rate| mib_per_s(rate)) {
+            if let Some(value) = in_parentheses(line).and_then(mib_per_s) {
                 self.figure("transferred".into(), "MiB/s", value);
             }
         } else if line.contains(" transferred (") {
