@@ -60,6 +60,15 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     let importer = recognised(&text, format).map_err(failed)?;
     let mut collector = Collector::default();
     (importer.read)(&text, &mut collector).map_err(failed)?;
+    for other in of_tools().filter(|other| format.is_none() && other.id != importer.id) {
+        if importer.id != csv::CSV.id && (other.recognises)(&text) {
+            collector.leave_out(
+                "output",
+                other.id,
+                &format!("read as {}; --from {} reads the other", importer.id, other.id),
+            );
+        }
+    }
     let samples = collector.finish(origin, importer.id, importer.leads);
     let fault = match samples.series.len() {
         0 => {
@@ -74,12 +83,16 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     Err(failed(Fault::whole(fault)))
 }
 
+/// The formats that belong to a tool: all but CSV.
+fn of_tools() -> impl Iterator<Item = &'static Importer> {
+    IMPORTERS.iter().copied().filter(|importer| importer.id != csv::CSV.id)
+}
+
 /// The importer that the user names, or that recognises the text.
 fn recognised(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
-    let of_a_tool = || IMPORTERS.iter().filter(|importer| importer.id != csv::CSV.id);
     let found = match format {
-        Some(id) => IMPORTERS.iter().find(|importer| importer.id == id),
-        None => of_a_tool().find(|importer| (importer.recognises)(text)),
+        Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
+        None => of_tools().find(|importer| (importer.recognises)(text)),
     };
     if let Some(importer) = found {
         return Ok(importer);
@@ -113,6 +126,18 @@ mod tests {
         files.sort();
         ids.sort();
         assert_eq!(files, ids);
+    }
+
+    #[test]
+    fn outputs_of_two_tools_in_one_file_are_not_dropped_in_silence() {
+        let text = "Throughput 3.5 MB/sec 2 clients\nmdtest-1.9 was launched with 2 total task(s) on 1 node(s)\n\
+                    SUMMARY: (of 1 iterations)\n   File stat 5.5 3.5 4.5 1.0\n";
+        let samples = parse("a", text.as_bytes(), None).unwrap();
+        assert_eq!(
+            (samples.format, samples.left_out[0].to_string().as_str()),
+            ("dbench", "1 output of mdtest: read as dbench; --from mdtest reads the other")
+        );
+        assert_eq!(parse("a", text.as_bytes(), Some("mdtest")).unwrap().series[0].values, [4.5]);
     }
 
     #[test]

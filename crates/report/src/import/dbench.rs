@@ -122,7 +122,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let several = format!(
             "{TEXT}{}{}{}",
             TEXT.replace("client.txt", "nfs.txt"),
-            TEXT.replace("2 clients", "8 clients"),
+            TEXT.replace("2 clients  2 procs", "8 clients  8 procs"),
             TEXT.replace("sec  2", "sec (sync open)  2")
         );
         let samples = read(&several);

@@ -21,8 +21,7 @@ const FORMATS: [Foreign; 16] = [
     Foreign {
         name: "fio's terse output: run fio with --output-format=json",
         is: |text| {
-            first_lines(text)
-                .any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
+            first_lines(text).any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
         },
     },
     Foreign {

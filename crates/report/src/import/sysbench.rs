@@ -318,7 +318,7 @@ Test execution summary:
     fn older_versions() {
         let samples = read(OLD);
         let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
-        let expected = [("transferred", 18.9), ("requests", 1209.67), ("time", 8.2667), ("latency", 0.61)];
+        let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
         assert_eq!(shown[..4], expected);
         assert_eq!(shown[4], ("latency 95%", 6.62));
     }

@@ -81,3 +81,23 @@ fn no_captured_value_is_0() {
         assert!(measured.flat_map(|series| &series.values).all(|value| *value > 0.0), "{name}");
     }
 }
+
+/// Each version that the guide lists has a captured file.
+#[test]
+fn every_version_in_the_guide_is_tested() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/reports.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let table = guide.split_once("| tool | versions |").unwrap().1.split_once("\n\n").unwrap().0;
+    let captured = captured();
+    let mut versions = 0;
+    for row in table.lines().skip(2).filter(|row| !row.starts_with("| CSV ")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let of_row = cells[2].split([' ', ',']).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        for version in of_row {
+            let begin = format!("{}-{version}", cells[1].to_lowercase());
+            assert!(captured.iter().any(|name| name.starts_with(&begin)), "{begin}");
+            versions += 1;
+        }
+    }
+    assert!(versions > 25, "{versions}");
+}
