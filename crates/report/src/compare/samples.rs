@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
+use fsarena_core::sample::Unit;
 use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ pub fn compare_samples(
     metric: Option<&str>,
     margin: f64,
 ) -> Result<Compared, Error> {
-    let asked = |series: &Series| metric.is_none_or(|metric| series.metric == metric);
+    let asked = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
     let distinctions = Distinctions::among(&a.series).and(Distinctions::among(&b.series));
     let common: Vec<(&Series, &Series)> =
         couples(a, b, &distinctions).into_iter().filter(|(series, _)| asked(series)).collect();
@@ -57,6 +58,13 @@ pub fn compare_samples(
         return Err(Error::nothing_in_common(&a.origin, &b.origin, "benchmark and metric"));
     }
     Ok(compared(a, b, &rows, margin))
+}
+
+/// Whether a metric has this name, or this one with its unit: `tps` is also `tps_per_s`.
+fn is_called(series: &Series, metric: &str) -> bool {
+    let unit = metric.strip_prefix(series.metric.as_str()).and_then(|rest| rest.strip_prefix('_'));
+    let unit = unit.and_then(Unit::from_suffix);
+    metric == series.metric || unit.is_some_and(|unit| unit.symbol() == series.unit)
 }
 
 /// The series of the same subject and metric in both, under the same conditions where these differ within a file. If

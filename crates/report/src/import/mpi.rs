@@ -1,11 +1,11 @@
 //! What IOR and mdtest print alike.
 
-/// The options of a command line without the program, and without those that only name a place.
+/// The options of a command line without the program, and without those that name a place or a number of repetitions.
 pub fn options(command: &str, places: &[&str]) -> String {
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).skip(1);
     let mut kept = vec![];
     while let Some(word) = words.next() {
-        if places.contains(&word) {
+        if places.contains(&word) || word == "-i" {
             words.next();
         } else {
             kept.push(word);
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn options_name_no_place() {
-        assert_eq!(options("/usr/bin/ior -w -o /mnt/file -t 4k", &["-o"]), "-w -t 4k");
+        assert_eq!(options("/usr/bin/ior -w -o /mnt/file -i 3 -t 4k", &["-o"]), "-w -t 4k");
         assert_eq!(options(" mdtest \"-n\" \"10\" \"-d\" \"/mnt\"", &["-d"]), "-n 10");
     }
 
