@@ -236,15 +236,21 @@ impl Output {
         }
         let longer_ms =
             ran_ms.1.iter().zip(&ran_ms.0).map(|(after, before)| after - before).fold(0.0, f64::max);
+        if ios.0 == ios.1 && bytes.0 == bytes.1 {
+            return false;
+        }
         match (before.printed_ms(), self.printed_ms()) {
             (Some(then), Some(now)) => {
                 let elapsed_ms = self.all().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
-                // Clocks of seconds: a run that began after the other was printed is another one.
-                let began_later = now - elapsed_ms >= then + 2e3;
-                !began_later && now >= then && longer_ms * 2.0 >= now - then
+                // Whether this run had been going on for a while when the other document was printed.
+                let had_begun = then - (now - elapsed_ms) >= 3e3;
+                // A run that began later took all its time since then, and not only the difference.
+                let clock_ms = if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
+                let all_since_then = now - then - longer_ms <= clock_ms;
+                now >= then && longer_ms * 2.0 >= now - then && (had_begun || all_since_then)
             }
             // Versions before 2.2 print no clock.
-            _ => longer_ms >= 200.0 && (ios.0 != ios.1 || bytes.0 != bytes.1),
+            _ => longer_ms >= 200.0,
         }
     }
 }
@@ -316,6 +322,11 @@ Run status group 0 (all jobs):
         assert_eq!(
             values([document(1000, 5, 1000), document(2100, 9, 1001), document(3200, 10, 1001)]),
             [5.0, 9.0, 10.0]
+        );
+        // The second run was ten times as long as the first.
+        assert_eq!(
+            values([document(1000, 5, 1000), document(11_200, 90, 10_000), document(12_300, 6, 1000)]),
+            [5.0, 90.0, 6.0]
         );
     }
 
