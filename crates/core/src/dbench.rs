@@ -1,4 +1,4 @@
-//! Parses the output of dbench 4.0 and 5.0: its table of operations and its last line. Running dbench and importing its
+//! Parses the output of dbench 1 to 5: its table of operations and its last line. Running dbench and importing its
 //! output both use this.
 
 /// An operation of dbench.
@@ -38,6 +38,8 @@ pub const OPERATIONS: [Operation; 17] = [
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Said<'t> {
+    /// The first line of a run, from version 3 on: the version.
+    Version(&'t str),
     /// The load that a run plays: a loadfile, as it was named.
     Load(&'t str),
     /// A row of the table of operations.
@@ -51,12 +53,18 @@ pub enum Said<'t> {
         /// Milliseconds.
         max_ms: f64,
     },
+    /// A client failed, and with it the run: how dbench puts it.
+    Failed(&'t str),
     /// The last line of a run.
     Throughput {
         /// Megabytes (10⁶) a second, read and written.
         mb_s: f64,
-        /// The number of clients, if printed.
+        /// The number of clients, if printed: of processes in versions before 4.
         clients: Option<&'t str>,
+        /// The number of processes that they ran in, from version 4 on.
+        processes: Option<&'t str>,
+        /// What was written synchronously: `(sync open) (sync dirs)`; empty for nothing.
+        sync: &'t str,
         /// The highest latency in milliseconds, if printed.
         max_ms: Option<f64>,
     },
@@ -64,21 +72,32 @@ pub enum Said<'t> {
 
 /// Whether a text is dbench's.
 pub fn recognises(text: &str) -> bool {
-    text.starts_with("dbench version") || text.lines().any(|line| throughput(line).is_some())
+    text.lines().any(|line| version(line).is_some() || throughput(line).is_some())
 }
 
 /// What the lines say that say something, each with its number from 1; or what is wrong with it.
 pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>)> {
-    let mut in_table = false;
+    // After the table of all clients there may be one of each.
+    let (mut in_table, mut of_each) = (false, false);
     text.lines().enumerate().filter_map(move |(at, line)| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let said = if let Some(words) = throughput(line) {
-            in_table = false;
-            summary(&words)
+        let said = if let Some(rest) = throughput(line) {
+            (in_table, of_each) = (false, false);
+            summary(rest)
+        } else if let Some(version) = version(line) {
+            (in_table, of_each) = (false, false);
+            Ok(Said::Version(version))
         } else if let Some(load) = load(line) {
             Ok(Said::Load(load))
+        } else if line.starts_with("Child ") && line.contains("failed ") && line.contains("with status ") {
+            Ok(Said::Failed(line.trim_end()))
+        } else if line.starts_with("@R@") {
+            Err("this is the output of --machine-readable: run dbench without it".into())
+        } else if line.starts_with("Per client results") {
+            (in_table, of_each) = (false, true);
+            return None;
         } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
-            in_table = true;
+            in_table = !of_each;
             return None;
         } else if let ([name, count, mean, max], true) = (words.as_slice(), in_table) {
             row(name, count, mean, max)
@@ -87,6 +106,11 @@ pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>
         };
         Some((at + 1, said))
     })
+}
+
+/// `dbench version 4.00 - Copyright Andrew Tridgell 1999-2004`.
+fn version(line: &str) -> Option<&str> {
+    line.strip_prefix("dbench version ")?.split_whitespace().next()
 }
 
 /// `Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs`.
@@ -100,17 +124,24 @@ fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>
     Ok(Said::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
 }
 
-/// The words behind `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
-fn throughput(line: &str) -> Option<Vec<&str>> {
-    let words: Vec<&str> = line.strip_prefix("Throughput ")?.split_whitespace().collect();
-    (words.len() >= 2 && words[1] == "MB/sec").then_some(words)
+/// What follows in `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
+fn throughput(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("Throughput ")?;
+    (rest.split_whitespace().nth(1) == Some("MB/sec")).then_some(rest)
 }
 
-fn summary<'t>(words: &[&'t str]) -> Result<Said<'t>, String> {
+fn summary(rest: &str) -> Result<Said<'_>, String> {
+    let words: Vec<&str> = rest.split_whitespace().collect();
     let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
-    let clients = words.windows(2).find(|pair| pair[1] == "clients").map(|pair| pair[0]);
+    let before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
     let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
-    Ok(Said::Throughput { mb_s, clients, max_ms: longest.map(latency).transpose()? })
+    let sync =
+        rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
+    let (clients, processes) = match (before("clients"), before("procs")) {
+        (None, processes) => (processes, None),
+        both => both,
+    };
+    Ok(Said::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
 }
 
 fn latency(text: &str) -> Result<f64, String> {
@@ -140,11 +171,44 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         assert!(recognises(TEXT) && !recognises("Throughput was fine"));
         let said: Vec<_> = read(TEXT).collect();
         let row = Said::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
-        assert_eq!(said[0], (3, Ok(Said::Load("client.txt"))));
-        assert_eq!(said[1], (8, Ok(row)));
-        let last = Said::Throughput { mb_s: 321.5, clients: Some("2"), max_ms: Some(30.112) };
-        assert_eq!(said[2], (10, Ok(last)));
-        assert_eq!(said.len(), 3);
+        assert_eq!(said[0], (1, Ok(Said::Version("4.00"))));
+        assert_eq!(said[1], (3, Ok(Said::Load("client.txt"))));
+        assert_eq!(said[2], (8, Ok(row)));
+        let last = Said::Throughput {
+            mb_s: 321.5,
+            clients: Some("2"),
+            processes: Some("2"),
+            sync: "",
+            max_ms: Some(30.112),
+        };
+        assert_eq!(said[3], (10, Ok(last)));
+        assert_eq!(said.len(), 4);
+    }
+
+    #[test]
+    fn older_versions_print_processes_and_what_is_synchronous() {
+        let last = |line: &'static str| read(line).next().map(|(_, said)| said.unwrap());
+        assert_eq!(
+            last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
+            Some(Said::Throughput {
+                mb_s: 1883.19,
+                clients: Some("4"),
+                processes: None,
+                sync: "",
+                max_ms: None
+            })
+        );
+        assert_eq!(
+            last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
+            Some(Said::Throughput {
+                mb_s: 177.247,
+                clients: Some("2"),
+                processes: None,
+                sync: "(sync open) (sync dirs)",
+                max_ms: None
+            })
+        );
+        assert_eq!(last("Child failed with status 1"), Some(Said::Failed("Child failed with status 1")));
     }
 
     #[test]

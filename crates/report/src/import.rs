@@ -4,19 +4,28 @@
 
 mod csv;
 mod dbench;
+mod distinct;
+mod documents;
 mod fio;
+mod foreign;
 mod gobench;
 mod hyperfine;
 mod importer;
 mod ior;
 mod mdtest;
+mod mpi;
+mod reading;
 mod series;
 mod sheet;
 mod sysbench;
+mod text;
 
+pub use distinct::Distinctions;
 pub use importer::{Fault, ImportError, Importer};
-pub use series::{Samples, Series};
-pub(crate) use sheet::Sheet;
+pub use reading::Conditions;
+pub use series::{LeftOut, Samples, Series};
+pub(crate) use sheet::{CLIENTS, Sheet, is_setting};
+pub(crate) use text::decode;
 
 use series::Collector;
 
@@ -44,32 +53,55 @@ pub const IMPORTERS: &[&Importer] = &[
 /// Where they are in no known format, or hold no sample.
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
     let failed = |fault| ImportError::fault(origin, fault);
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        failed(Fault::at(line, "this is not UTF-8 text"))
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let importer = match format {
-        Some(id) => IMPORTERS.iter().find(|importer| importer.id == id),
-        None => IMPORTERS.iter().find(|importer| (importer.recognises)(text)),
-    };
-    let Some(importer) = importer else {
-        let known = names();
-        return Err(ImportError(format!(
-            "{origin}: in no format that fsarena reads ({known}); name it with --from"
-        )));
-    };
+    let text = decode(bytes).map_err(failed)?;
+    if text.trim().is_empty() {
+        return Err(failed(Fault::whole("it is empty")));
+    }
+    let importer = recognised(&text, format).map_err(failed)?;
     let mut collector = Collector::default();
-    (importer.read)(text, &mut collector).map_err(failed)?;
-    let samples = Samples { origin: origin.into(), format: importer.id, series: collector.series };
+    (importer.read)(&text, &mut collector).map_err(failed)?;
+    for other in of_tools().filter(|other| format.is_none() && other.id != importer.id) {
+        if importer.id != csv::CSV.id && (other.recognises)(&text) {
+            collector.leave_out(
+                "output",
+                other.id,
+                &format!("read as {}; --from {} reads the other", importer.id, other.id),
+            );
+        }
+    }
+    let samples = collector.finish(origin, importer.id, importer.leads);
     let fault = match samples.series.len() {
-        0 => format!("no sample in it, read as {}", importer.id),
+        0 => {
+            let left_out = LeftOut::words(&samples.left_out).map(|list| format!("; left out: {list}"));
+            format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default())
+        }
         many if many > MAX_SERIES => {
             format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}")
         }
         _ => return Ok(samples),
     };
     Err(failed(Fault::whole(fault)))
+}
+
+/// The formats that belong to a tool: all but CSV.
+fn of_tools() -> impl Iterator<Item = &'static Importer> {
+    IMPORTERS.iter().copied().filter(|importer| importer.id != csv::CSV.id)
+}
+
+/// The importer that the user names, or that recognises the text.
+fn recognised(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
+    let found = match format {
+        Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
+        None => of_tools().find(|importer| (importer.recognises)(text)),
+    };
+    if let Some(importer) = found {
+        return Ok(importer);
+    }
+    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", names());
+    match foreign::refusal(text) {
+        None if (csv::CSV.recognises)(text) => Ok(&csv::CSV),
+        refusal => Err(Fault::whole(refusal.unwrap_or_else(unknown))),
+    }
 }
 
 /// The names of all formats, for people.
@@ -83,7 +115,8 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = ["importer", "series", "sheet"];
+        let not_formats =
+            ["distinct", "documents", "foreign", "importer", "mpi", "reading", "series", "sheet", "text"];
         let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
@@ -93,6 +126,18 @@ mod tests {
         files.sort();
         ids.sort();
         assert_eq!(files, ids);
+    }
+
+    #[test]
+    fn outputs_of_two_tools_in_one_file_are_not_dropped_in_silence() {
+        let text = "Throughput 3.5 MB/sec 2 clients\nmdtest-1.9 was launched with 2 total task(s) on 1 node(s)\n\
+                    SUMMARY: (of 1 iterations)\n   File stat 5.5 3.5 4.5 1.0\n";
+        let samples = parse("a", text.as_bytes(), None).unwrap();
+        assert_eq!(
+            (samples.format, samples.left_out[0].to_string().as_str()),
+            ("dbench", "1 output of mdtest: read as dbench; --from mdtest reads the other")
+        );
+        assert_eq!(parse("a", text.as_bytes(), Some("mdtest")).unwrap().series[0].values, [4.5]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Files that a user names: regular ones, opened so that nothing waits, and read up to a limit.
+//! Files that a user names: regular ones, opened so that nothing waits, and read up to a limit. Commands that read a file
+//! once take what a shell passes as well.
 
 use bytesize::ByteSize;
 use std::fs::{File, FileType, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, IsTerminal, Read, Result};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -13,6 +14,47 @@ enum Refused {
     Kind(&'static str),
     #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.limit))]
     Size { bytes: u64, limit: u64 },
+    #[error("it has more than {}, which is the limit", ByteSize(*.limit))]
+    Endless { limit: u64 },
+    #[error("standard input is a terminal: pass a file with `<`, or the output of a command with `|`")]
+    Terminal,
+}
+
+/// Directories of files that a process has open: what `<(command)` stands for.
+const OPEN_FILES: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
+
+/// Whether a name is standard input (`-`) or a file that this process has open, and can be read only once.
+pub fn is_stream(name: &str) -> bool {
+    name == "-" || OPEN_FILES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Reads at most `limit` bytes: a regular file, standard input (`-`), or what the shell passes for `<(command)`.
+///
+/// # Errors
+/// As [`read`], and where standard input is a terminal.
+pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
+    let path = Path::new(name);
+    let pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let stream: Box<dyn Read> = match name {
+        "-" if std::io::stdin().is_terminal() => {
+            return Err(Error::new(ErrorKind::InvalidInput, Refused::Terminal));
+        }
+        "-" => Box::new(std::io::stdin()),
+        name if is_stream(name) && pipe() => {
+            // The command may have ended already: opening its pipe would then wait for another one.
+            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+            let flags = rustix::fs::fcntl_getfl(&file)?;
+            rustix::fs::fcntl_setfl(&file, flags.difference(rustix::fs::OFlags::NONBLOCK))?;
+            Box::new(file)
+        }
+        _ => return read(path, limit),
+    };
+    let mut bytes = Vec::new();
+    stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(Error::new(ErrorKind::FileTooLarge, Refused::Endless { limit })),
+        false => Ok(bytes),
+    }
 }
 
 /// Opens a regular file for reading.
@@ -78,6 +120,8 @@ fn kind(of: FileType) -> &'static str {
 mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode};
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn only_regular_files_are_opened_and_the_error_says_what_is_there() {
@@ -94,6 +138,25 @@ mod tests {
         }
         let missing = open(&dir.path().join("none")).unwrap_err();
         assert!(missing.kind() == ErrorKind::NotFound && !is_refusal(&missing));
+    }
+
+    #[test]
+    fn a_pipe_of_the_shell_is_read_whether_or_not_its_command_has_ended() {
+        let (read_end, mut write_end) = std::io::pipe().unwrap();
+        let name = format!("/dev/fd/{}", read_end.as_raw_fd());
+        assert!(is_stream(&name) && is_stream("-") && !is_stream("a.csv"));
+        write_end.write_all(b"0123").unwrap();
+        drop(write_end);
+        assert_eq!(read_once(&name, 10).unwrap(), b"0123");
+        let (read_end, mut write_end) = std::io::pipe().unwrap();
+        let name = format!("/dev/fd/{}", read_end.as_raw_fd());
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            write_end.write_all(b"0123456789").unwrap();
+        });
+        let error = read_once(&name, 9).unwrap_err();
+        assert!(error.to_string().contains("more than 9 B") && is_refusal(&error), "{error}");
+        writer.join().unwrap();
     }
 
     #[test]

@@ -27,8 +27,8 @@ const FILE_SEED: u64 = 1;
 
 /// Find anomalies of a block-size × threads matrix, or fit how throughput scales with clients
 ///
-/// A curve is throughput by number of clients: of a run with the setting or factor `clients`, or of a CSV file with a
-/// column of clients and one of throughput. fsarena fits a law to it (power law, Amdahl, universal scalability law,
+/// A curve is throughput by number of clients: of a run with the setting or factor `clients`, or of a CSV file (`-`
+/// for standard input) with a column of clients and one of throughput. fsarena fits a law to it (power law, Amdahl, universal scalability law,
 /// hinge) and reports saturation, peak and end: docs/guide/scaling.md.
 ///
 /// A matrix is operations per second by mode, block size and threads: of a run of `engel`, or its published figures.
@@ -97,12 +97,13 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         return of_published(&args, name);
     }
-    if args.what.ends_with(".csv") {
+    if args.what.ends_with(".csv") || input::is_stream(&args.what) {
         args.refuse(&["metric", "ceiling"], "is a file of curves")?;
         args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
-        let path = Path::new(&args.what);
-        let bytes = input::read(path, file::MAX_BYTES).map_err(Failure::file(path))?;
-        return scaling(&args, &args.what, file::read(&args.what, &bytes)?, FILE_SEED);
+        let origin = if args.what == "-" { "standard input" } else { &args.what };
+        let bytes =
+            input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
+        return scaling(&args, origin, file::read(origin, &bytes)?, FILE_SEED);
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let again = args.explain.is_some() || args.profile.is_some() || args.confirm;

@@ -18,8 +18,8 @@ use std::path::Path;
 /// fsarena does not pair rounds of different runs, because the machine may have changed between them.
 /// Against published figures, fsarena names the fastest variant then and here, and where the order changed; of two
 /// published sets (`published:piszcz-I published:piszcz-II`), whether it changed from the first to the second. Files of
-/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench, dbench, IOR or mdtest;
-/// fsarena pairs their rounds if both have rounds. Of more than two runs, fsarena compares each with the first and names those that
+/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench, dbench, IOR or mdtest, or `-`
+/// for standard input; fsarena pairs their rounds if both have rounds, and compares only runs under equal conditions. Of more than two runs, fsarena compares each with the first and names those that
 /// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -108,15 +108,18 @@ fn compared(args: &Args) -> Result<Compared, Failure> {
 
 /// Runs are directories, so anything else that exists is taken for samples.
 fn is_file(name: &str) -> bool {
-    Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
+    input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
 fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     let read = |name: &str| -> Result<Samples, Failure> {
-        let path = Path::new(name);
-        let bytes = input::read(path, import::MAX_BYTES).map_err(Failure::file(path))?;
-        Ok(import::parse(name, &bytes, args.from.as_deref())?)
+        let origin = if name == "-" { "standard input" } else { name };
+        let bytes = input::read_once(name, import::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
+        Ok(import::parse(origin, &bytes, args.from.as_deref())?)
     };
+    if args.run == with && input::is_stream(with) {
+        return usage(format!("cannot compare {with} with itself: it can be read only once"));
+    }
     let (a, b) = (read(&args.run)?, read(with)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }

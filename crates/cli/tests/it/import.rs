@@ -2,6 +2,7 @@
 
 use crate::common::{Place, root};
 use serde_json::Value;
+use std::process::Stdio;
 
 fn write(place: &Place, name: &str, text: &str) {
     std::fs::write(place.dir.join(name), text).unwrap();
@@ -55,6 +56,135 @@ fn faults_name_the_file_and_the_line() {
     assert!(said.contains("no benchmark and metric in common"), "{said}");
     let (_, said) = place.expect(2, &["compare", "b.csv", "some-run"]);
     assert!(said.contains("fsarena report some-run --export csv=FILE"), "{said}");
+}
+
+/// IOR's rows of these bandwidths.
+fn ior(bandwidths: impl Iterator<Item = f64>) -> String {
+    let head = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\naccess : file-per-process\n\naccess bw(MiB/s) IOPS \
+                Latency(s) block(KiB) xfer(KiB) open(s) wr/rd(s) close(s) total(s) iter\n";
+    let row = |(at, bandwidth): (usize, f64)| {
+        format!("write {bandwidth:.2} 10 0.1 2048.00 256.00 0.1 0.1 0.1 {:.2} {at}\n", 2000.0 / bandwidth)
+    };
+    head.to_string() + &bandwidths.enumerate().map(row).collect::<String>()
+}
+
+#[test]
+fn the_order_of_rows_changes_no_verdict_and_bandwidth_leads() {
+    let place = Place::new();
+    let up = || (0..10).map(|at| 100.0 + 20.0 * f64::from(at));
+    write(&place, "a.txt", &ior(up()));
+    write(&place, "b.txt", &ior(up().map(|bandwidth| 1.05 * bandwidth)));
+    write(&place, "reversed.txt", &ior(up().rev().map(|bandwidth| 1.05 * bandwidth)));
+    let (same, reversed) =
+        (compare(&place, "a.txt", "b.txt", &[]), compare(&place, "a.txt", "reversed.txt", &[]));
+    assert_eq!(same["rows"], reversed["rows"]);
+    let row = &same["rows"][0];
+    assert_eq!((&row["metric"], &row["paired"]), (&"bandwidth".into(), &false.into()));
+    let (text, _) = place.expect(0, &["compare", "a.txt", "reversed.txt"]);
+    assert!(text.contains("UNPAIRED") && !text.contains("10 pairs"), "{text}");
+}
+
+#[test]
+fn runs_that_failed_are_left_out_and_counted() {
+    let place = Place::new();
+    let json = |codes: &str| {
+        format!(
+            "{{\"results\": [{{\"command\": \"cp\", \"times\": [0.1, 0.2, 0.3], \"exit_codes\": {codes}}}]}}"
+        )
+    };
+    write(&place, "a.json", &json("[0, 1, 0]"));
+    write(&place, "b.json", &json("[0, 0, 0]"));
+    let page = compare(&place, "a.json", "b.json", &[]);
+    assert_eq!((&page["rows"][0]["values_a"], &page["rows"][0]["values_b"]), (&2.into(), &3.into()));
+    let (text, _) = place.expect(0, &["compare", "a.json", "b.json"]);
+    assert!(text.contains("Left out of A: 1 run of cp: exit code 1."), "{text}");
+    write(&place, "c.json", &json("[1, 1, 1]"));
+    let (_, said) = place.expect(2, &["compare", "a.json", "c.json"]);
+    assert!(
+        said.contains("no sample in it, read as hyperfine; left out: 3 runs of cp: exit code 1"),
+        "{said}"
+    );
+}
+
+#[test]
+fn standard_input_and_pipes_of_the_shell_are_read_once() {
+    let place = Place::new();
+    write(&place, "a.csv", &csv(1.0));
+    write(&place, "b.csv", &csv(1.05));
+    for name in ["-", "/dev/stdin", "/dev/fd/0"] {
+        // The command that writes has ended before fsarena reads.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, csv(1.05).as_bytes()).unwrap();
+        drop(writer);
+        let mut command = place.fsarena(&["compare", "a.csv", name, "--format", "json"]);
+        let output = command.stdin(Stdio::from(reader)).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(page["rows"], compare(&place, "a.csv", "b.csv", &[])["rows"], "{name}");
+        let (_, said) = place.expect(2, &["compare", name, name]);
+        assert!(said.contains("it can be read only once"), "{said}");
+    }
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut writer, b"threads,iops\n1,100\n2,190\n4,300\n").unwrap();
+    drop(writer);
+    let output = place.fsarena(&["analyse", "-"]).stdin(Stdio::from(reader)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn other_files_are_refused_by_what_they_are() {
+    let place = Place::new();
+    write(&place, "a.csv", &csv(1.0));
+    let utf16: Vec<u8> = format!("\u{feff}{}", csv(1.05)).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(place.dir.join("b.csv"), utf16).unwrap();
+    assert_eq!(compare(&place, "a.csv", "b.csv", &[])["rows"][0]["verdict"], "different");
+    for (bytes, words) in [
+        (b"\x1f\x8b\x08\0".as_slice(), "c: this is a gzip file: unpack it first"),
+        (b"3;fio-3.33;job;0;0;1;2\n", "c: fsarena does not read fio's terse output"),
+        (b"tps = 85.1 (without initial connection time)\n", "c: fsarena does not read pgbench"),
+        (b"", "c: it is empty"),
+    ] {
+        std::fs::write(place.dir.join("c"), bytes).unwrap();
+        let (_, said) = place.expect(2, &["compare", "a.csv", "c"]);
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn curves_of_settings_are_told_apart_and_latencies_are_no_curves() {
+    let place = Place::new();
+    write(
+        &place,
+        "curve.csv",
+        "threads,block_size,iops\n1,4096,100\n2,4096,190\n1,1048576,10\n2,1048576,11\n",
+    );
+    let (text, _) = place.expect(0, &["analyse", "curve.csv"]);
+    assert!(text.contains("block_size=4096") && text.contains("block_size=1048576"), "{text}");
+    write(&place, "latency.csv", "threads,latency_ms\n1,1\n2,1.5\n4,2.5\n8,5\n");
+    let (_, said) = place.expect(2, &["analyse", "latency.csv"]);
+    assert!(said.contains("latency.csv, line 1: column `latency_ms` is a latency"), "{said}");
+}
+
+#[test]
+fn printed_figures_of_every_unit_come_back() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let units = ["ns", "s", "bytes", "count", "percent", "ratio", "per_s", "bytes_per_s"];
+    let mut print: Vec<String> =
+        units.iter().map(|unit| format!("echo fsarena-metric: figure 12.5 {unit} higher")).collect();
+    print.push("echo fsarena-metric: tps 1234.5 per_s higher".into());
+    let command = format!("work={}", print.join("; "));
+    place.expect(0, &["run", "--fs", "ext4", "--rounds", "2", "--on", "ram", "-q", "--cmd", &command]);
+    place.expect(0, &["report", "--export", "csv=out.csv"]);
+    for unit in units {
+        let page = compare(&place, "out.csv", "out.csv", &["--metric", &format!("figure_{unit}")]);
+        assert_eq!((&page["rows"][0]["median_a"], &page["rows"][0]["paired"]), (&12.5.into(), &true.into()));
+    }
+    let page = compare(&place, "out.csv", "out.csv", &["--metric", "tps_per_s"]);
+    assert_eq!(page["rows"][0]["median_a"], 1234.5);
+    place.assert_clean();
 }
 
 #[test]

@@ -56,7 +56,8 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
     for (_, said) in read(printed) {
         match said.ok()? {
-            Said::Load(_) => {}
+            Said::Version(_) | Said::Load(_) => {}
+            Said::Failed(_) => return None,
             Said::Operation { name, count, mean_ms, max_ms } => {
                 let kind = Kind::of_printed(name)?;
                 let prefix = kind.def().reading;

@@ -5,9 +5,10 @@ use super::answer::{Answer, Figure, counted, first_of};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
-use crate::import::{Samples, Series};
+use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
+use fsarena_core::sample::Unit;
 use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Row<'a> {
     a: &'a Series,
     b: &'a Series,
+    /// What both are called beside the other rows.
+    names: [String; 2],
     paired: bool,
     ratio: Option<Ratio>,
     finding: Finding,
 }
 
-/// Compares what both files measured: the ratio b/a, paired by round where both have rounds. `metric` asks
-/// for one metric; without it all are compared, of fsarena's own samples the elapsed time. `margin` is the
+/// Compares what both files measured under equal conditions: the ratio b/a, paired by round where both have rounds.
+/// `metric` asks for one metric; without it all are compared, of CSV with a column `elapsed` that alone. `margin` is the
 /// difference that matters, as a fraction.
 ///
 /// # Errors
@@ -33,14 +36,17 @@ pub fn compare_samples(
     metric: Option<&str>,
     margin: f64,
 ) -> Result<Compared, Error> {
-    let asked = |series: &Series| metric.is_none_or(|metric| series.metric == metric);
+    let asked = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
+    let distinctions = Distinctions::among(&a.series).and(Distinctions::among(&b.series));
     let common: Vec<(&Series, &Series)> =
-        couples(a, b).into_iter().filter(|(series, _)| asked(series)).collect();
-    let elapsed = metric.is_none() && common.iter().any(|(series, _)| series.metric == "elapsed");
+        couples(a, b, &distinctions).into_iter().filter(|(series, _)| asked(series)).collect();
+    let rows_of_csv = [a, b].iter().all(|samples| samples.format == "csv");
+    let elapsed =
+        metric.is_none() && rows_of_csv && common.iter().any(|(series, _)| series.metric == "elapsed");
     let rows: Vec<Row> = common
         .into_iter()
         .filter(|(series, _)| !elapsed || series.metric == "elapsed")
-        .map(|(a, b)| row(a, b, margin))
+        .map(|(a, b)| Row { names: [a, b].map(|one| distinctions.name(one)), ..row(a, b, margin) })
         .collect();
     let known = || a.series.iter().map(|series| series.metric.as_str());
     if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked))
@@ -54,20 +60,32 @@ pub fn compare_samples(
     Ok(compared(a, b, &rows, margin))
 }
 
-/// The series with the same name and metric in both. If each file has only one name, these two are compared:
-/// `cp on ext4` against `cp on xfs`.
-fn couples<'a>(a: &'a Samples, b: &'a Samples) -> Vec<(&'a Series, &'a Series)> {
+/// Whether a metric has this name, or this one with its unit: `tps` is also `tps_per_s`.
+fn is_called(series: &Series, metric: &str) -> bool {
+    let unit = metric.strip_prefix(series.metric.as_str()).and_then(|rest| rest.strip_prefix('_'));
+    let unit = unit.and_then(Unit::from_suffix);
+    metric == series.metric || unit.is_some_and(|unit| unit.symbol() == series.unit)
+}
+
+/// The series of the same subject and metric in both, under the same conditions where these differ within a file. If
+/// each file has only one subject and no such conditions, these two are compared: `cp on ext4` against `cp on xfs`.
+fn couples<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
     let one = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
-    // Of several with the same key the first counts.
-    let paired = |key: fn(&'a Series) -> (&'a str, &'a str)| -> Vec<_> {
+    let paired = |named: bool| -> Vec<_> {
+        let key = |series: &'a Series| {
+            let subject = if named { series.subject.as_str() } else { "" };
+            let conditions = if named { by.values(series) } else { vec![] };
+            (subject, conditions, &series.metric, &series.unit)
+        };
+        // Of several with the same key the first counts.
         let others: BTreeMap<_, _> = b.series.iter().rev().map(|series| (key(series), series)).collect();
         a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
     };
-    let named = paired(|series| (&series.name, &series.metric));
+    let named = paired(true);
     if !named.is_empty() || !one(a) || !one(b) {
         return named;
     }
-    paired(|series| ("", &series.metric))
+    paired(false)
 }
 
 fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
@@ -86,13 +104,13 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
             (ratio, Finding::of_independent(ratio, margin))
         }
     };
-    Row { a, b, paired, ratio, finding }
+    Row { a, b, names: Default::default(), paired, ratio, finding }
 }
 
 impl Row<'_> {
     /// `cp elapsed`, `cp on ext4 → cp on xfs elapsed`.
     fn label(&self) -> String {
-        let (a, b) = (self.a.name.as_str(), self.b.name.as_str());
+        let [a, b] = self.names.each_ref().map(String::as_str);
         let [arrow, b] = if a == b { [""; 2] } else { ["→", b] };
         let words = [a, arrow, b, &self.a.metric].into_iter().filter(|word| !word.is_empty());
         words.collect::<Vec<_>>().join(" ")
@@ -119,6 +137,10 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         compared.answer.loud(unpaired_costs(unpaired, rows.len()));
     }
     let mut words = answer.words();
+    for (letter, samples) in [("A", a), ("B", b)] {
+        words.extend(LeftOut::words(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
+    }
+    words.extend(other_conditions(rows));
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
     compared.say(words);
@@ -128,7 +150,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
          rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
-    let of = |Samples { origin, format, series }: &Samples| {
+    let of = |Samples { origin, format, series, .. }: &Samples| {
         let values = plural(series.iter().map(|series| series.values.len()).sum(), "value");
         format!("{origin}, read as {format}: {} series, {values}", series.len())
     };
@@ -176,11 +198,30 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     items
 }
 
+/// The conditions that are one in all of A and another in all of B: what is compared, or a mistake.
+fn other_conditions(rows: &[Row]) -> Option<String> {
+    let mut differ = BTreeMap::new();
+    for Row { a, b, .. } in rows {
+        let names = a.conditions.iter().chain(b.conditions.iter()).map(|(name, _)| name);
+        for name in names.filter(|name| a.conditions.get(name) != b.conditions.get(name)) {
+            let value = |series: &Series| series.conditions.get(name).unwrap_or("not stated").to_string();
+            differ.entry(name.to_string()).or_insert_with(BTreeSet::new).insert((value(a), value(b)));
+        }
+    }
+    let named = |(name, values): (&String, &BTreeSet<(String, String)>)| match values.first() {
+        Some((a, b)) if values.len() == 1 => format!("{name} (A: {a}, B: {b})"),
+        _ => name.clone(),
+    };
+    let named: Vec<String> = differ.iter().map(named).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    (!named.is_empty()).then(|| format!("The conditions differ: {}.", first_of(&named, ", ")))
+}
+
 /// What the lack of rounds costs. The rates are those of docs/internals/statistics.md.
 fn unpaired_costs(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(
-        "UNPAIRED{which}: no column `round` says which values were measured together. Whatever changed on the \
+        "UNPAIRED{which}: the files have no rounds that tell which values were measured together. Whatever changed on the \
          machine between the two files is in these ratios. On a machine that drifts, with 1% noise, such a \
          comparison of 10 with 10 identical runs finds a difference in one of five; paired by rounds in random \
          order, in one of twenty. Nor does what both have in common cancel, so that intervals are wider."
@@ -202,11 +243,14 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
 }
 
 fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
-    let file = |samples: &Samples| json!({"file": samples.origin, "format": samples.format});
+    let file = |samples: &Samples| {
+        let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
+        json!({"file": samples.origin, "format": samples.format, "left_out": left_out})
+    };
     let row = |row: &Row| {
         json!({
-            "name": row.a.name,
-            "name_b": row.b.name,
+            "name": row.names[0],
+            "name_b": row.names[1],
             "metric": row.a.metric,
             "unit": row.a.unit,
             "direction": row.a.direction,
@@ -274,6 +318,32 @@ mod tests {
             "{said}"
         );
         assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
+    }
+
+    #[test]
+    fn only_equal_conditions_are_compared() {
+        let both = page("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
+        assert_eq!(both["rows"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            (&both["rows"][0]["name"], &both["rows"][0]["values_b"]),
+            (&json!("threads=8"), &json!(2))
+        );
+        let other = page("threads,iops\n1,100\n", "threads,iops\n8,710\n");
+        assert_eq!(other["rows"][0]["name"], "");
+        assert!(other["answer"].to_string().contains("threads (A: 1, B: 8)"), "{other}");
+    }
+
+    #[test]
+    fn failed_runs_are_counted_in_the_answer() {
+        let json = |codes: &str| {
+            format!(
+                "{{\"results\": [{{\"command\": \"cp\", \"times\": [1.0, 1.1], \"exit_codes\": {codes}}}]}}"
+            )
+        };
+        let page = page(&json("[0, 1]"), &json("[0, 0]"));
+        assert_eq!(page["a"]["left_out"], json!(["1 run of cp: exit code 1"]));
+        assert_eq!(page["rows"][0]["values_a"], 1);
+        assert!(page["answer"].to_string().contains("Left out of A: 1 run of cp: exit code 1."), "{page}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! CSV: the raw samples, one row each.
 
 use crate::{error::Error, exporter::Exporter, report::Report, sampled::column_name};
-use fsarena_core::record::{CellRecord, RunRecord};
-use fsarena_core::{factor, metric::METRICS};
+use fsarena_core::factor;
+use fsarena_core::metric::{METRICS, readings_of};
+use fsarena_core::record::{CellRecord, Derived, MetricInfo, RunRecord};
 use std::{collections::BTreeSet, io::Write};
 
 /// The raw samples, one row each.
@@ -20,13 +21,13 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let factors = varying(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
     let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.id)).collect();
+    let (metrics, names) = columns(record, metrics);
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;
     header.extend((warmup > 0).then(|| "warmup".into()));
     header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
-    let infos = record.readings.iter().chain(metrics.iter().map(|metric| &metric.info));
-    header.extend(infos.map(|info| column_name(&info.id, info.unit)));
+    header.extend(names);
     writer.write_record(&header)?;
     let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
     let mut number = Vec::new();
@@ -53,6 +54,32 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         writer.write_record(None::<&[u8]>)?;
     }
     Ok(writer.flush()?)
+}
+
+/// The metrics that have a column, and the names of the columns: of the readings, then of these metrics. No two are the
+/// same. A figure that a command prints can have the name of a metric: it keeps that name if the run does not have the
+/// metric, else it is renamed.
+fn columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
+    let readings = &record.readings;
+    let name = |info: &MetricInfo| column_name(&info.id, info.unit);
+    let repeats = |metric: &Derived| {
+        let of = readings_of(&metric.info.id);
+        let absent = || (0..record.samples.len()).all(|row| metric.value(row).is_nan());
+        let same = readings.iter().find(|reading| name(reading) == name(&metric.info));
+        same.is_some_and(|reading| of.contains(&reading.id) || absent())
+    };
+    let metrics: Vec<Derived> = metrics.into_iter().filter(|metric| !repeats(metric)).collect();
+    let own: Vec<String> = metrics.iter().map(|metric| name(&metric.info)).collect();
+    let mut names: Vec<String> = vec![];
+    for reading in readings {
+        let mut unique = name(reading);
+        while own.contains(&unique) || names.contains(&unique) {
+            unique.insert_str(0, "reading_");
+        }
+        names.push(unique);
+    }
+    names.extend(own);
+    (metrics, names)
 }
 
 /// What tells where a row was measured, before its factors.

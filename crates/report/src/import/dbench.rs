@@ -1,46 +1,91 @@
-//! dbench: its table of operations and its last line. Each run of a file begins with its version line.
+//! dbench, versions 1 to 5: its table of operations and its last line.
 
 use super::importer::{Fault, Importer};
+use super::reading::{Conditions, Reading};
 use super::series::Collector;
 use fsarena_core::dbench::{Said, read, recognises};
-use std::collections::BTreeSet;
 
 /// dbench's text.
 pub const DBENCH: Importer = Importer {
     id: "dbench",
     help: "text of dbench: throughput, and the latency of each operation, one run after the other",
     recognises,
+    leads: &["throughput"],
     read: collect,
 };
 
+/// The subject of the figures of a whole run.
+const ALL: &str = "all operations";
+
+/// A run as far as it has been read. How many clients it had is on its last line.
+#[derive(Default)]
+struct Run {
+    version: String,
+    load: String,
+    failed: Option<String>,
+    operations: Vec<(String, f64, f64)>,
+}
+
+impl Run {
+    /// A run without its last line. Children that fail print the first lines again, so these alone are no run.
+    fn cut_off(self, into: &mut Collector) {
+        let why = self.failed.or((!self.operations.is_empty()).then(|| "it has no last line".into()));
+        if let Some(why) = why {
+            into.leave_out("run", ALL, &why);
+        }
+    }
+}
+
 fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    // Nothing distinguishes runs of one load; runs of several loads differ in their loads.
-    let load = |(_, said)| if let Ok(Said::Load(load)) = said { Some(load) } else { None };
-    let loads: BTreeSet<&str> = read(text).filter_map(load).collect();
-    let mut of = String::new();
+    let mut run = Run::default();
     for (line, said) in read(text) {
         match said.map_err(|message| Fault::at(line, message))? {
-            Said::Load(load) if loads.len() > 1 => of = format!("{load}: "),
-            Said::Load(_) => {}
-            Said::Operation { name, mean_ms, max_ms, .. } => {
-                let name = &format!("{of}{name}");
-                into.add(name, ("latency", "ms"), None, mean_ms);
-                into.add(name, ("latency max", "ms"), None, max_ms);
+            Said::Version(version) => {
+                std::mem::take(&mut run).cut_off(into);
+                run.version = version.into();
             }
-            Said::Throughput { mb_s, clients, max_ms } => {
-                let clients = clients.map_or("all".to_string(), |clients| format!("{clients} clients"));
-                let name = format!("{of}{clients}");
-                into.add(&name, ("throughput", "MB/s"), None, mb_s);
-                max_ms.into_iter().for_each(|max| into.add(&name, ("latency max", "ms"), None, max));
+            Said::Load(load) => run.load = load.into(),
+            Said::Failed(why) => run.failed = Some(why.into()),
+            Said::Operation { name, mean_ms, max_ms, count } => {
+                if count > 0 {
+                    run.operations.push((name.into(), mean_ms, max_ms));
+                }
+            }
+            Said::Throughput { mb_s, clients, processes, sync, max_ms } => {
+                let Run { version, load, failed, operations } = std::mem::take(&mut run);
+                let mut conditions = Conditions::default();
+                // One client in each is what dbench does unless told otherwise.
+                let processes = processes.filter(|processes| Some(*processes) != clients);
+                let pairs = [
+                    ("load", &*load),
+                    ("clients", clients.unwrap_or("")),
+                    ("processes", processes.unwrap_or("")),
+                    ("sync", sync),
+                    ("version", &version),
+                ];
+                pairs.into_iter().for_each(|(name, value)| conditions.set(name, value));
+                let mut all = Reading { failed, ..Reading::of(ALL, &conditions) };
+                let whole = all.failed.is_none();
+                all.figure("throughput", "MB/s", Some(mb_s));
+                all.figure("latency max", "ms", max_ms);
+                into.take(all);
+                for (name, mean, max) in operations.into_iter().filter(|_| whole) {
+                    let mut operation = Reading::of(name, &conditions);
+                    // 0.000 ms is below what dbench prints.
+                    operation.figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
+                    operation.figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
+                    into.take(operation);
+                }
             }
         }
     }
+    run.cut_off(into);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::{Samples, parse};
 
     /// As dbench 4.0 prints it, shortened.
     const TEXT: &str = "\
@@ -57,23 +102,52 @@ Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs
 Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 ";
 
-    #[test]
-    fn throughput_and_latencies() {
-        let samples = parse("a.txt", format!("{TEXT}{TEXT}").as_bytes(), None).unwrap();
-        let shown: Vec<_> =
-            samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
-        assert_eq!(shown[0], ("NTCreateX", "latency", vec![0.046, 0.046]));
-        assert_eq!(shown[4], ("2 clients", "throughput", vec![321.5, 321.5]));
-        assert_eq!((samples.format, shown.len()), ("dbench", 6));
+    fn read(text: &str) -> Samples {
+        parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
     #[test]
-    fn runs_of_several_loads_are_told_apart() {
-        let both = format!("{TEXT}{}", TEXT.replace("client.txt", "nfs.txt"));
-        let samples = parse("a.txt", both.as_bytes(), None).unwrap();
-        let of = |name: &str| samples.series.iter().filter(|s| s.name == name).count();
-        assert_eq!((of("client.txt: 2 clients"), of("nfs.txt: Flush"), of("2 clients")), (2, 2, 0));
+    fn throughput_leads_and_operations_have_latencies() {
+        let samples = read(&format!("{TEXT}{TEXT}"));
+        let shown: Vec<_> =
+            samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
+        assert_eq!(shown[0], ("all operations", "throughput", vec![321.5, 321.5]));
+        assert_eq!(shown[2], ("NTCreateX", "latency", vec![0.046, 0.046]));
+        assert_eq!((samples.format, shown.len()), ("dbench", 6));
+        assert!(samples.series.iter().all(|series| series.rounds.is_none()));
+    }
+
+    #[test]
+    fn runs_of_other_loads_clients_and_ways_to_write_are_told_apart() {
+        let several = format!(
+            "{TEXT}{}{}{}",
+            TEXT.replace("client.txt", "nfs.txt"),
+            TEXT.replace("2 clients  2 procs", "8 clients  8 procs"),
+            TEXT.replace("sec  2", "sec (sync open)  2")
+        );
+        let samples = read(&several);
+        let names: Vec<&str> =
+            samples.series.iter().filter(|s| s.metric == "throughput").map(|s| s.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "all operations[load=client.txt,clients=2]",
+                "all operations[load=nfs.txt,clients=2]",
+                "all operations[load=client.txt,clients=8]",
+                "all operations[load=client.txt,clients=2,sync=(sync open)]"
+            ]
+        );
         assert!(samples.series.iter().all(|s| s.values.len() == 1));
+    }
+
+    #[test]
+    fn a_run_whose_client_failed_is_left_out() {
+        let failed = "dbench version 4.00 - x\nRunning for 2 seconds with load 'a' and x\nChild failed with status 1\n";
+        let samples = read(&format!("{failed}{TEXT}"));
+        assert_eq!(samples.series[0].values, [321.5]);
+        assert_eq!(samples.left_out[0].to_string(), "1 run of all operations: Child failed with status 1");
+        let error = parse("a", failed.as_bytes(), None).unwrap_err().to_string();
+        assert!(error.contains("no sample in it") && error.contains("Child failed with status 1"), "{error}");
     }
 
     #[test]

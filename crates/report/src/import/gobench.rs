@@ -2,30 +2,69 @@
 //! (golang.org/design/14313-benchmark-format).
 
 use super::importer::{Fault, Importer};
-use super::series::{Collector, Quantity, direction};
+use super::reading::{Conditions, Reading};
+use super::series::{Collector, direction};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
 /// The configuration line that numbers the round.
-const ROUND: &str = "round:";
+const ROUND: &str = "round";
 
 /// Go benchmark text.
 pub const GOBENCH: Importer = Importer {
     id: "gobench",
     help: "Go benchmark text; a configuration line `round: N` pairs the results after it",
     recognises: |text| text.lines().any(|line| result(line).is_some()),
+    leads: &["ns/op"],
     read,
 };
+
+/// The results of one package, whose last line says whether it passed.
+#[derive(Default)]
+struct Package {
+    results: Vec<Reading>,
+    failed: Vec<String>,
+}
+
+impl Package {
+    /// A benchmark that failed has no results; of a package that failed for another reason none count.
+    fn end(&mut self, passed: bool, into: &mut Collector) {
+        for name in &self.failed {
+            into.leave_out("run", name, "it failed (FAIL)");
+        }
+        for mut result in std::mem::take(&mut self.results) {
+            if self.failed.contains(&result.subject) {
+                result.failed = Some("the benchmark failed (FAIL)".into());
+            } else if !passed && self.failed.is_empty() {
+                result.failed = Some("the package failed (FAIL)".into());
+            }
+            into.take(result);
+        }
+        self.failed.clear();
+    }
+}
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut round: Option<String> = None;
     let mut better: BTreeMap<String, Direction> = BTreeMap::new();
+    let (mut config, mut package) = (Conditions::default(), Package::default());
     for (at, line) in text.lines().enumerate() {
-        if let Some(number) = line.strip_prefix(ROUND) {
-            round = Some(number.trim().to_string()).filter(|number| !number.is_empty());
+        let failed =
+            line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
+        if let Some(name) = failed {
+            package.failed.push(name.to_string());
+        } else if let Some(passed) = end(line) {
+            package.end(passed, into);
+        } else if let Some((key, value)) = configuration(line) {
+            match key {
+                ROUND => round = Some(value.to_string()).filter(|number| !number.is_empty()),
+                _ => config.set(key, value),
+            }
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             better.extend(unit_line(rest));
         } else if let Some((name, pairs)) = result(line) {
+            let mut reading = Reading::of(name, &config);
+            reading.round.clone_from(&round);
             for pair in pairs.chunks(2) {
                 let [value, unit] = pair else {
                     return Err(Fault::at(at + 1, "a value without its unit"));
@@ -34,11 +73,33 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 let direction = better.get(*unit).copied().or_else(|| direction(unit));
                 // benchstat takes all for costs that no unit line says otherwise of.
                 let direction = direction.unwrap_or(Direction::Lower);
-                into.push(Quantity { name, metric: unit, unit, direction }, round.as_deref(), value);
+                reading.figure_by(unit, unit, direction, Some(value));
             }
+            package.results.push(reading);
         }
     }
+    // Without a last line nothing failed as far as the text tells.
+    package.end(true, into);
     Ok(())
+}
+
+/// Whether a line ends a package, and how: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
+fn end(line: &str) -> Option<bool> {
+    let word = line.split([' ', '\t']).next()?;
+    match word {
+        "PASS" | "ok" => Some(true),
+        "FAIL" | "panic:" => Some(false),
+        _ => None,
+    }
+}
+
+/// `pkg: example.com/fast`: a key that begins in lower case, and its value.
+fn configuration(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let fits =
+        key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
+    let apart = value.is_empty() || value.starts_with([' ', '\t']);
+    (fits && apart && key != "panic").then(|| (key, value.trim()))
 }
 
 /// `BenchmarkName-8 1000 123 ns/op 45 B/op`: the name, and what follows the number of iterations.
@@ -64,8 +125,12 @@ fn unit_line(rest: &str) -> Option<(String, Direction)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::{Samples, parse};
     use fsarena_core::sample::Direction;
+
+    fn shown(samples: &Samples) -> Vec<(&str, Vec<f64>)> {
+        samples.series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect()
+    }
 
     #[test]
     fn each_unit_is_a_metric() {
@@ -79,6 +144,26 @@ mod tests {
         assert_eq!(shown, [("ns/op", down, 12.5), ("hits", up, 3.0), ("MB/s", up, 80.0)]);
         assert_eq!(samples.series[0].name, "Copy/fs=ext4-8");
         assert!(samples.series[0].rounds.as_ref().unwrap().contains_key("3"));
+    }
+
+    #[test]
+    fn packages_and_notes_are_told_apart() {
+        let text = "pkg: a\nBenchmarkX 1 5 ns/op\nPASS\npkg: b\nnote: cold\nBenchmarkX 1 9 ns/op\nnote: warm\n\
+                    BenchmarkX 1 7 ns/op\n";
+        let samples = parse("a.txt", text.as_bytes(), None).unwrap();
+        let expected =
+            [("X[pkg=a]", vec![5.0]), ("X[pkg=b,note=cold]", vec![9.0]), ("X[pkg=b,note=warm]", vec![7.0])];
+        assert_eq!(shown(&samples), expected);
+    }
+
+    #[test]
+    fn what_failed_is_left_out() {
+        let text = "pkg: a\nBenchmarkX-8 1 5 ns/op\nBenchmarkY-8 \t--- FAIL: BenchmarkY-8\n    y.go:5: no\nFAIL\n\
+                    pkg: b\nBenchmarkZ-8 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
+        let samples = parse("a.txt", text.as_bytes(), None).unwrap();
+        assert_eq!(shown(&samples), [("X-8", vec![5.0])]);
+        let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
+        assert_eq!(left_out, ["1 run of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]);
     }
 
     #[test]

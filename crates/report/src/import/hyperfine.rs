@@ -1,8 +1,11 @@
 //! hyperfine: `--export-json`.
 
+use super::documents::documents;
 use super::importer::{Fault, Importer};
+use super::reading::{Conditions, Reading};
 use super::series::Collector;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// hyperfine's JSON.
@@ -10,8 +13,10 @@ pub const HYPERFINE: Importer = Importer {
     id: "hyperfine",
     help: "JSON of `hyperfine --export-json`: the time of every run of each command",
     recognises: |text| {
-        text.trim_start().starts_with('{') && text.contains("\"results\"") && text.contains("\"command\"")
+        ["\"results\"", "\"command\"", "\"mean\""].iter().all(|name| text.contains(name))
+            || text.contains("\"results\"") && text.contains("\"command\"") && text.contains("\"times\"")
     },
+    leads: &["time"],
     read,
 };
 
@@ -20,26 +25,63 @@ struct Export {
     results: Vec<Benchmark>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq)]
 struct Benchmark {
     command: String,
     #[serde(default)]
     times: Vec<f64>,
+    /// One for each time; none for a command that a signal ended. Versions before 1.12 have no such list.
+    exit_codes: Option<Vec<Option<i32>>>,
     #[serde(default)]
-    parameters: BTreeMap<String, String>,
+    parameters: BTreeMap<String, Value>,
 }
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let export: Export =
-        serde_json::from_str(text).map_err(|error| Fault::at(error.line(), error.to_string()))?;
+    let mut exports: Vec<Export> = vec![];
+    for (line, document) in documents(text)? {
+        if document.get("results").is_none() {
+            continue;
+        }
+        let export: Export = serde_json::from_value(document)
+            .map_err(|error| Fault::at(line, format!("in this document: {error}")))?;
+        // hyperfine writes the whole export again after each command, which a pipe keeps.
+        exports.pop_if(|before| export.results.starts_with(&before.results));
+        exports.push(export);
+    }
+    exports.into_iter().try_for_each(|export| collect(export, into))
+}
+
+fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
+    // Results of one name were other commands: `--command-name` gives any name to any of them.
+    let mut results: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
     for benchmark in export.results {
-        if benchmark.times.is_empty() {
-            let message = format!("command `{}` has no list of times, only a summary", benchmark.command);
+        let (times, command) = (&benchmark.times, &benchmark.command);
+        if times.is_empty() {
+            return Err(Fault::whole(format!("command `{command}` has no list of times, only a summary")));
+        }
+        let mut conditions = Conditions::default();
+        for (name, value) in &benchmark.parameters {
+            conditions.set(name, value.as_str().map_or_else(|| value.to_string(), String::from));
+        }
+        let result = results.entry((command.clone(), conditions.clone())).or_insert(0);
+        *result += 1;
+        conditions.set("result", result.to_string());
+        let codes = benchmark.exit_codes.unwrap_or_else(|| vec![Some(0); times.len()]);
+        if codes.len() != times.len() {
+            let message =
+                format!("command `{command}` has {} times and {} exit codes", times.len(), codes.len());
             return Err(Fault::whole(message));
         }
-        let parameters = benchmark.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
-        let name = format!("{}{}", benchmark.command, parameters.collect::<String>());
-        benchmark.times.iter().for_each(|value| into.add(&name, ("time", "s"), None, *value));
+        for (time, code) in times.iter().zip(codes) {
+            let mut run = Reading::of(command, &conditions);
+            run.failed = match code {
+                Some(0) => None,
+                Some(code) => Some(format!("exit code {code}")),
+                None => Some("ended by a signal".into()),
+            };
+            run.figure("time", "s", Some(*time));
+            into.take(run);
+        }
     }
     Ok(())
 }
@@ -52,18 +94,47 @@ mod tests {
     fn every_time_of_every_command() {
         let json = r#"{"results": [
             {"command": "sleep 0.1", "mean": 0.1, "times": [0.10, 0.11], "exit_codes": [0, 0]},
-            {"command": "cp {n}", "times": [1.5], "parameters": {"n": "2"}}]}"#;
+            {"command": "cp", "times": [1.5], "parameters": {"n": "2"}},
+            {"command": "cp", "times": [2.5], "parameters": {"n": "3"}}]}"#;
         let samples = parse("a.json", json.as_bytes(), None).unwrap();
         assert_eq!(samples.format, "hyperfine");
         assert_eq!(samples.series[0].values, [0.10, 0.11]);
-        assert_eq!(samples.series[1].name, "cp {n} n=2");
+        let names: Vec<&str> = samples.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["sleep 0.1", "cp[n=2]", "cp[n=3]"]);
+    }
+
+    #[test]
+    fn runs_that_failed_are_left_out_and_results_of_one_name_are_told_apart() {
+        let json = r#"{"results": [
+            {"command": "cp", "times": [0.1, 0.2, 0.3], "exit_codes": [0, 1, null]},
+            {"command": "cp", "times": [0.9]}]}"#;
+        let samples = parse("a.json", json.as_bytes(), None).unwrap();
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.clone())).collect();
+        assert_eq!(shown, [("cp[result=1]", vec![0.1]), ("cp[result=2]", vec![0.9])]);
+        let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
+        assert_eq!(left_out, ["1 run of cp: exit code 1", "1 run of cp: ended by a signal"]);
+    }
+
+    #[test]
+    fn an_export_that_is_written_again_counts_once() {
+        let one = r#"{"command": "a", "times": [0.1]}"#;
+        let text = format!("Benchmark 1: a\n{{\"results\": [{one}]}}\n{{\"results\": [{one}, {one}]}}\n");
+        let samples = parse("a.json", text.as_bytes(), None).unwrap();
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
+        assert_eq!(shown, [("a[result=1]", 1), ("a[result=2]", 1)]);
     }
 
     #[test]
     fn faults_have_their_line() {
-        let error = parse("a.json", b"{\"results\": [\n{\"command\": 3}]}", None).unwrap_err().to_string();
+        let broken = b"{\"results\": [\n{\"command\": \"x\", \"times\": [}]}";
+        let error = parse("a.json", broken, None).unwrap_err().to_string();
         assert!(error.starts_with("a.json, line 2: "), "{error}");
+        let error = parse("a.json", b"{\"results\": [\n{\"command\": 3, \"mean\": 1}]}", None).unwrap_err();
+        assert!(error.to_string().starts_with("a.json, line 1: in this document: "), "{error}");
         let error = parse("a.json", br#"{"results": [{"command": "x", "mean": 1}]}"#, None).unwrap_err();
         assert!(error.to_string().contains("only a summary"));
+        let json = br#"{"results": [{"command": "x", "times": [1.0], "exit_codes": []}]}"#;
+        let error = parse("a.json", json, None).unwrap_err();
+        assert!(error.to_string().contains("1 times and 0 exit codes"), "{error}");
     }
 }

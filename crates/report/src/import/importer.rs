@@ -11,6 +11,8 @@ pub struct Importer {
     pub help: &'static str,
     /// Whether the text looks like this format.
     pub(super) recognises: fn(&str) -> bool,
+    /// The metrics that people compare, the first in front. Their series lead.
+    pub(super) leads: &'static [&'static str],
     /// Reads the samples; a fault with its line if known.
     pub(super) read: fn(&str, &mut Collector) -> Result<(), Fault>,
 }

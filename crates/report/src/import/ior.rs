@@ -1,50 +1,231 @@
-//! IOR: the rows of its results. A file can have the output of several runs, one after the other: each is a round.
+//! IOR, versions 2.10 to 4.1: the rows of its results, as text, as CSV (from 4.0 on) and as JSON.
 
+use super::documents::documents;
 use super::importer::{Fault, Importer};
+use super::mpi::{bytes, options};
+use super::reading::{Conditions, Reading};
 use super::series::Collector;
-use std::collections::HashMap;
+use crate::findings::figures::size;
+use serde_json::Value;
 
 /// IOR's text.
 pub const IOR: Importer = Importer {
     id: "ior",
-    help: "text of IOR: bandwidth and time of each access, one run after the other",
+    help: "text, CSV or JSON of IOR: bandwidth and time of each access, one run after the other",
     recognises: |text| {
-        text.lines().take(100).any(|line| line.contains("MPI Coordinated Test of Parallel I/O"))
+        text.contains(BANNER)
+            || text.contains("\"bwMiB\"")
+            || text.lines().any(|line| line.starts_with(CSV_HEAD))
     },
+    leads: &["bandwidth"],
     read,
 };
 
+const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
+const CSV_HEAD: &str = "access,bw(MiB/s),";
+
+/// Options that IOR prints before the results of a test, and the names of these conditions.
+const CONDITIONS: [(&str, &str); 15] = [
+    ("api", "api"),
+    ("access", "access"),
+    ("type", "type"),
+    ("pattern", "segments"),
+    ("segments", "segments"),
+    ("ordering in a file", "ordering in a file"),
+    ("ordering inter file", "ordering inter file"),
+    ("nodes", "nodes"),
+    ("tasks", "tasks"),
+    ("clients", "tasks"),
+    ("clients per node", "tasks per node"),
+    ("xfersize", "xfer"),
+    ("blocksize", "block"),
+    ("stonewallingTime", "stonewalling"),
+    ("Path", "path"),
+];
+
+/// Sizes are printed in several ways: `262144 bytes`, `256.00` (KiB), `1 MiB`.
+fn set(conditions: &mut Conditions, name: &str, value: &str) {
+    let value = match name {
+        "xfer" | "block" => bytes(value).map_or(value.to_string(), size),
+        // `4 (2 per node)`
+        "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
+        _ => value.to_string(),
+    };
+    conditions.set(name, value);
+}
+
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let (mut files, mut in_table) = ("", false);
-    let mut rounds: HashMap<String, u32> = HashMap::new();
+    if text.contains("\"bwMiB\"") {
+        documents(text)?.iter().for_each(|(_, document)| json(document, into));
+        return Ok(());
+    }
+    let mut run = Run::default();
     for (at, line) in (1..).zip(text.lines()) {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        match words[..] {
-            // `access : file-per-process`, among the options.
-            ["access", ":", kind] => files = kind,
-            ["access", "bw(MiB/s)", ..] => in_table = true,
-            [] => in_table = false,
-            // access, bandwidth, IOPS, latency, block, transfer, open, wr/rd, close, total, iteration
-            [access, bandwidth, .., total, _]
-                if in_table && words.len() == 11 && !access.starts_with('-') =>
-            {
-                let name = &format!("{access} {files}");
-                let round = rounds.entry(name.clone()).and_modify(|round| *round += 1).or_insert(1);
-                let round = &round.to_string();
-                for (metric, unit, word) in [("bandwidth", "MiB/s", bandwidth), ("elapsed", "s", total)] {
-                    let value = Fault::number(at, word, &format!("is not a {metric}"))?;
-                    into.add(name, (metric, unit), Some(round), value);
-                }
-            }
-            _ => {}
+        run.line(at, line, into)?;
+    }
+    run.end(into);
+    Ok(())
+}
+
+/// A run of IOR as far as it has been read.
+#[derive(Default)]
+struct Run {
+    begun: bool,
+    conditions: Conditions,
+    /// The heads of the table of results, while inside of it.
+    heads: Vec<String>,
+    /// Whether rows are summaries of a test: all that version 2.10 prints.
+    in_summary: bool,
+    rows: usize,
+    /// The last row. A check of its data may follow.
+    last: Option<Reading>,
+    failed: Option<String>,
+}
+
+impl Run {
+    fn end(self, into: &mut Collector) {
+        self.last.into_iter().for_each(|last| into.take(last));
+        if self.begun && (self.rows == 0 || self.failed.is_some()) {
+            into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no results".into()));
         }
     }
-    Ok(())
+
+    fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
+        let words: Vec<&str> = if self.heads.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEAD) {
+            line.trim().split(',').collect()
+        } else {
+            line.split_ascii_whitespace().collect()
+        };
+        if let Some((before, _)) = line.split_once(BANNER) {
+            std::mem::take(self).end(into);
+            self.begun = true;
+            self.conditions.set("version", before.rsplit("IOR-").next().unwrap_or(""));
+            return Ok(());
+        }
+        match words[..] {
+            ["access", "bw(MiB/s)", ..] => {
+                self.heads = words.iter().map(ToString::to_string).collect();
+                self.begun = true;
+            }
+            ["Options:"] | ["Summary:"] | ["Max", ..] => self.heads.clear(),
+            ["Operation", ..] => {
+                (self.in_summary, self.heads) = (true, vec![]);
+            }
+            [access @ ("write" | "read"), ref figures @ ..]
+                if figures.len() >= self.heads.len().max(4) - 1 =>
+            {
+                if !self.heads.is_empty() {
+                    self.row(at, access, &words, into)?;
+                } else if self.in_summary && self.rows == 0 {
+                    return self.summary(at, access, figures, into);
+                }
+            }
+            _ if line.contains("incorrect data on") => {
+                if let Some(last) = &mut self.last {
+                    last.failed = Some("it read or wrote incorrect data".into());
+                }
+            }
+            ["ERROR:", ..] | ["ior", "ERROR:", ..] | ["ior:", ..] => {
+                self.failed.get_or_insert_with(|| line.trim().to_string());
+            }
+            _ => self.option(line),
+        }
+        Ok(())
+    }
+
+    /// `access             : file-per-process`, in older versions with `=`.
+    fn option(&mut self, line: &str) {
+        let Some((key, value)) = line.split_once([':', '=']) else { return };
+        let key = key.trim();
+        if key.starts_with("Command line") {
+            self.conditions.set("options", options(value, &["-o", "-f"]));
+        } else if let Some((_, name)) = CONDITIONS.iter().find(|(known, _)| *known == key) {
+            if key == "api" {
+                // The options of the next test of a script begin.
+                let mut kept = Conditions::default();
+                for name in ["version", "options", "path"] {
+                    kept.set(name, self.conditions.get(name).unwrap_or(""));
+                }
+                self.conditions = kept;
+            }
+            set(&mut self.conditions, name, value.trim());
+        }
+    }
+
+    fn row(&mut self, at: usize, access: &str, words: &[&str], into: &mut Collector) -> Result<(), Fault> {
+        let field = |head: &str| self.heads.iter().position(|known| known == head).map(|at| words[at]);
+        let number = |head: &str, what: &str| match field(head) {
+            None | Some("-") => Ok(None),
+            Some(word) => Fault::number(at, word, what).map(Some),
+        };
+        let mut conditions = self.conditions.clone();
+        for (name, head) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
+            let unit = if head.ends_with("(KiB)") { " KiB" } else { "" };
+            if let (None, Some(value)) = (conditions.get(name), field(head)) {
+                set(&mut conditions, name, &format!("{value}{unit}"));
+            }
+        }
+        let mut reading = Reading::of(access, &conditions);
+        reading.figure("bandwidth", "MiB/s", number("bw(MiB/s)", "is not a bandwidth")?);
+        reading.figure("iops", "/s", number("IOPS", "is not a number of operations")?);
+        reading.figure("elapsed", "s", number("total(s)", "is not a time")?);
+        self.rows += 1;
+        self.last.replace(reading).into_iter().for_each(|before| into.take(before));
+        Ok(())
+    }
+
+    /// `write  5266.67  4486.02  4876.35  390.33 …`: the largest, the smallest and the mean of all repetitions.
+    fn summary(
+        &mut self,
+        at: usize,
+        access: &str,
+        figures: &[&str],
+        into: &mut Collector,
+    ) -> Result<(), Fault> {
+        let mut reading = Reading::of(access, &self.conditions);
+        reading.figure("bandwidth", "MiB/s", Some(Fault::number(at, figures[2], "is not a bandwidth")?));
+        into.take(reading);
+        (self.begun, self.failed) = (false, None);
+        Ok(())
+    }
+}
+
+/// Takes every result of IOR's JSON.
+fn json(document: &Value, into: &mut Collector) {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
+    for test in document["tests"].as_array().into_iter().flatten() {
+        let mut conditions = Conditions::default();
+        for (key, name) in CONDITIONS {
+            if let Some(value) = test["Options"].get(key).or_else(|| test.get(key)) {
+                set(&mut conditions, name, &text(value));
+            }
+        }
+        conditions.set("options", options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
+        conditions.set("version", document["Version"].as_str().unwrap_or(""));
+        let mut results = vec![];
+        flatten(&test["Results"], &mut results);
+        for result in results {
+            let Some(access @ ("write" | "read")) = result["access"].as_str() else { continue };
+            let mut reading = Reading::of(access, &conditions);
+            reading.figure("bandwidth", "MiB/s", result["bwMiB"].as_f64());
+            reading.figure("iops", "/s", result["iops"].as_f64());
+            reading.figure("elapsed", "s", result["totalTime"].as_f64());
+            into.take(reading);
+        }
+    }
+}
+
+/// The objects in arrays of arrays: one array for each repetition in some versions.
+fn flatten<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Array(all) => all.iter().for_each(|one| flatten(one, found)),
+        one => found.push(one),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::{Samples, parse};
 
     /// As IOR 4.1 prints it, shortened.
     const TEXT: &str = "\
@@ -58,28 +239,86 @@ Results:
 access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
 ------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
 write     323.05     1300.18    0.001531    2048.00    256.00     0.000115   0.012306   0.000040   0.012382   0
+
 read      17386      72707      0.000027    2048.00    256.00     0.000010   0.000220   0.000042   0.000230   0
+remove    -          -          -           -          -          -          -          -          0.007972   0
 
 Summary of all tests:
-write         323.05     323.05
+Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev
+write         323.05     323.05     323.05       0.00
 ";
 
+    fn read(text: &str) -> Samples {
+        parse("a.txt", text.as_bytes(), None).unwrap()
+    }
+
+    fn shown(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+        samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect()
+    }
+
     #[test]
-    fn each_run_is_a_sample() {
+    fn bandwidth_leads_and_no_row_is_a_round() {
         let again = TEXT.replace("323.05     1300", "300.05     1300");
-        let samples = parse("a.txt", format!("{TEXT}{again}").as_bytes(), None).unwrap();
-        let shown: Vec<_> =
-            samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
+        let samples = read(&format!("{TEXT}{again}"));
         assert_eq!(samples.format, "ior");
-        assert_eq!(shown[0], ("write file-per-process", "bandwidth", vec![323.05, 300.05]));
-        assert_eq!(shown[1], ("write file-per-process", "elapsed", vec![0.012382, 0.012382]));
-        assert_eq!(shown[2], ("read file-per-process", "bandwidth", vec![17386.0, 17386.0]));
-        assert_eq!(shown.len(), 4);
+        let shown = shown(&samples);
+        assert_eq!(shown[0], ("write", "bandwidth", vec![323.05, 300.05]));
+        assert_eq!(shown[1], ("read", "bandwidth", vec![17386.0, 17386.0]));
+        assert_eq!(shown[3], ("write", "elapsed", vec![0.012382, 0.012382]));
+        assert_eq!(shown.len(), 6);
+        assert!(samples.series.iter().all(|series| series.rounds.is_none()));
+    }
+
+    #[test]
+    fn sizes_are_told_apart_however_they_are_printed() {
+        let larger = TEXT.replace("262144 bytes", "1 MiB");
+        let samples = read(&format!("launcher\n{TEXT}{larger}the end\n"));
+        let names: Vec<&str> = shown(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
+        assert_eq!(
+            names,
+            ["write[xfer=256 KiB]", "read[xfer=256 KiB]", "write[xfer=1 MiB]", "read[xfer=1 MiB]"]
+        );
+    }
+
+    #[test]
+    fn summaries_of_2_10_are_read() {
+        let text = "IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n\nSummary:\n\tapi                = POSIX\n\t\
+                    xfersize           = 65536 bytes\n\tclients            = 2 (2 per node)\n\nOperation  Max (MiB)  \
+                    Min (MiB)  Mean (MiB)   Std Dev\n---------  ---------\nwrite        5266.67    4486.02     \
+                    4876.35    390.33   EXCEL\n\nMax Write: 5266.67 MiB/sec (5522.51 MB/sec)\n";
+        let samples = read(&format!("{text}{}", text.replace("65536 bytes", "1 MiB")));
+        assert_eq!(
+            shown(&samples),
+            [
+                ("write[xfer=64 KiB]", "bandwidth", vec![4876.35]),
+                ("write[xfer=1 MiB]", "bandwidth", vec![4876.35])
+            ]
+        );
+        assert_eq!(samples.left_out, []);
+    }
+
+    #[test]
+    fn csv_and_json_are_read() {
+        let csv = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr/rd(s),close(s),total(s),numTasks,iter\n\
+                   write,4427.2901,17996.4773,0.0001,4096.0000,256.0000,0.0000,0.0018,0.0000,0.0018,2,0\n";
+        assert_eq!(shown(&read(csv))[0], ("write", "bandwidth", vec![4427.2901]));
+        let json = r#"{"Version": "4.0.0", "tests": [{"Options": {"tasks": 2}, "Results": [[
+            {"access": "write", "bwMiB": 10.5, "iops": 3, "totalTime": 0.5}], [{"access": "remove", "totalTime": 1}]]}]}"#;
+        assert_eq!(shown(&read(json))[0], ("write", "bandwidth", vec![10.5]));
+    }
+
+    #[test]
+    fn failed_runs_are_left_out() {
+        let failed = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O\nERROR: open64(\"x\") failed\n";
+        let samples = read(&format!("{failed}{TEXT}"));
+        assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: open64(\"x\") failed");
+        let wrong = TEXT.replace("\n\nread", "\nWARNING: incorrect data on write (2 errors found).\nread");
+        assert_eq!(shown(&read(&wrong))[0].0, "read");
     }
 
     #[test]
     fn faults_have_their_line() {
         let error = parse("a", TEXT.replace("17386", "fast").as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(error, "a, line 11: `fast` is not a bandwidth");
+        assert_eq!(error, "a, line 12: `fast` is not a bandwidth");
     }
 }

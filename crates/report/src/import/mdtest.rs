@@ -1,40 +1,147 @@
-//! mdtest: the summary of its rates. A file can have the output of several runs, one after the other: each is a round.
+//! mdtest, versions 1.8 to 4.1: the summaries of its rates and times.
 
 use super::importer::{Fault, Importer};
+use super::mpi::options;
+use super::reading::{Conditions, Reading};
 use super::series::Collector;
 
 /// mdtest's text.
 pub const MDTEST: Importer = Importer {
     id: "mdtest",
-    help: "text of mdtest: the mean rate of each operation, one run after the other",
-    recognises: |text| text.lines().take(100).any(|line| line.starts_with("mdtest-")),
+    help: "text of mdtest: the mean rate or time of each operation, one run after the other",
+    recognises: |text| text.lines().any(|line| launched(line).is_some() || summary(line).is_some()),
+    leads: &["rate"],
     read,
 };
 
+/// A run of mdtest as far as it has been read.
+#[derive(Default)]
+struct Run {
+    begun: bool,
+    conditions: Conditions,
+    /// The metric and the unit of the rows, while inside of a table.
+    table: Option<(&'static str, &'static str)>,
+    summaries: usize,
+    failed: Option<String>,
+}
+
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let (mut round, mut in_table) = (0, false);
+    let mut run = Run::default();
     for (at, line) in (1..).zip(text.lines()) {
-        if line.starts_with("SUMMARY rate") {
-            (round, in_table) = (round + 1, true);
-            continue;
-        } else if line.starts_with("-- finished") {
-            in_table = false;
+        if let Some((version, rest)) = launched(line) {
+            std::mem::take(&mut run).end(into);
+            run.begun = true;
+            run.conditions.set("nodes", rest.rsplit_once(" on ").map_or("", |(_, nodes)| first(nodes)));
+            run.conditions.set("tasks", first(rest));
+            run.conditions.set("version", version);
+        } else {
+            run.line(at, line, into)?;
         }
-        // The operation, which can have several words; maximum, minimum, mean and standard deviation.
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let Some((name, [_, _, mean, deviation])) = words.split_last_chunk() else { continue };
-        if !in_table || name.is_empty() || *deviation == "Dev" || deviation.starts_with('-') {
-            continue;
-        }
-        let value = Fault::number(at, mean, "is not a rate")?;
-        into.add(&name.join(" "), ("rate", "ops/s"), Some(&round.to_string()), value);
     }
+    run.end(into);
     Ok(())
+}
+
+impl Run {
+    fn end(self, into: &mut Collector) {
+        if self.begun && self.summaries == 0 {
+            into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no summary".into()));
+        }
+    }
+
+    fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
+        if let Some(table) = summary(line) {
+            (self.table, self.summaries) = (Some(table), self.summaries + 1);
+        } else if let Some(command) = line.strip_prefix("Command line used:") {
+            self.conditions.set("options", options(command, &["-d"]));
+        } else if let Some(path) =
+            line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':'))
+        {
+            self.conditions.set("path", path);
+        } else if let Some((tasks, items)) = line.split_once(" tasks, ").filter(|(tasks, _)| whole(tasks)) {
+            self.conditions.set("tasks", tasks);
+            self.conditions.set("items", items.split(" (").next().unwrap_or(""));
+        } else if line.contains("ERROR") {
+            self.failed.get_or_insert_with(|| line.trim().to_string());
+        } else if let Some((metric, unit)) = self.table {
+            self.row(at, line, (metric, unit), into)?;
+        }
+        Ok(())
+    }
+
+    /// The operation, which can have several words, then four numbers, or seven with `--show-perrank-statistics`: the
+    /// mean is the last but one. A table ends at the first line that is not a row.
+    fn row(
+        &mut self,
+        at: usize,
+        line: &str,
+        (metric, unit): (&str, &str),
+        into: &mut Collector,
+    ) -> Result<(), Fault> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let numbers = words.iter().rev().take_while(is_figure).count();
+        let (name, figures) = words.split_at(words.len() - numbers);
+        let head = words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---"));
+        if head {
+            return Ok(());
+        }
+        if name.is_empty() || !line.starts_with("   ") || !matches!(numbers, 4 | 7) {
+            self.table = None;
+            // A row with a word where its mean should be is damaged.
+            let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
+            return if looks_like_a_row {
+                Err(Fault::at(at, format!("`{}` is not a {metric}", name[name.len() - 1])))
+            } else {
+                Ok(())
+            };
+        }
+        let mut name = name.join(" ");
+        name.truncate(name.trim_end_matches([':', ' ']).len());
+        let mean = figures[numbers - 2];
+        // mdtest prints 0 for an operation that did not run.
+        let mean = mean.parse().ok().filter(|mean: &f64| *mean != 0.0);
+        let mut reading = Reading::of(name, &self.conditions);
+        reading.figure(metric, unit, mean);
+        into.take(reading);
+        Ok(())
+    }
+}
+
+fn is_figure(word: &&&str) -> bool {
+    **word == "NA" || word.parse::<f64>().is_ok()
+}
+
+fn whole(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn first(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or("")
+}
+
+/// `mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)`: the version, and what follows `with`.
+fn launched(line: &str) -> Option<(&str, &str)> {
+    let (before, rest) = line.split_once(" was launched with ")?;
+    Some((before.rsplit_once("mdtest-")?.1, rest))
+}
+
+/// The metric and the unit of the table that a line begins: `SUMMARY rate (in ops/sec): (of 1 iterations)`. Versions
+/// before 3 have rates alone, and say only `SUMMARY: (of 1 iterations)`.
+fn summary(line: &str) -> Option<(&'static str, &'static str)> {
+    let rest = line.trim_start().strip_prefix("SUMMARY")?;
+    if !rest.contains("iterations)") {
+        return None;
+    }
+    Some(match () {
+        () if rest.starts_with(" time (in ms/op)") => ("time", "ms/op"),
+        () if rest.starts_with(" time") => ("time", "s"),
+        () => ("rate", "ops/s"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::{Samples, parse};
 
     /// As mdtest 4.1 prints it, shortened.
     const TEXT: &str = "\
@@ -48,15 +155,59 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
    ---------                     ---            ---           ----        -------
    Directory creation           5091.411       2776.232       3933.821       1637.078
    File stat                  546845.372       3543.983     275194.677     384172.096
+   File read                       0.000          0.000          0.000          0.000
 -- finished at 11/24/2026 04:01:04 --
 ";
 
+    fn read(text: &str) -> Samples {
+        parse("a.txt", text.as_bytes(), None).unwrap()
+    }
+
+    fn shown(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+        samples.series.iter().map(|s| (s.name.as_str(), s.unit.as_str(), s.values.clone())).collect()
+    }
+
     #[test]
-    fn each_run_is_a_round() {
-        let samples = parse("a.txt", format!("{TEXT}{TEXT}").as_bytes(), None).unwrap();
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.clone())).collect();
+    fn each_run_is_a_sample_and_what_did_not_run_is_absent() {
+        let samples = read(&format!("{TEXT}{TEXT}"));
         assert_eq!(samples.format, "mdtest");
-        assert_eq!(shown, [("Directory creation", vec![3933.821; 2]), ("File stat", vec![275_194.677; 2])]);
+        assert_eq!(
+            shown(&samples),
+            [
+                ("Directory creation", "ops/s", vec![3933.821; 2]),
+                ("File stat", "ops/s", vec![275_194.677; 2])
+            ]
+        );
+        assert!(samples.series.iter().all(|series| series.rounds.is_none()));
+    }
+
+    #[test]
+    fn times_are_another_metric() {
+        let times = "\nSUMMARY time (in ms/op): (of 1 iterations)\n   Operation   Max  Min  Mean  Std Dev\n   \
+                     File stat          2.000          2.000          2.000          0.000\n";
+        let samples = read(&TEXT.replace("-- finished", &format!("{times}-- finished")));
+        assert_eq!(shown(&samples)[2], ("File stat", "ms/op", vec![2.0]));
+        assert_eq!((samples.series.len(), samples.series[2].metric.as_str()), (3, "time"));
+    }
+
+    #[test]
+    fn older_versions_and_statistics_of_ranks() {
+        let old = TEXT
+            .replace("SUMMARY rate (in ops/sec)", "SUMMARY")
+            .replace("File stat  ", "File stat         :")
+            .replace("mdtest-4.1.0+dev", "mdtest-1.9.3");
+        assert_eq!(shown(&read(&old))[1], ("File stat", "ops/s", vec![275_194.677]));
+        let ranks = TEXT.replace("creation  ", "creation 1.5 2.5 3.5 ");
+        assert_eq!(shown(&read(&ranks))[0], ("Directory creation", "ops/s", vec![3933.821]));
+    }
+
+    #[test]
+    fn tasks_are_told_apart_and_runs_without_a_summary_counted() {
+        let cut = "mdtest-4.1.0 was launched with 8 total task(s) on 1 node(s)\nERROR: no space\n";
+        let samples = read(&format!("{TEXT}{cut}{}", TEXT.replace("2 tasks", "4 tasks")));
+        assert_eq!(shown(&samples)[0].0, "Directory creation[tasks=2]");
+        assert_eq!(shown(&samples)[2].0, "Directory creation[tasks=4]");
+        assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: no space");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Samples in one shape, whatever they came from.
 
+use super::distinct::Distinctions;
+use super::reading::{Conditions, Figure, Reading};
+use fsarena_core::number::plural;
 use fsarena_core::sample::Direction;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 /// All samples of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,91 +14,168 @@ pub struct Samples {
     pub origin: String,
     /// The format it was in.
     pub format: &'static str,
-    /// The series, in the order of the file.
+    /// The series, in the order of the file; those of the metric that people compare first.
     pub series: Vec<Series>,
+    /// What the file has and fsarena does not count.
+    pub left_out: Vec<LeftOut>,
 }
 
-/// One quantity, measured again and again.
+/// One quantity, measured again and again under equal conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The benchmark, task or command. Empty if the file does not say.
+    /// The subject, and the conditions by which its series in this file differ: `random read test[threads=8]`.
     pub name: String,
+    /// The benchmark, task or command. Empty if the file does not name one.
+    pub subject: String,
+    /// The conditions of all values.
+    pub conditions: Conditions,
     /// Its metric: `elapsed`, `ns/op`.
     pub metric: String,
-    /// Its unit as the file has it; empty where the file does not say.
+    /// Its unit as the file has it; empty if the file has none.
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
     /// Every value, in the order of the file.
     pub values: Vec<f64>,
-    /// The mean value of each round; None where some value has no round.
+    /// The mean value of each round; None if some value has no round.
     pub rounds: Option<BTreeMap<String, f64>>,
 }
 
-/// What importers put samples into.
-#[derive(Debug, Default)]
-pub struct Collector {
-    /// The series so far, in the order of the file.
-    pub series: Vec<Series>,
-    places: BTreeMap<(String, String), usize>,
-    /// Values seen of each round, for their mean.
-    counts: Vec<BTreeMap<String, f64>>,
+/// Parts of a file that are not among the samples, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The kind of part: `run`, `row`, `document`.
+    pub noun: &'static str,
+    /// The benchmark, task or command; empty if it has none.
+    pub subject: String,
+    /// Why.
+    pub why: String,
+    /// The number of parts.
+    pub count: usize,
 }
 
-/// What a sample is of.
-#[derive(Debug, Clone, Copy)]
-pub struct Quantity<'a> {
-    /// See [`Series::name`].
-    pub name: &'a str,
-    /// See [`Series::metric`].
-    pub metric: &'a str,
-    /// See [`Series::unit`].
-    pub unit: &'a str,
-    /// See [`Series::direction`].
-    pub direction: Direction,
+impl LeftOut {
+    /// Lists what was left out, the first five kinds by name; None if nothing was.
+    pub fn words(all: &[LeftOut]) -> Option<String> {
+        const NAMED: usize = 5;
+        let mut words: Vec<String> = all.iter().take(NAMED).map(LeftOut::to_string).collect();
+        let others: usize = all.iter().skip(NAMED).map(|one| one.count).sum();
+        words.extend((others > 0).then(|| plural(others, "other")));
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+}
+
+impl fmt::Display for LeftOut {
+    /// `2 runs of cp: exit code 1`
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.subject.is_empty() { "" } else { " of " };
+        write!(out, "{}{of}{}: {}", plural(self.count, self.noun), self.subject, self.why)
+    }
+}
+
+/// Takes the readings of a file, and makes series of them: the one place that every reader goes through.
+#[derive(Debug, Default)]
+pub struct Collector {
+    series: Vec<Series>,
+    /// Each subject with conditions, and where in `places` its series are.
+    runs: HashMap<(String, Conditions), usize>,
+    /// The series of each of these, in the order in which runs state their figures.
+    places: Vec<Vec<usize>>,
+    /// Values seen of each round, for their mean.
+    counts: Vec<BTreeMap<String, f64>>,
+    left_out: Vec<LeftOut>,
+    left_out_places: BTreeMap<(&'static str, String, String), usize>,
 }
 
 impl Collector {
-    /// Takes a sample of a metric whose unit says which way is better.
-    pub fn add(&mut self, name: &str, (metric, unit): (&str, &str), round: Option<&str>, value: f64) {
-        let direction = direction(unit).unwrap_or(Direction::Neutral);
-        self.push(Quantity { name, metric, unit, direction }, round, value);
+    /// Takes a run: its figures become samples of their series, unless the run failed.
+    pub fn take(&mut self, reading: Reading) {
+        let Reading { subject, conditions, round, failed, figures } = reading;
+        if let Some(why) = failed {
+            return self.leave_out("run", &subject, &why);
+        }
+        let key = (subject, conditions);
+        let run = self.runs.get(&key).copied().unwrap_or_else(|| {
+            self.places.push(vec![]);
+            self.runs.insert(key.clone(), self.places.len() - 1);
+            self.places.len() - 1
+        });
+        for (nth, figure) in figures.into_iter().enumerate() {
+            if figure.value.is_finite() {
+                let at = self.place(run, &key, nth, &figure);
+                self.push(at, figure.value, round.as_deref());
+            } else {
+                self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
+            }
+        }
     }
 
-    /// Takes a sample, and leaves it out if it is not a finite number.
-    pub fn push(&mut self, quantity: Quantity, round: Option<&str>, value: f64) {
-        if !value.is_finite() {
-            return;
-        }
-        let at = self.place(quantity);
+    /// Counts a part of the file that is not among the samples.
+    pub fn leave_out(&mut self, noun: &'static str, subject: &str, why: &str) {
+        let key = (noun, subject.to_string(), why.to_string());
+        let at = *self.left_out_places.entry(key).or_insert_with(|| {
+            self.left_out.push(LeftOut { noun, subject: subject.into(), why: why.into(), count: 0 });
+            self.left_out.len() - 1
+        });
+        self.left_out[at].count += 1;
+    }
+
+    /// The samples. Series of the metrics in `leads` come first, in that order.
+    pub fn finish(mut self, origin: &str, format: &'static str, leads: &[&str]) -> Samples {
+        let distinctions = Distinctions::among(&self.series);
+        self.series.iter_mut().for_each(|series| series.name = distinctions.name(series));
+        let lead =
+            |series: &Series| leads.iter().position(|metric| *metric == series.metric).unwrap_or(leads.len());
+        self.series.sort_by_key(lead);
+        Samples { origin: origin.into(), format, series: self.series, left_out: self.left_out }
+    }
+
+    fn push(&mut self, at: usize, value: f64, round: Option<&str>) {
         let series = &mut self.series[at];
         series.values.push(value);
-        match (round, &mut series.rounds) {
-            (Some(round), Some(rounds)) => {
-                let count = self.counts[at].entry(round.to_string()).or_insert(0.0);
+        let (Some(round), Some(rounds)) = (round, &mut series.rounds) else {
+            series.rounds = None;
+            return;
+        };
+        let counts = &mut self.counts[at];
+        match (rounds.get_mut(round), counts.get_mut(round)) {
+            (Some(mean), Some(count)) => {
                 *count += 1.0;
-                let mean = rounds.entry(round.to_string()).or_insert(0.0);
                 // The difference of two finite numbers may be none.
                 *mean += value / *count - *mean / *count;
             }
-            _ => series.rounds = None,
+            _ => {
+                rounds.insert(round.into(), value);
+                counts.insert(round.into(), 1.0);
+            }
         }
     }
 
-    fn place(&mut self, quantity: Quantity) -> usize {
-        let key = (quantity.name.to_string(), quantity.metric.to_string());
-        *self.places.entry(key).or_insert_with(|| {
-            self.series.push(Series {
-                name: quantity.name.into(),
-                metric: quantity.metric.into(),
-                unit: quantity.unit.into(),
-                direction: quantity.direction,
-                values: vec![],
-                rounds: Some(BTreeMap::new()),
-            });
-            self.counts.push(BTreeMap::new());
-            self.series.len() - 1
-        })
+    /// The series of the nth figure of a run; a new one if it has none.
+    fn place(&mut self, run: usize, key: &(String, Conditions), nth: usize, figure: &Figure) -> usize {
+        let places = &mut self.places[run];
+        let is = |at: &usize| {
+            let series = &self.series[*at];
+            series.metric == figure.metric && series.unit == figure.unit
+        };
+        // Runs state their figures in the same order.
+        let found = places.get(nth).filter(|at| is(at)).or_else(|| places.iter().find(|at| is(at)));
+        if let Some(at) = found {
+            return *at;
+        }
+        places.push(self.series.len());
+        self.counts.push(BTreeMap::new());
+        self.series.push(Series {
+            name: String::new(),
+            subject: key.0.clone(),
+            conditions: key.1.clone(),
+            metric: figure.metric.clone(),
+            unit: figure.unit.clone(),
+            direction: figure.direction,
+            values: vec![],
+            rounds: Some(BTreeMap::new()),
+        });
+        self.series.len() - 1
     }
 }
 
@@ -117,30 +198,55 @@ pub fn direction(unit: &str) -> Option<Direction> {
 mod tests {
     use super::*;
 
-    const TIME: Quantity = Quantity { name: "cp", metric: "time", unit: "s", direction: Direction::Lower };
+    fn cp(round: Option<&str>, value: f64) -> Reading {
+        let mut reading = Reading::of("cp", &Conditions::default());
+        reading.round = round.map(String::from);
+        reading.figure("time", "s", Some(value));
+        reading
+    }
+
+    fn collected(readings: Vec<Reading>) -> Samples {
+        let mut into = Collector::default();
+        readings.into_iter().for_each(|reading| into.take(reading));
+        into.finish("a", "csv", &[])
+    }
 
     #[test]
     fn several_values_of_a_round_are_their_mean() {
-        let mut collector = Collector::default();
-        for (round, value) in [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)] {
-            collector.push(TIME, Some(round), value);
-        }
-        let samples = collector;
+        let runs = [("1", 1.0), ("2", 5.0), ("1", 3.0), ("3", f64::NAN)];
+        let samples = collected(runs.map(|(round, value)| cp(Some(round), value)).to_vec());
         assert_eq!(samples.series[0].values, [1.0, 5.0, 3.0]);
         let rounds = samples.series[0].rounds.clone().unwrap();
         assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [("1".into(), 2.0), ("2".into(), 5.0)]);
-        let mut collector = Collector::default();
-        [1e308, -1e308].into_iter().for_each(|value| collector.push(TIME, Some("1"), value));
-        assert_eq!(collector.series[0].rounds.as_ref().unwrap()["1"], 0.0);
+        assert_eq!(samples.left_out[0].to_string(), "1 value of cp: time is not a finite number");
+        let samples = collected([1e308, -1e308].map(|value| cp(Some("1"), value)).to_vec());
+        assert_eq!(samples.series[0].rounds.as_ref().unwrap()["1"], 0.0);
     }
 
     #[test]
     fn one_value_without_a_round_ends_the_pairing() {
-        let mut collector = Collector::default();
-        collector.push(TIME, Some("1"), 1.0);
-        collector.push(TIME, None, 1.0);
-        collector.push(TIME, Some("2"), 1.0);
-        assert_eq!(collector.series[0].rounds, None);
+        let samples = collected(vec![cp(Some("1"), 1.0), cp(None, 1.0), cp(Some("2"), 1.0)]);
+        assert_eq!(samples.series[0].rounds, None);
+    }
+
+    #[test]
+    fn a_failed_run_is_no_sample_and_is_counted() {
+        let failed = || Reading { failed: Some("exit code 1".into()), ..cp(None, 9.0) };
+        let samples = collected(vec![cp(None, 1.0), failed(), failed()]);
+        assert_eq!(samples.series[0].values, [1.0]);
+        assert_eq!(samples.left_out[0].to_string(), "2 runs of cp: exit code 1");
+    }
+
+    #[test]
+    fn only_equal_conditions_are_pooled() {
+        let on = |threads: &str| {
+            let mut reading = cp(None, 1.0);
+            reading.conditions.set("threads", threads);
+            reading
+        };
+        let samples = collected(vec![on("1"), on("8"), on("1")]);
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
+        assert_eq!(shown, [("cp[threads=1]", 2), ("cp[threads=8]", 1)]);
     }
 
     #[test]

@@ -1,75 +1,263 @@
-//! sysbench: what `sysbench … run` prints. Each run of a file begins with its version line.
+//! sysbench, versions 0.4 to 1.1: what `sysbench … run` prints. Each run of a file begins with its version line.
 
 use super::importer::{Fault, Importer};
+use super::reading::{Conditions, Reading};
 use super::series::Collector;
 
 /// sysbench's text.
 pub const SYSBENCH: Importer = Importer {
     id: "sysbench",
     help: "text of `sysbench … run`, one run after the other",
-    recognises: |text| text.lines().any(begins),
+    recognises: |text| text.lines().any(|line| begins(line.trim()).is_some()),
+    leads: &["transactions", "events", "reads", "writes", "requests", "queries", "transferred"],
     read,
 };
 
-/// The lines of the summary that say how it went: label, metric, unit.
-const LINES: [(&str, &str, &str); 11] = [
+/// Lines that state a condition: how they begin, and the name of the condition. Its value is the rest of the line.
+const CONDITIONS: [(&str, &str); 19] = [
+    ("Number of threads:", "threads"),
+    ("Target transaction rate:", "rate"),
+    ("Block size ", "block size"),
+    ("block size:", "block size"),
+    ("Memory block size:", "block size"),
+    ("total size:", "total size"),
+    ("Memory transfer size:", "total size"),
+    ("operation:", "operation"),
+    ("Memory operations type:", "operation"),
+    ("scope:", "scope"),
+    ("Memory scope type:", "scope"),
+    ("Extra file open flags:", "flags"),
+    ("Read/Write ratio for combined random IO test:", "read/write ratio"),
+    ("Periodic FSYNC enabled, calling fsync()", "fsync"),
+    ("Calling fsync() after", "fsync"),
+    ("Using ", "I/O mode"),
+    ("Prime numbers limit:", "prime limit"),
+    ("Primer numbers limit:", "prime limit"),
+    ("Maximum prime number checked in CPU test:", "prime limit"),
+];
+
+/// Labels of the report, their metrics and units. Of `1234 (12.3 per sec.)` the rate counts.
+const FIGURES: [(&str, &str, &str); 17] = [
     ("reads/s", "reads", "/s"),
     ("writes/s", "writes", "/s"),
     ("fsyncs/s", "fsyncs", "/s"),
     ("read, MiB/s", "read", "MiB/s"),
     ("written, MiB/s", "written", "MiB/s"),
     ("events per second", "events", "/s"),
+    ("events/s (eps)", "events", "/s"),
     ("transactions", "transactions", "/s"),
-    ("total time", "time", "s"),
+    ("queries", "queries", "/s"),
+    ("read/write requests", "requests", "/s"),
+    ("Operations performed", "operations", "/s"),
+    ("Total operations", "operations", "/s"),
     ("avg", "latency", "ms"),
-    ("95th percentile", "latency 95%", "ms"),
+    ("percentile", "latency 95%", "ms"),
     ("max", "latency max", "ms"),
+    ("total time", "time", "s"),
+    ("time elapsed", "time", "s"),
 ];
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let mut test = String::new();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if begins(line) {
-            test.clear();
-        } else if let Some(what) = line.strip_prefix("Doing ") {
-            test = what.to_string();
-        } else if let Some((label, rest)) = line.split_once(':') {
-            let known = LINES.iter().find(|(known, ..)| *known == label.trim());
-            let Some((label, metric, unit)) = known else { continue };
-            let value = number(label, rest).ok_or_else(|| {
-                Fault::at(at + 1, format!("`{}` behind {label} is not a number", rest.trim()))
-            })?;
-            into.add(&test, (metric, unit), None, value);
+    let mut run: Option<Run> = None;
+    for (at, line) in (1..).zip(text.lines().map(str::trim)) {
+        if let Some(version) = begins(line) {
+            run.take().into_iter().for_each(|run| run.end(into));
+            let mut conditions = Conditions::default();
+            conditions.set("version", version);
+            run = Some(Run { conditions, ..Run::default() });
+        } else if let Some(run) = &mut run {
+            run.line(line).map_err(|message| Fault::at(at, message))?;
         }
     }
+    run.into_iter().for_each(|run| run.end(into));
     Ok(())
 }
 
-fn begins(line: &str) -> bool {
-    line.strip_prefix("sysbench ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+/// The version in the first line of a run: `sysbench 0.4.12:  multi-threaded system evaluation benchmark`.
+fn begins(line: &str) -> Option<&str> {
+    let version = line.strip_prefix("sysbench ")?.split([' ', ':']).next()?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
 
-/// `10.0161s`, `0.21`; of `transactions: 1234 (123.4 per sec.)` the rate.
-fn number(label: &str, rest: &str) -> Option<f64> {
-    let text = match label {
-        "transactions" => rest.split_once('(')?.1.split_whitespace().next()?,
-        _ => rest.trim(),
+/// A run as far as it has been read.
+#[derive(Default)]
+struct Run {
+    test: String,
+    conditions: Conditions,
+    failed: Option<String>,
+    figures: Vec<(String, &'static str, f64)>,
+    /// Reports before the last: `--report-checkpoints`.
+    checkpoints: usize,
+}
+
+impl Run {
+    fn end(self, into: &mut Collector) {
+        let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
+        let failed = self.failed.clone().or_else(no_report);
+        let mut reading = Reading { failed, ..Reading::of(self.test, &self.conditions) };
+        for _ in 0..self.checkpoints {
+            into.leave_out("report", &reading.subject, "a checkpoint before the end (--report-checkpoints)");
+        }
+        for (metric, unit, value) in self.figures {
+            // What did not happen at all, or takes less than a hundredth of a millisecond, is printed as 0.
+            reading.figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
+        }
+        into.take(reading);
+    }
+
+    fn figure(&mut self, metric: String, unit: &'static str, value: f64) {
+        self.figures.retain(|(known, ..)| *known != metric);
+        self.figures.push((metric, unit, value));
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if let Some(test) = line.strip_prefix("Doing ") {
+            self.test = test.trim_end_matches('.').to_string();
+        } else if line.starts_with("Running memory speed test") {
+            self.test = "memory speed test".into();
+        } else if line == "SQL statistics:" || line == "OLTP test statistics:" {
+            self.test = "OLTP test".into();
+        } else if let Some(why) = line.strip_prefix("FATAL: ") {
+            self.failed.get_or_insert_with(|| why.to_string());
+        } else if line.ends_with("Checkpoint report:") {
+            self.checkpoints += usize::from(!self.figures.is_empty());
+        } else if let Some(size) = line.strip_suffix(" total file size") {
+            self.conditions.set("total size", self::size(size).as_deref().unwrap_or(size));
+        } else if let Some((files, _)) =
+            line.strip_suffix(" each").and_then(|line| line.split_once(" files, "))
+        {
+            self.conditions.set("files", files);
+        } else if let Some((name, value)) = condition(line) {
+            if name == "prime limit" && self.test.is_empty() {
+                self.test = "CPU performance benchmark".into();
+            }
+            self.conditions.set(name, size(value).as_deref().unwrap_or(value));
+        } else if let Some((label, rest)) = line.split_once(':') {
+            return self.report(label.trim(), rest.trim());
+        } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
+            self.figure("requests".into(), "/s", number(rate, "Requests/sec")?);
+        } else if line.starts_with("Read ") && line.contains("Total transferred") {
+            if let Some(value) = in_parentheses(line).and_then(mib_per_s) {
+                self.figure("transferred".into(), "MiB/s", value);
+            }
+        } else if line.contains(" transferred (") {
+            let rate = in_parentheses(line).and_then(|rate| rate.split_whitespace().next()).unwrap_or("");
+            if self.test.is_empty() {
+                self.test = "memory speed test".into();
+            }
+            // Versions 0.4 and 0.5 call the same 2²⁰ bytes MB.
+            self.figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
+        }
+        Ok(())
+    }
+
+    /// A line of the report: `avg: 0.21`, `95th percentile: 0.31`, `read:  IOPS=4.2 4.2 MiB/s (4.4 MB/s)`.
+    fn report(&mut self, label: &str, rest: &str) -> Result<(), String> {
+        if let Some(iops) = rest.strip_prefix("IOPS=") {
+            let [name, written] = match label {
+                "read" => ["reads", "read"],
+                "write" => ["writes", "written"],
+                _ => ["fsyncs", ""],
+            };
+            let words: Vec<&str> = iops.split_whitespace().collect();
+            self.figure(name.into(), "/s", number(words.first().unwrap_or(&""), "IOPS")?);
+            if let [_, value, "MiB/s", ..] = words[..] {
+                self.figure(written.into(), "MiB/s", number(value, label)?);
+            }
+            return Ok(());
+        }
+        if label == "total number of events" && rest == "0" {
+            self.failed.get_or_insert_with(|| "it counted no event".into());
+        }
+        let percentile = percentile(label);
+        let label = if percentile.is_some() { "percentile" } else { label };
+        let Some((_, metric, unit)) = FIGURES.iter().find(|(known, ..)| *known == label) else {
+            return Ok(());
+        };
+        let value = match (in_parentheses(rest), *unit) {
+            (Some(rate), _) => number(rate.split_whitespace().next().unwrap_or(""), label)?,
+            // Version 0.4 and 0.5 print the totals of fileio in the same words: `6000 Read, 4000 Write, …`.
+            (None, "/s") if rest.contains(',') => return Ok(()),
+            (None, "ms") => milliseconds(rest, label)?,
+            (None, _) => number(rest.trim_end_matches('s'), label)?,
+        };
+        let metric = percentile.map_or(metric.to_string(), |rank| format!("latency {rank}%"));
+        self.figure(metric, unit, value);
+        Ok(())
+    }
+}
+
+/// A condition that a line states.
+fn condition(line: &str) -> Option<(&'static str, &str)> {
+    let (begin, name) = CONDITIONS.iter().find(|(begin, _)| line.starts_with(begin))?;
+    let value = line[begin.len()..].trim();
+    let value = match *name {
+        "I/O mode" => value.strip_suffix(" I/O mode")?,
+        "flags" if matches!(value, "0" | "(none)") => "",
+        _ => value.trim_end_matches('.'),
     };
-    text.strip_suffix('s').unwrap_or(text).parse().ok()
+    Some((name, value))
+}
+
+/// `16 KiB` of `16KiB`, `16Kb` and `16K`, which is how versions 0.4 and 0.5 write it.
+fn size(text: &str) -> Option<String> {
+    let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
+    let unit = bare.chars().last().filter(|unit| "KMGT".contains(*unit))?;
+    let number = bare[..bare.len() - 1].trim();
+    number.parse::<f64>().ok().map(|_| format!("{number} {unit}iB"))
+}
+
+/// The rank in `95th percentile`, `approx.  95 percentile`.
+fn percentile(label: &str) -> Option<&str> {
+    let rank = label.strip_suffix("percentile")?.trim().trim_end_matches("th");
+    let rank = rank.trim_start_matches("approx.").trim();
+    (!rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit())).then_some(rank)
+}
+
+fn in_parentheses(text: &str) -> Option<&str> {
+    text.split_once('(')?.1.split_once(')').map(|(inner, _)| inner)
+}
+
+/// `0.21`, `0.21ms`, `0.0002s`.
+fn milliseconds(text: &str, label: &str) -> Result<f64, String> {
+    match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(ms), _) => number(ms, label),
+        (None, Some(seconds)) => number(seconds, label).map(|seconds| seconds * 1e3),
+        (None, None) => number(text, label),
+    }
+}
+
+/// `18.9Mb/sec`: versions 0.4 and 0.5 write b for byte, and count by 1024.
+fn mib_per_s(text: &str) -> Option<f64> {
+    let text = text.strip_suffix("b/sec")?;
+    let (number, unit) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1.0 / 1024.0),
+        b'M' => (&text[..text.len() - 1], 1.0),
+        b'G' => (&text[..text.len() - 1], 1024.0),
+        b'T' => (&text[..text.len() - 1], 1024.0 * 1024.0),
+        _ => (text, 1.0 / 1024.0 / 1024.0),
+    };
+    number.trim().parse::<f64>().ok().map(|value| value * unit)
+}
+
+fn number(text: &str, label: &str) -> Result<f64, String> {
+    let text = text.trim();
+    text.parse().map_err(|_| format!("`{text}` behind {label} is not a number"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
+    use super::super::{Samples, parse};
 
     /// Two runs of sysbench 1.0.20, shortened.
     const TEXT: &str = "\
 sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 
+Number of threads: 1
 Doing random r/w test
 File operations:
     reads/s:                      8921.07
+    writes/s:                     0.00
 Throughput:
     read, MiB/s:                  139.39
 General statistics:
@@ -77,28 +265,99 @@ General statistics:
     total number of events:              15150
 Latency (ms):
          avg:                                    0.07
+        95th percentile:                         0.21
 sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+Number of threads: 1
 Doing random r/w test
     reads/s:                      9000.00
     transactions:                        2 (1.99 per sec.)
 ";
 
+    /// A run of sysbench 0.4.12, shortened.
+    const OLD: &str = "\
+sysbench 0.4.12:  multi-threaded system evaluation benchmark
+
+Number of threads: 4
+Block size 16Kb
+Periodic FSYNC enabled, calling fsync() each 100 requests.
+Using synchronous I/O mode
+Doing random r/w test
+Operations performed:  6000 Read, 4000 Write, 12800 Other = 22800 Total
+Read 93.75Mb  Written 62.5Mb  Total transferred 156.25Mb  (18.9Mb/sec)
+ 1209.67 Requests/sec executed
+
+Test execution summary:
+    total time:                          8.2667s
+    per-request statistics:
+         avg:                                  0.61ms
+         approx.  95 percentile:               6.62ms
+";
+
+    fn read(text: &str) -> Samples {
+        parse("a.txt", text.as_bytes(), None).unwrap()
+    }
+
+    fn values(samples: &Samples, metric: &str) -> Vec<f64> {
+        let of = samples.series.iter().filter(|series| series.metric == metric);
+        of.flat_map(|series| series.values.clone()).collect()
+    }
+
     #[test]
-    fn the_summary_of_each_run() {
-        let samples = parse("a.txt", TEXT.as_bytes(), None).unwrap();
+    fn the_report_of_each_run() {
+        let samples = read(TEXT);
         assert_eq!(samples.format, "sysbench");
-        let values = |metric: &str| {
-            samples.series.iter().find(|s| s.metric == metric).map(|s| s.values.clone()).unwrap()
-        };
-        assert_eq!(values("reads"), [8921.07, 9000.0]);
-        assert_eq!(values("time"), [1.0069]);
-        assert_eq!(values("transactions"), [1.99]);
+        assert_eq!(values(&samples, "reads"), [8921.07, 9000.0]);
+        assert_eq!(values(&samples, "time"), [1.0069]);
+        assert_eq!(values(&samples, "transactions"), [1.99]);
+        assert_eq!(values(&samples, "latency 95%"), [0.21]);
+        assert_eq!(values(&samples, "writes"), [0.0; 0], "nothing was written");
         assert_eq!(samples.series[0].name, "random r/w test");
+    }
+
+    #[test]
+    fn older_versions() {
+        let samples = read(OLD);
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
+        assert_eq!(shown[..4], expected);
+        assert_eq!(shown[4], ("latency 95%", 6.62));
+    }
+
+    #[test]
+    fn newest_version() {
+        let samples = read(
+            "sysbench 1.1.0 (using bundled LuaJIT)\nDoing random read test\n\
+             read:  IOPS=1500.25 23.44 MiB/s (24.58 MB/s)\nwrite: IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n\
+             fsync: IOPS=0.00\n",
+        );
+        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        assert_eq!(shown, [("reads", 1500.25), ("read", 23.44)]);
+    }
+
+    #[test]
+    fn settings_are_told_apart() {
+        let samples = read(&format!("{OLD}{}", OLD.replace("threads: 4", "threads: 8")));
+        let names: Vec<&str> =
+            samples.series.iter().filter(|s| s.metric == "requests").map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["random r/w test[threads=4]", "random r/w test[threads=8]"]);
+    }
+
+    #[test]
+    fn failed_runs_are_left_out() {
+        let failed = "sysbench 1.0.20 (x)\nDoing random read test\nFATAL: Cannot open file 'test_file.0'\n";
+        let samples = read(&format!("{failed}{TEXT}"));
+        assert_eq!(
+            samples.left_out[0].to_string(),
+            "1 run of random read test: Cannot open file 'test_file.0'"
+        );
+        assert!(
+            parse("a", b"sysbench 1.0.20 (x)\n", None).unwrap_err().to_string().contains("it has no report")
+        );
     }
 
     #[test]
     fn faults_have_their_line() {
         let error = parse("a", TEXT.replace("0.07", "fast").as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(error, "a, line 12: `fast` behind avg is not a number");
+        assert_eq!(error, "a, line 14: `fast` behind avg is not a number");
     }
 }

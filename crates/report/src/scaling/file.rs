@@ -1,6 +1,6 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
-use crate::import::{Fault, ImportError, Sheet};
+use crate::import::{CLIENTS, Fault, ImportError, Sheet, decode, is_setting};
 use csv::StringRecord;
 use fsarena_stats::scaling::series::Series;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +10,16 @@ pub const MAX_BYTES: u64 = 16 << 20;
 /// The most rows of a file, and the most numbers of clients among them: fitting looks at each row for each number.
 const MAX_ROWS: usize = 10_000;
 const MAX_NUMBERS: usize = 500;
-/// What the column of clients is called.
-const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// What the column of throughput is called; else it is the only other one of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
+/// Words and units by which a column is a latency. Less of it is better, so no curve is made of it.
+const LATENCY: [&str; 15] = [
+    "latency", "lat", "time", "elapsed", "duration", "runtime", "ns", "us", "ms", "s", "sec", "seconds",
+    "p50", "p95", "p99",
+];
 
-/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text tell curves apart; a column
-/// `round` pairs; without a head the first column is the number of clients and the second the throughput.
+/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text and of settings tell curves apart; a
+/// column `round` pairs; without a head the first column is the number of clients and the second the throughput.
 ///
 /// # Errors
 /// The fault, with file and line.
@@ -25,7 +28,7 @@ pub fn read(origin: &str, bytes: &[u8]) -> Result<Vec<Series>, ImportError> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
-    let sheet = Sheet::read(bytes, Some(b'#'))?;
+    let sheet = Sheet::read(&decode(bytes)?, Some(b'#'))?;
     within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
     let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
@@ -58,6 +61,8 @@ struct Columns {
     clients: usize,
     throughput: usize,
     names: Vec<usize>,
+    /// Columns of settings that differ, with their names.
+    settings: Vec<(usize, String)>,
 }
 
 impl Columns {
@@ -65,7 +70,7 @@ impl Columns {
         if sheet.headless {
             return match sheet.heads.len() {
                 0 => Err(Fault::whole("it is empty: nothing to fit")),
-                2 => Ok(Columns { clients: 0, throughput: 1, names: vec![] }),
+                2 => Ok(Columns { clients: 0, throughput: 1, names: vec![], settings: vec![] }),
                 _ => Err(Fault::at(1, "without a head there are two columns: clients and throughput")),
             };
         }
@@ -82,12 +87,19 @@ impl Columns {
         };
         let clients = called(&CLIENTS).ok_or_else(|| missing("number of clients", &CLIENTS))?;
         let others = (0..heads.len()).filter(|at| *at != clients && Some(*at) != sheet.round);
-        let (numbers, others): (Vec<_>, Vec<_>) = others.partition(|at| sheet.is_of_numbers(*at));
+        let (settings, others): (Vec<_>, Vec<_>) = others.partition(|at| is_setting(&heads[*at]));
+        let (numbers, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|at| sheet.is_of_numbers(*at));
         let only = <[usize; 1]>::try_from(numbers).ok().map(|[only]| only);
         let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or(only);
         let throughput = throughput.ok_or_else(|| missing("throughput", &THROUGHPUT))?;
+        if is_latency(&heads[throughput]) {
+            let head = &sheet.heads[throughput];
+            return Err(Fault::at(1, format!("column `{head}` is a latency, and a curve is of throughput")));
+        }
         let names = others.into_iter().filter(|at| *at != throughput).collect();
-        Ok(Columns { clients, throughput, names })
+        let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
+        let settings = settings.into_iter().filter(varies).map(|at| (at, sheet.heads[at].clone())).collect();
+        Ok(Columns { clients, throughput, names, settings })
     }
 
     /// The name of the curve, the number of clients and the throughput.
@@ -97,10 +109,26 @@ impl Columns {
             let text = &row[at];
             text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is not a number")))
         };
-        let name: Vec<&str> = self.names.iter().map(|at| &row[*at]).collect();
+        let setting = |(at, head): &(usize, String)| format!("{head}={}", &row[*at]);
+        let names = self.names.iter().map(|at| row[*at].to_string());
+        let name: Vec<String> = names.chain(self.settings.iter().map(setting)).collect();
         let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
         Ok((name, number(self.clients, "number of clients")?, number(self.throughput, "throughput")?))
     }
+}
+
+/// Whether a column is a latency by its words: `latency_ms`, `p99`, `time (s)`; `ops_per_s` is none.
+fn is_latency(head: &str) -> bool {
+    let words: Vec<&str> =
+        head.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let per = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || head.contains("/s");
+    let rate = per || words.iter().any(|word| THROUGHPUT.contains(word) && !["x", "value"].contains(word));
+    let time = words.iter().any(|word| LATENCY.contains(word));
+    // `mb_s` is a rate: the unit behind it is a second of something.
+    let unit = words
+        .iter()
+        .any(|word| ["mb", "mib", "kb", "kib", "gb", "gib", "b", "bytes", "ops", "req"].contains(word));
+    time && !rate && !unit
 }
 
 #[cfg(test)]
@@ -123,6 +151,26 @@ mod tests {
         assert_eq!(named.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
         assert_eq!(by_type[0].x, [[5.0], [9.0]]);
+    }
+
+    #[test]
+    fn settings_tell_curves_apart() {
+        let text = "threads,block_size,iops\n1,4096,100\n2,4096,190\n1,1048576,10\n2,1048576,11\n";
+        let curves = parse(text.as_bytes()).unwrap();
+        let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
+        assert_eq!(names, ["block_size=1048576", "block_size=4096"]);
+        assert_eq!(curves[1].x, [[100.0], [190.0]]);
+    }
+
+    #[test]
+    fn latencies_are_no_throughput() {
+        for head in ["latency_ms", "p99", "time (s)", "value_us"] {
+            let said = fault(&format!("threads,{head}\n1,1\n2,1.5\n"));
+            assert!(said.contains(&format!("column `{head}` is a latency")), "{said}");
+        }
+        for head in ["mb_s", "ops_per_s", "MiB/s", "throughput_mb_per_s"] {
+            parse(format!("threads,{head}\n1,1\n2,1.5\n").as_bytes()).unwrap();
+        }
     }
 
     #[test]

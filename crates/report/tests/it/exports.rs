@@ -6,6 +6,8 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 use fsarena_report::exporters::find;
 use fsarena_report::import::{Samples, parse};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const ROUNDS: u32 = 3;
 
@@ -97,9 +99,9 @@ fn sysbench_has_each_sample_as_a_run() {
 #[test]
 fn dbench_has_each_sample_as_a_run_of_its_load() {
     let samples = back("dbench");
-    let load = "touch[clients=8] on ext4: ";
-    assert_has(&samples, &format!("{load}8 clients"), "throughput", [321.5, 321.500_001, 321.500_002]);
-    assert_has(&samples, &format!("{load}Flush"), "latency", [2.5, 2.500_001, 2.500_002]);
+    let of = |what: &str| format!("{what}[load=touch[clients=8] on ext4]");
+    assert_has(&samples, &of("all operations"), "throughput", [321.5, 321.500_001, 321.500_002]);
+    assert_has(&samples, &of("Flush"), "latency", [2.5, 2.500_001, 2.500_002]);
     let text = String::from_utf8(export(loads(), "dbench")).unwrap();
     assert!(text.contains("8 clients  8 procs  max_latency=2 ms"), "{text}");
 }
@@ -144,6 +146,11 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     assert!(lines.iter().any(|line| line.ends_with("0,0.5,1,100,4096,200,8192,,,")), "{csv}");
     assert!(lines.iter().any(|line| line.ends_with("0.5,0.5,0,202,4096,404,8192,10,20,30")), "{csv}");
 
+    let samples = parse("a", csv.as_bytes(), None).unwrap();
+    assert_eq!(samples.left_out[0].to_string(), "6 rows: warm-up, which counts for nothing");
+    let rate = samples.series.iter().find(|series| series.metric == "operations_per_s").unwrap();
+    assert_eq!(rate.rounds.as_ref().unwrap().values().copied().collect::<Vec<f64>>(), [400.0, 402.0, 404.0]);
+
     let document: serde_json::Value = serde_json::from_slice(&export(record, "json")).unwrap();
     let series = &document["time_series"][0];
     assert_eq!(
@@ -155,4 +162,126 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     assert_eq!(stretch["operations_range_per_s"], serde_json::json!([400.0, 404.0]));
     assert_eq!((&stretch["warm_up"], &stretch["latency_p99_ns"]), (&false.into(), &20.0.into()));
     assert_eq!(series["stretches"][0]["warm_up"], true);
+}
+
+/// Every unit, so that a generated run has printed figures of each.
+const UNITS: [Unit; 8] = [
+    Unit::Nanoseconds,
+    Unit::Seconds,
+    Unit::Bytes,
+    Unit::Count,
+    Unit::Percent,
+    Unit::Ratio,
+    Unit::PerSecond,
+    Unit::BytesPerSecond,
+];
+
+/// A figure that a command prints, as fsarena names it. Some of the names are those of fsarena's own.
+fn printed() -> impl Strategy<Value = MetricInfo> {
+    let name = prop_oneof![
+        "[a-z][a-z0-9_]{0,8}",
+        "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|durable"
+    ];
+    (name, 0..UNITS.len()).prop_map(|(name, unit)| {
+        let suffix = UNITS[unit].suffix();
+        let id = if name.ends_with(suffix) { name } else { format!("{name}_{suffix}") };
+        MetricInfo { id, unit: UNITS[unit], direction: Direction::Higher, help: String::new() }
+    })
+}
+
+/// A run with printed figures, of which some are absent.
+fn runs() -> impl Strategy<Value = RunRecord> {
+    let names = prop::collection::btree_set("[a-z0-9][a-z0-9=,;\"' .-]{0,6}[a-z0-9]", 1..4);
+    let figures = prop::collection::vec(
+        (printed(), prop::collection::vec(prop::option::weighted(0.9, 1e-9..1e12_f64), 5)),
+        1..6,
+    );
+    (names, 1..4_u32, figures).prop_map(|(names, rounds, figures)| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut record = fixture::run(&names, rounds);
+        let rows = record.samples.len();
+        for (info, values) in figures {
+            if record.readings.iter().any(|known| known.id == info.id) {
+                continue;
+            }
+            record.readings.push(info);
+            let value = |row: usize| values[row % values.len()].unwrap_or(f64::NAN);
+            record.samples.values.push((0..rows).map(value).collect());
+        }
+        record
+    })
+}
+
+/// The values of each reading in the order of the rows, without what is absent.
+fn values_of(record: &RunRecord, column: usize) -> Vec<u64> {
+    let mut values: Vec<u64> =
+        record.samples.values[column].iter().filter(|v| !v.is_nan()).map(|v| v.to_bits()).collect();
+    values.sort_unstable();
+    values
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every value of every reading comes back, in rounds, and under no name that another one has.
+    #[test]
+    fn csv_of_any_run_comes_back(record in runs()) {
+        let csv = export(record.clone(), "csv");
+        let head = csv.split(|byte| *byte == b'\n').next().unwrap();
+        let head: Vec<&str> = std::str::from_utf8(head).unwrap().split(',').collect();
+        let place = head.iter().position(|name| *name == "started_at_s").unwrap() + 1;
+        let samples = parse("a", &csv, None).unwrap();
+        prop_assert!(samples.left_out.is_empty());
+        for (column, reading) in record.readings.iter().enumerate() {
+            let name = head[place + column];
+            let mut found: Vec<u64> = vec![];
+            for series in samples.series.iter().filter(|s| s.metric == name || name == format!("{}_s", s.metric)) {
+                prop_assert!(series.rounds.is_some());
+                prop_assert_eq!(series.values.len(), series.rounds.as_ref().unwrap().len());
+                prop_assert_eq!(&series.unit, reading.unit.symbol());
+                found.extend(series.values.iter().map(|value| value.to_bits()));
+            }
+            found.sort_unstable();
+            prop_assert_eq!(found, values_of(&record, column), "{}", name);
+        }
+    }
+
+    /// What fsarena writes for other tools it reads as those tools' own.
+    #[test]
+    fn times_of_any_run_come_back(record in runs()) {
+        for format in ["gobench", "hyperfine"] {
+            let samples = parse("a", &export(record.clone(), format), None).unwrap();
+            prop_assert_eq!(samples.format, format);
+            let cells = record.cells.len() * record.tasks.len();
+            let values: BTreeMap<&str, usize> = samples.series.iter().fold(BTreeMap::new(), |mut all, series| {
+                *all.entry(series.metric.as_str()).or_default() += series.values.len();
+                all
+            });
+            prop_assert_eq!(values[if format == "gobench" { "ns/op" } else { "time" }], cells);
+        }
+    }
+}
+
+#[test]
+fn reports_have_no_samples_and_are_refused_by_name() {
+    for format in ["json", "junit", "html"] {
+        let file = export(fixture::run(&["ext4", "xfs"], 2), format);
+        let error = parse("a", &file, None).unwrap_err().to_string();
+        assert!(error.contains("fsarena does not read") && error.contains("--export csv"), "{error}");
+    }
+    for format in ["md", "term"] {
+        let file = export(fixture::run(&["ext4", "xfs"], 2), format);
+        let error = parse("a", &file, None).unwrap_err().to_string();
+        assert!(error.contains("in no format that fsarena reads"), "{format}: {error}");
+    }
+}
+
+#[test]
+fn warm_up_rounds_of_csv_are_left_out() {
+    let mut record = fixture::run(&["ext4", "xfs"], 3);
+    record.plan.stop.warmup = 1;
+    let samples = parse("a", &export(record, "csv"), None).unwrap();
+    let elapsed = samples.series.iter().find(|series| series.metric == "elapsed").unwrap();
+    assert_eq!(elapsed.values.len(), 2);
+    assert_eq!(samples.left_out[0].to_string(), "10 rows: warm-up, which counts for nothing");
 }

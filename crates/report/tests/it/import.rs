@@ -31,6 +31,24 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// A short captured file of which some bytes are others, cut off somewhere.
+fn damaged_capture() -> impl Strategy<Value = Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    let mut files: Vec<Vec<u8>> = files.filter(|bytes| (1..6_000).contains(&bytes.len())).collect();
+    files.sort();
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
+    (0..files.len(), changes, any::<prop::sample::Index>()).prop_map(move |(which, changes, end)| {
+        let mut bytes = files[which].clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(end.index(bytes.len()) + 1);
+        bytes
+    })
+}
+
 fn never_panics(bytes: &[u8]) {
     let formats = IMPORTERS.iter().map(|importer| Some(importer.id)).chain([None]);
     for format in formats {
@@ -58,6 +76,11 @@ proptest! {
 
     #[test]
     fn damaged_files(bytes in damaged()) {
+        never_panics(&bytes);
+    }
+
+    #[test]
+    fn damaged_captures(bytes in damaged_capture()) {
         never_panics(&bytes);
     }
 }

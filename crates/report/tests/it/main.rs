@@ -4,6 +4,7 @@ mod clients;
 mod exports;
 mod findings;
 mod fixture;
+mod foreign;
 mod formats;
 mod hostile;
 mod import;

@@ -1,0 +1,176 @@
+//! Formats that fsarena knows and does not read: files in them are refused by name.
+
+/// A format that fsarena does not read.
+struct Foreign {
+    /// Its name, and what to do instead.
+    name: &'static str,
+    is: fn(&str) -> bool,
+}
+
+/// The sentence for a text in a format that fsarena knows and does not read.
+pub fn refusal(text: &str) -> Option<String> {
+    let found = FORMATS.iter().find(|format| (format.is)(text))?;
+    Some(format!("fsarena does not read {}", found.name))
+}
+
+const FORMATS: [Foreign; 16] = [
+    Foreign {
+        name: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
+        is: |text| text.contains("summaryFormat=CSV"),
+    },
+    Foreign {
+        name: "fio's terse output: run fio with --output-format=json",
+        is: |text| {
+            first_lines(text).any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
+        },
+    },
+    Foreign {
+        name: "fio's normal output: run fio with --output-format=json",
+        is: |text| {
+            any(text, |line| line.contains(": (g=") && line.contains("rw="))
+                || any(text, |line| line.starts_with("Run status group"))
+        },
+    },
+    Foreign {
+        name: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
+        is: |text| {
+            any(text, |line| {
+                line.starts_with("pgbench (")
+                    || line.starts_with("transaction type: ")
+                    || line.starts_with("tps = ")
+            })
+        },
+    },
+    Foreign {
+        name: "bonnie++: write its figures into a CSV file with a head",
+        is: |text| {
+            any(text, |line| {
+                line.contains("------Sequential Output------") || line.starts_with("name,file_size,putc,")
+            }) || first_lines(text).any(bonnie_row)
+        },
+    },
+    Foreign {
+        name: "iozone: write its figures into a CSV file",
+        is: |text| {
+            any(text, |line| {
+                line.contains("Iozone: Performance Test of File I/O")
+                    || line.trim() == "iozone test complete."
+            })
+        },
+    },
+    Foreign {
+        name: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
+        is: |text| {
+            any(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
+                || first_lines(text).any(|line| line.starts_with("ISO DATE,LABEL,"))
+        },
+    },
+    Foreign {
+        name: "Rust's libtest benchmarks: write their figures into a CSV file, or use Go benchmark text",
+        is: |text| {
+            any(text, |line| {
+                (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
+                    || line.starts_with("test result: ")
+                    || line.starts_with("{ \"type\": \"suite\", \"event\": ")
+            })
+        },
+    },
+    Foreign {
+        name: "`go test -json`: run `go test -bench` without -json",
+        is: |text| {
+            first_lines(text).any(|line| {
+                line.starts_with('{') && line.contains("\"Action\":\"") && line.contains("\"Package\":")
+            })
+        },
+    },
+    Foreign {
+        name: "Google Benchmark's JSON: write its figures into a CSV file",
+        is: |text| {
+            text.trim_start().starts_with('{')
+                && text.contains("\"benchmarks\"")
+                && text.contains("\"real_time\"")
+        },
+    },
+    Foreign {
+        name: "filebench: write its figures into a CSV file",
+        is: |text| any(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
+    },
+    Foreign {
+        name: "vdbench: write its figures into a CSV file",
+        is: |text| any(text, |line| line.contains("Vdbench distribution:")),
+    },
+    Foreign {
+        name: "md-workbench: write its figures into a CSV file",
+        is: |text| any(text, |line| line.starts_with("MD-Workbench total objects:")),
+    },
+    Foreign {
+        name: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
+        is: |text| {
+            text.trim_start().starts_with('{')
+                && text.contains("\"fsarena\"")
+                && text.contains("\"analyses\"")
+        },
+    },
+    Foreign {
+        name: "XML, such as JUnit reports, which has no samples: of a run of fsarena, export `--export csv=FILE`",
+        is: |text| starts(text, "<?xml") || starts(text, "<svg"),
+    },
+    Foreign {
+        name: "HTML pages, which have no samples: of a run of fsarena, export `--export csv=FILE`",
+        is: |text| starts(text, "<!doctype html") || starts(text, "<html"),
+    },
+];
+
+/// The first lines that are not empty: where formats of rows are recognised.
+fn first_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim_end).filter(|line| !line.is_empty()).take(20)
+}
+
+fn any(text: &str, is: impl Fn(&str) -> bool) -> bool {
+    text.lines().any(is)
+}
+
+fn starts(text: &str, with: &str) -> bool {
+    text.trim_start().get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with))
+}
+
+/// `1.98,1.98,host,1,…`: the versions of the format and of the program.
+fn bonnie_row(line: &str) -> bool {
+    let mut fields = line.split(',');
+    let version = |field: Option<&str>| {
+        field.is_some_and(|field| {
+            ["1.9", "2.0"].iter().any(|known| field.starts_with(known)) && field.len() <= 5
+        })
+    };
+    version(fields.next()) && version(fields.next()) && fields.count() > 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    #[test]
+    fn formats_that_fsarena_does_not_read_are_refused_by_name() {
+        let bonnie = format!("1.98,1.98,host,1,{}\n", vec!["7"; 40].join(","));
+        for (text, name) in [
+            ("3;fio-3.33;job;0;0;100;10;2\n", "fio's terse output"),
+            ("job: (g=0): rw=randread, bs=(R) 4096B\nfio-3.33\n", "fio's normal output"),
+            ("pgbench (15.3)\ntransaction type: <builtin: TPC-B>\ntps = 85.1 (without x)\n", "pgbench"),
+            (&bonnie, "bonnie++"),
+            ("Version  1.98  ------Sequential Output------ --Sequential Input-\n", "bonnie++"),
+            ("\tIozone: Performance Test of File I/O\n", "iozone"),
+            ("OPERATION   RESULT TYPE        FIRST DONE   LAST DONE\n", "elbencho"),
+            ("ISO DATE,LABEL,PATH TYPE,1\n", "elbencho"),
+            ("running 1 test\ntest a ... bench:       1,234 ns/iter (+/- 56)\n", "libtest"),
+            (
+                "{\"Time\":\"x\",\"Action\":\"output\",\"Package\":\"a\",\"Output\":\"x\"}\n",
+                "`go test -json`",
+            ),
+            ("<!DOCTYPE html><p>1,2", "HTML"),
+            ("<?xml version=\"1.0\"?><testsuites/>", "XML"),
+        ] {
+            let error = parse("a", text.as_bytes(), None).unwrap_err().to_string();
+            assert!(error.starts_with("a: fsarena does not read") && error.contains(name), "{error}");
+        }
+    }
+}
