@@ -4,7 +4,7 @@
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MetricInfo, RunRecord, RunStatus, TOTAL};
+use crate::record::{CellRecord, MetricSpec, RunRecord, RunStatus, TOTAL};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -263,7 +263,7 @@ impl RunRecord {
         for (id, value) in &sample.readings.0 {
             // Its definition did not come with it, as that of a reading that a command printed does.
             let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
-            let column = self.define(MetricInfo { id: id.clone(), unit, direction, help });
+            let column = self.define(MetricSpec::new(id.clone(), unit, direction, help));
             if let Some(last) = self.samples.values[column].last_mut() {
                 *last = *value;
             }
@@ -271,7 +271,7 @@ impl RunRecord {
     }
 
     /// The column of a reading. Where it is new no row had it before.
-    pub fn define(&mut self, info: MetricInfo) -> usize {
+    pub fn define(&mut self, info: MetricSpec) -> usize {
         self.reading(&info.id).unwrap_or_else(|| {
             self.readings.push(info);
             self.samples.values.push(vec![f64::NAN; self.samples.len()]);

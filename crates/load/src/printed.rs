@@ -1,6 +1,6 @@
 //! Metrics that a command prints: `fsarena-metric: tps 1234.5 per_s higher`, or what a regular expression finds.
 
-use fsarena_core::sample::{Direction, MetricInfo, Unit};
+use fsarena_core::sample::{Direction, MetricSpec, Unit};
 use regex::Regex;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MOST: usize = 64;
 /// A metric to look for in every line: `tps per_s higher: tps = ([0-9.]+)`.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    info: MetricInfo,
+    info: MetricSpec,
     regex: Regex,
 }
 
@@ -37,7 +37,7 @@ impl Rule {
 }
 
 /// A metric by its words. Its name ends with its unit, as all readings do, so that one name has one unit.
-fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
+fn info(name: &str, unit: &str, direction: &str) -> Result<MetricSpec, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MOST {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
@@ -49,7 +49,7 @@ fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
         .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;
     let suffix = unit.suffix();
     let id = if name.ends_with(suffix) { name.to_string() } else { format!("{name}_{suffix}") };
-    Ok(MetricInfo { id, unit, direction, help: "printed by the command".into() })
+    Ok(MetricSpec::new(id, unit, direction, "printed by the command".into()))
 }
 
 /// Reads the output of one command as it comes.
@@ -57,7 +57,7 @@ fn info(name: &str, unit: &str, direction: &str) -> Result<MetricInfo, String> {
 pub struct Printed {
     rules: Vec<Rule>,
     line: Vec<u8>,
-    found: BTreeMap<String, (MetricInfo, f64)>,
+    found: BTreeMap<String, (MetricSpec, f64)>,
     fault: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl Printed {
     ///
     /// # Errors
     /// The last marked line that is not a metric, or the first rule that found none.
-    pub fn finish(mut self) -> Result<Vec<(MetricInfo, f64)>, String> {
+    pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
         self.end_line();
         let without = self.rules.iter().find(|rule| !self.found.contains_key(&rule.info.id));
         match (self.fault, without) {
@@ -117,7 +117,7 @@ impl Printed {
 }
 
 /// `tps 1234.5 per_s higher`.
-fn marked(text: &str) -> Result<(MetricInfo, f64), String> {
+fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         [name, value, unit, direction] => Ok((info(name, unit, direction)?, number(value)?)),
         _ => Err("write a name, a value, a unit, and `lower`, `higher` or `neutral`".into()),

@@ -1,7 +1,7 @@
 //! What a window is read of.
 
 use fsarena_core::metric::{SERVICE, TIMER, reading};
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 use fsarena_probe::probes::PROBES;
 
 /// The probes whose gauges make sense for a whole machine at any moment.
@@ -21,17 +21,24 @@ pub const USED: &str = "filesystem_used_bytes";
 pub const USED_INODES: &str = "filesystem_used_inodes";
 
 const OWN: &[ReadingDef] = &[
-    ReadingDef::lower(SERVICE_CPU, Unit::Nanoseconds)
+    reading::cpu_time(SERVICE_CPU)
         .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
     ReadingDef::neutral(SERVICE_MEMORY, Unit::Bytes)
+        .tasks(Fold::Max)
         .help("resident memory of the service when the window closed"),
     ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
+        .tasks(Fold::Max)
         .help("processes of the service when the window closed"),
-    ReadingDef::lower(OWN_CPU, Unit::Nanoseconds)
+    reading::cpu_time(OWN_CPU)
         .help("CPU time of fsarena while it watched, the command of its counter included"),
     ReadingDef::neutral(USED, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
         .help("bytes in use on the watched filesystem when the window closed"),
-    ReadingDef::neutral(USED_INODES, Unit::Count).help("inodes in use on it when the window closed"),
+    ReadingDef::neutral(USED_INODES, Unit::Count)
+        .tasks(Fold::Max)
+        .machine()
+        .help("inodes in use on it when the window closed"),
 ];
 
 /// Whether a reading of these probes is one of a window: what is read once for a command is not.

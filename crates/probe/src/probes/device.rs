@@ -3,7 +3,7 @@
 use crate::gauge::{TextGauge, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// The kernel counts in sectors of 512 bytes, whatever the device's own are.
 const SECTOR: f64 = 512.0;
@@ -44,12 +44,17 @@ const FIELDS: &[Field] = &[
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
 
+/// An amount of the device, which its machine counts.
+const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
+    ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
+}
+
 const fn durable(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { place, worth, reading: Takes::DeltaToDurable.of(ReadingDef::lower(id, unit).help(help)) }
+    Field { place, worth, reading: Takes::DeltaToDurable.of(amount(id, unit).help(help)) }
 }
 
 const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {
-    let reading = Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Bytes).help(help));
+    let reading = Takes::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
     Field { place, worth: SECTOR, reading }
 }
 

@@ -1,6 +1,6 @@
 //! CSV: the raw samples, one row each.
 
-use crate::{error::Error, exporter::Exporter, report::Report, sampled::column_name};
+use crate::{error::Error, exporter::Exporter, report::Report};
 use fsarena_core::record::{CellRecord, RunRecord};
 use fsarena_core::{factor, metric::METRICS};
 use std::{collections::BTreeSet, io::Write};
@@ -19,14 +19,14 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let factors = varying(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
-    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.id)).collect();
+    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;
     header.extend((warmup > 0).then(|| "warmup".into()));
     header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
     let infos = record.readings.iter().chain(metrics.iter().map(|metric| &metric.info));
-    header.extend(infos.map(|info| column_name(&info.id, info.unit)));
+    header.extend(infos.map(|info| info.unit.named(&info.id)));
     writer.write_record(&header)?;
     let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
     let mut number = Vec::new();

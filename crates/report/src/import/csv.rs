@@ -58,10 +58,10 @@ fn metric_of(head: &str) -> Quantity<'_> {
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
     let (name, unit) = split.map_or((head, None), |(name, unit)| (name, Some(unit)));
     // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
-    let known = metric::find(name).filter(|def| unit.is_none_or(|unit| unit == def.unit));
+    let known = metric::find(name).filter(|def| unit.is_none_or(|unit| unit == def.spec.unit));
     let metric = if known.is_some() { name } else { head };
     let by_unit = unit.and_then(|unit| direction(unit.suffix()));
-    let direction = known.map(|def| def.direction).or(by_unit).unwrap_or(Direction::Neutral);
+    let direction = known.map(|def| def.spec.direction).or(by_unit).unwrap_or(Direction::Neutral);
     Quantity { name: "", metric, unit: unit.map_or("", Unit::symbol), direction }
 }
 

@@ -1,7 +1,7 @@
 //! What a run exports for other tools comes back as it was, read as those tools' own.
 
 use crate::fixture;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 use fsarena_report::exporters::find;
@@ -37,12 +37,7 @@ fn loads() -> RunRecord {
     let task = record.tasks.iter().position(|task| task.id.name == "touch").unwrap();
     record.tasks[task].id.params.insert("clients".into(), "8".into());
     record.readings = LOADS
-        .map(|(id, _)| MetricInfo {
-            id: id.into(),
-            unit: Unit::Count,
-            direction: Direction::Neutral,
-            help: String::new(),
-        })
+        .map(|(id, _)| MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()))
         .to_vec();
     let rows = record.samples.len();
     let of = |row: usize, first: f64| match record.samples.task[row] as usize == task {

@@ -17,14 +17,14 @@ INSERT OR IGNORE INTO main.host(hostname, boot_id, kernel, facts)
 INSERT OR IGNORE INTO main.variant(name, levels) SELECT name, levels FROM part.variant ORDER BY id;
 INSERT OR IGNORE INTO main.task(name, params, title, number, in_totals)
     SELECT name, params, title, number, in_totals FROM part.task ORDER BY id;
-INSERT OR IGNORE INTO main.metric(name, unit, direction, help)
-    SELECT name, unit, direction, help FROM part.metric ORDER BY id;
+INSERT OR IGNORE INTO main.metric(name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help)
+    SELECT name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
+    FROM part.metric ORDER BY id;
 INSERT INTO map SELECT 'host', p.id, m.id FROM part.host p CROSS JOIN main.host m
     USING(hostname, boot_id, kernel, facts);
 INSERT INTO map SELECT 'variant', p.id, m.id FROM part.variant p CROSS JOIN main.variant m USING(name, levels);
 INSERT INTO map SELECT 'task', p.id, m.id FROM part.task p CROSS JOIN main.task m USING(name, params);
-INSERT INTO map SELECT 'metric', p.id, m.id FROM part.metric p CROSS JOIN main.metric m
-    USING(name, unit, direction);
+INSERT INTO map SELECT 'metric', p.id, m.id FROM part.metric p CROSS JOIN main.metric m USING(name);
 INSERT INTO fresh SELECT id FROM part.cell p
     WHERE NOT EXISTS (SELECT 1 FROM main.cell m WHERE m.hash = p.hash);
 ";

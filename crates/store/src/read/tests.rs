@@ -94,7 +94,7 @@ fn absurd_numbers_of_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
-         INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', '' FROM n",
+         INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', 'process', 'sum', 'sum', 'sum', NULL, NULL, '' FROM n",
         MOST_READINGS + 9
     );
     let error = spoil(&stored(root.path()), &many);
