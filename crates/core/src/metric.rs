@@ -1,9 +1,11 @@
 //! Metrics: what is derived from raw readings, after the fact.
 
+mod declared;
 mod reach;
 pub mod reading;
 pub(crate) mod spec;
 
+pub use declared::{Contradiction, Declaration, Declared};
 pub use reach::Reach;
 pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 

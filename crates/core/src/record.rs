@@ -186,15 +186,34 @@ impl RunRecord {
         readings.chain(crate::metric::METRICS.iter().map(|metric| metric.spec.id))
     }
 
-    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent.
-    /// None if the name is unknown.
+    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent. A
+    /// reading can go without its unit, `tps` for `tps_per_s`, where no other has that name and the run has no value
+    /// of a derived metric of that name. None if the name is unknown.
     pub fn metric(&self, id: &str) -> Option<(MetricSpec, Cow<'_, [f64]>)> {
+        let reading = |column: usize| {
+            Some((self.readings[column].clone(), Cow::Borrowed(self.samples.values[column].as_slice())))
+        };
         if let Some(column) = self.reading(id) {
-            return Some((self.readings[column].clone(), Cow::Borrowed(&self.samples.values[column])));
+            return reading(column);
         }
-        let metric = self.derived(id)?;
+        let derived = self.derived(id);
+        if let Some(column) = self.without_unit(id) {
+            let measured = |metric: &Derived| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
+            let printed = self.samples.values[column].iter().any(|value| !value.is_nan());
+            if derived.as_ref().is_none_or(|metric| printed && !measured(metric)) {
+                return reading(column);
+            }
+        }
+        let metric = derived?;
         let values = (0..self.samples.len()).map(|row| metric.value(row)).collect();
         Some((metric.info, Cow::Owned(values)))
+    }
+
+    /// The column of the one reading that has this name without its unit.
+    fn without_unit(&self, id: &str) -> Option<usize> {
+        let named = |reading: &MetricSpec| reading.id != id && reading.unit.bare(&reading.id) == id;
+        let mut columns = (0..self.readings.len()).filter(|column| named(&self.readings[*column]));
+        columns.next().filter(|_| columns.next().is_none())
     }
 
     /// A derived metric, to be computed row by row. None if the name is unknown.

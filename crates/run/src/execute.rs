@@ -343,7 +343,8 @@ impl Session {
         tried.into_iter().chain(asked).try_for_each(|command| recorder.tell(Event::Command(command)))?;
         let (dir, journal) = place.journal()?;
         let (tasks, remarks) = (outline(&plan).len() as u32, check.remarks.clone());
-        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents };
+        let declared = recorder.declared.clone();
+        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared };
         let mut executor = executor(context, clients, &mut |event| recorder.tell(event))?;
         remarks.into_iter().try_for_each(|note| recorder.tell(Event::Note(note)))?;
         let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;

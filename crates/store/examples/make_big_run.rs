@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn definitions() -> Vec<ReadingDef> {
-    let of = |&(id, unit)| ReadingDef { id, unit, direction: Direction::Lower, help: "made up" };
+    let of = |&(id, unit)| ReadingDef::lower(id, unit).help("made up");
     TIMER.iter().copied().chain(NAMES.iter().map(of)).collect()
 }
 

@@ -101,9 +101,23 @@ pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
 }
 
 fn readings(source: &Source) -> Result<(Vec<MetricSpec>, Ids)> {
-    let sql = "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
-               FROM metric ORDER BY id";
-    let (readings, ids) = source.table("metric", sql, |row| {
+    readings_of(source, "main")
+}
+
+/// The definitions of readings in a database that is attached under this name.
+///
+/// # Errors
+/// Those of [`read`].
+pub(crate) fn metrics(source: &Source, of: &str) -> Result<Vec<MetricSpec>> {
+    Ok(readings_of(source, of)?.0)
+}
+
+fn readings_of(source: &Source, of: &str) -> Result<(Vec<MetricSpec>, Ids)> {
+    let sql = format!(
+        "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
+         FROM {of}.metric ORDER BY id"
+    );
+    let (readings, ids) = source.table("metric", &sql, |row| {
         let parts = [row.optional(8, Cursor::text)?, row.optional(9, Cursor::text)?];
         Ok(MetricSpec {
             id: row.text(1)?,

@@ -1,8 +1,9 @@
 //! CSV: the raw samples, one row each.
 
 use crate::{error::Error, exporter::Exporter, report::Report};
+use fsarena_core::factor;
+use fsarena_core::metric::{METRICS, MetricDef};
 use fsarena_core::record::{CellRecord, RunRecord};
-use fsarena_core::{factor, metric::METRICS};
 use std::{collections::BTreeSet, io::Write};
 
 /// The raw samples, one row each.
@@ -19,7 +20,9 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let factors = varying(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
-    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
+    // A command can have printed a figure with the name of a derived metric that the run lacks.
+    let free = |def: &&MetricDef| record.reading(&def.spec.unit.named(def.spec.id)).is_none();
+    let metrics: Vec<_> = METRICS.iter().filter(free).filter_map(|def| record.derived(def.spec.id)).collect();
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;

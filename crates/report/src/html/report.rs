@@ -71,7 +71,8 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
             continue;
         }
         let Some((info, values)) = record.metric(id) else { continue };
-        if values.iter().all(|value| value.is_nan()) {
+        let known = kept.iter().any(|column: &Column| column.info.id == info.id);
+        if known || values.iter().all(|value| value.is_nan()) {
             continue;
         }
         let json = by_cell(record, &values);

@@ -1,8 +1,9 @@
 //! Takes the cells of one shard into a merged run, in one transaction.
 
 use super::{Merge, each_round};
-use crate::{Error, Result, RunDir, commands, log, output, schema};
-use fsarena_core::record::LogLine;
+use crate::rows::Source;
+use crate::{Error, Result, RunDir, commands, log, output, read, schema};
+use fsarena_core::{metric::Declared, record::LogLine};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, HashSet};
 
@@ -110,6 +111,7 @@ impl Merge {
             Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
             _ => Error::read(&path)(error),
         };
+        contradiction(&transaction, part, &mut self.declared)?;
         transaction.execute_batch(RUN).and_then(|()| transaction.execute_batch(PREPARE)).map_err(failed)?;
         twice(&transaction, part)?;
         let fresh = || -> rusqlite::Result<HashSet<String>> {
@@ -181,6 +183,17 @@ impl Merge {
         let count = "UPDATE main.run SET commands = commands + ?1";
         self.db.execute(count, [times as i64]).map(drop).map_err(Error::write(&self.path))
     }
+}
+
+/// Refuses a part in which commands declared a metric with another meaning than in one that was taken before.
+fn contradiction(db: &Connection, part: &RunDir, declared: &mut Declared) -> Result<()> {
+    let by = part.path().display().to_string();
+    for metric in read::metrics(&Source { db, path: &part.database() }, "part")? {
+        declared
+            .declare(&metric, &by)
+            .map_err(|error| Error::damaged(part.path(), format!("cannot be merged: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Refuses a cell that another run measured as well: to choose one of them could be a choice by value.
