@@ -59,7 +59,9 @@ fn broken_rows_are_told_with_their_table() {
     let value = loose("value", "sample, metric, value");
     let cell =
         loose("cell", "id, hash, round, position, variant, workload, outcome, host, started_at, spent");
-    let metric = loose("metric", "id, name, unit, direction, help");
+    let columns =
+        "id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help";
+    let metric = loose("metric", columns);
     for (sql, words) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
         (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
