@@ -326,6 +326,28 @@ mod tests {
     }
 
     #[test]
+    fn the_patterns_of_the_guide_fit_what_programs_print() {
+        let guide = include_str!("../../../docs/guide/command.md");
+        let value = |rule: &str, output: &str| {
+            assert!(guide.contains(&format!("`{rule}`")), "{rule}");
+            read(&[rule], &[output]).unwrap()[0].1
+        };
+        // pgbench 15, sysbench 1.0.20.
+        let pgbench = "latency average = 0.810 ms\ninitial connection time = 3.914 ms\n\
+                       tps = 1234.567890 (without initial connection time)\n";
+        assert_eq!(value("tps per_s higher: ^tps = ([0-9.]+) \\(", pgbench), 1234.56789);
+        assert_eq!(value("tps per_s higher: tps = ([0-9.]+)", pgbench), 1234.56789);
+        let sysbench = "File operations:\n    reads/s:                      18756.27\n    \
+                        writes/s:                     12504.18\nGeneral statistics:\n    \
+                        total time:                          0.0009s\n";
+        assert_eq!(value("writes per_s higher: writes/s: +([0-9.]+)", sysbench), 12504.18);
+        assert_eq!(value("took s lower: total time: +([0-9.]+)s", sysbench), 0.0009);
+        // fio 3.33 changes its units.
+        let fio = "  write: IOPS=256k, BW=1000MiB/s (1049MB/s)(1024KiB/1msec); 0 zone resets\n";
+        assert!(read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err().contains("part of `256k`"));
+    }
+
+    #[test]
     fn the_front_of_a_longer_number_is_no_value() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
         for rest in ["1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ"] {

@@ -103,6 +103,11 @@ pub fn is_time(metric: &MetricSpec) -> bool {
         && times.contains(&metric.id.as_str())
 }
 
+/// Whether a metric is the time of tasks until their data was synced.
+pub fn is_synced_time(metric: &MetricSpec) -> bool {
+    is_time(metric) && ["durable", reading::DURABLE].contains(&metric.id.as_str())
+}
+
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.
 pub fn over_all(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;

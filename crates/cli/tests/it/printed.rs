@@ -30,8 +30,11 @@ fn printing(metrics: &[(&str, f64, &str)]) -> String {
     metrics.iter().map(line).collect()
 }
 
-/// Each with its values of two tasks, its total, and what that is called.
-const ALL: [(&str, &str, [f64; 2], Option<(f64, &str)>); 11] = [
+/// What all tasks make together, and what that is called.
+type Total = Option<(f64, &'static str)>;
+
+/// Each with its values of two tasks, and its total.
+const ALL: [(&str, &str, [f64; 2], Total); 11] = [
     ("spent", "s lower over=sum", [1.0, 3.0], Some((4.0, "TOTAL"))),
     ("lat", "ns lower", [5.0, 7.0], None),
     ("peak", "bytes lower over_tasks=max", [10.0, 30.0], Some((30.0, "LARGEST"))),

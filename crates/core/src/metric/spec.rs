@@ -206,8 +206,9 @@ impl From<&ReadingDef> for MetricSpec {
 impl MetricSpec {
     /// The quotient of amounts of its parts, in its own unit. None where the second is not above zero.
     pub fn quotient(&self, parts: [(f64, Unit); 2]) -> Option<f64> {
-        let [above, below] = parts.map(|(value, unit)| value * unit.worth());
-        (below > 0.0).then(|| above / below / self.unit.worth())
+        let [(above, unit), (below, unit_below)] = parts;
+        let worth = unit.worth() / (unit_below.worth() * self.unit.worth());
+        (below > 0.0).then(|| above / below * worth)
     }
 
     /// Whether another definition means the same; their help may differ.
@@ -268,10 +269,13 @@ mod tests {
     fn quotients_are_in_the_unit_of_the_metric() {
         let spec = |unit| MetricSpec::new("x".to_string(), unit, Direction::Lower, String::new());
         let (two_s, four) = ((2e9, Unit::Nanoseconds), (4.0, Unit::Count));
-        assert_eq!(spec(Unit::Seconds).quotient([two_s, four]), Some(0.5));
-        assert_eq!(spec(Unit::Nanoseconds).quotient([two_s, four]), Some(5e8));
-        assert_eq!(spec(Unit::PerSecond).quotient([four, two_s]), Some(2.0));
-        assert_eq!(spec(Unit::Percent).quotient([(1.0, Unit::Bytes), (4.0, Unit::Bytes)]), Some(25.0));
+        let is = |unit, parts, value: f64| {
+            assert!((spec(unit).quotient(parts).unwrap() / value - 1.0).abs() < 1e-12, "{unit:?}");
+        };
+        is(Unit::Seconds, [two_s, four], 0.5);
+        is(Unit::Nanoseconds, [two_s, four], 5e8);
+        is(Unit::PerSecond, [four, two_s], 2.0);
+        is(Unit::Percent, [(1.0, Unit::Bytes), (4.0, Unit::Bytes)], 25.0);
         assert_eq!(spec(Unit::Ratio).quotient([four, (0.0, Unit::Count)]), None);
     }
 

@@ -2,7 +2,7 @@
 
 use super::decision::Decision;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, either, few, interval, is_time, sentence};
+use crate::words::{clipped, either, few, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
@@ -108,9 +108,7 @@ fn provisional(analysis: &Analysis) -> String {
 /// `was fastest`, `had the lowest user`.
 fn was_best(metric: &MetricSpec) -> String {
     match metric.direction {
-        _ if is_time(metric) && metric.id.starts_with("durable") => {
-            "was fastest to have its data synced".into()
-        }
+        _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
         _ if is_time(metric) => "was fastest".into(),
         Direction::Higher => format!("had the highest {}", label_of(&metric.id)),
         _ => format!("had the lowest {}", label_of(&metric.id)),

@@ -3,7 +3,7 @@
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{either, few, is_time, rounds_needed, sentence};
+use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
 use fsarena_core::record::{MetricSpec, TOTAL};
 use fsarena_core::{metric::label, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, combine_tasks};
@@ -302,11 +302,15 @@ fn gain(metric: &MetricSpec, log: f64) -> f64 {
     if inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
+/// The metrics of what a request costs: of less of it people say that it is cheaper.
+const PER_REQUEST: [&str; 4] =
+    ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
+
 fn comparative(metric: &MetricSpec) -> &'static str {
     match metric.direction {
         Direction::Higher => "higher",
         _ if is_time(metric) => "faster",
-        _ if metric.id.contains("per_request") => "cheaper",
+        _ if PER_REQUEST.contains(&metric.id.as_str()) => "cheaper",
         _ => "lower",
     }
 }
@@ -315,7 +319,7 @@ fn comparative(metric: &MetricSpec) -> &'static str {
 fn better(metric: &MetricSpec) -> String {
     match comparative(metric) {
         word if !is_time(metric) => format!("{word} in {}", label(&metric.id)),
-        word if metric.id.starts_with("durable") => format!("{word} (synced)"),
+        word if is_synced_time(metric) => format!("{word} (synced)"),
         word => word.into(),
     }
 }
