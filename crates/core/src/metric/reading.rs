@@ -30,6 +30,8 @@ pub const FETCHED: &str = "fetched_bytes";
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
 /// Bytes read from the device under test.
 pub const DEVICE_READ: &str = "device_read_bytes";
+/// Cache flushes that the device under test completed.
+pub const DEVICE_FLUSHES: &str = "device_flushes";
 /// Peak memory of the largest process.
 pub const PEAK_MEMORY: &str = "peak_memory_bytes";
 /// Reads a second that the load itself counted.

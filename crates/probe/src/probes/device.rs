@@ -39,7 +39,7 @@ const FIELDS: &[Field] = &[
     ),
     durable(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
     durable(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
-    durable(15, 1.0, "device_flushes", Unit::Count, "cache flushes that the device completed"),
+    durable(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
     at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];

@@ -22,7 +22,7 @@ const SHOWN: [&str; 15] = [
     reading::DEVICE_WRITTEN,
     "write_amplification",
     reading::DEVICE_READ,
-    "device_flushes_count",
+    reading::DEVICE_FLUSHES,
     "pressure_io_full_ns",
     "pressure_cpu_some_ns",
     reading::PEAK_MEMORY,
