@@ -8,22 +8,34 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{MetricSpec, ReadingDef};
 use fsarena_core::state::RunState;
 use fsarena_probe::probes;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
-/// fsarena's own metric that has the name of a printed one, or its column in CSV and JSON. A metric derived from the readings
-/// of a load is none that a command must leave alone: only runs with that load have it, see [`clash`].
-pub fn own(printed: &str) -> Option<ReadingDef> {
-    let timed: Vec<ReadingDef> = TIMER.iter().chain(LIFECYCLE).chain(INSTRUCTIONS).copied().collect();
-    let always: Vec<&str> =
-        timed.iter().map(|def| def.id).chain(probes::readings().iter().map(|def| def.id)).collect();
+/// The names that are taken, each with fsarena's own metric that has it: as its name, or as its column in CSV and JSON. A
+/// metric derived from the readings of a load is none that a command must leave alone: only runs with that load have it, see
+/// [`clash`].
+static TAKEN: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
+    let timed = TIMER.iter().chain(LIFECYCLE).chain(INSTRUCTIONS).copied();
+    let always: Vec<&str> = timed.chain(probes::readings()).map(|def| def.id).collect();
     let has = |metric: &&MetricDef| (metric.from)(&|id| always.contains(&id).then_some(1.0)).is_some();
     let derived = METRICS.iter().filter(has).map(|metric| metric.spec);
-    readings().chain(derived).find(|def| shares_name(def, printed))
+    let both = |def: ReadingDef| [(def.unit.named(def.id), def.id), (def.id.to_string(), def.id)];
+    derived.chain(readings()).flat_map(both).collect()
+});
+
+/// The names of all readings of fsarena's own.
+static READINGS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| readings().map(|def| def.id).collect());
+
+/// Gets everything ready that [`take`] looks up: it does so while a task is timed.
+pub fn prepare() {
+    LazyLock::force(&TAKEN);
+    LazyLock::force(&READINGS);
 }
 
 /// The refusal of a printed metric whose name is taken.
 pub fn refusal(printed: &str) -> Option<String> {
-    let taken = own(printed)?;
-    Some(format!("{printed}, which fsarena measures itself as {}: give it another name", taken.id))
+    let taken = TAKEN.get(printed)?;
+    Some(format!("{printed}, which fsarena measures itself as {taken}: give it another name"))
 }
 
 /// The metrics that commands of a stored run printed.
@@ -76,7 +88,7 @@ pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), St
 }
 
 fn is_own(id: &str) -> bool {
-    readings().any(|def| def.id == id)
+    READINGS.contains(id)
 }
 
 fn shares_name(def: &ReadingDef, printed: &str) -> bool {
@@ -109,15 +121,50 @@ pub fn clash(state: &RunState) -> Option<Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::sample::{Direction, Unit};
 
     #[test]
     fn names_of_readings_and_of_what_every_task_has_are_taken() {
-        let taken = |printed: &str| own(printed).map(|def| def.id);
+        let taken = |printed: &str| TAKEN.get(printed).copied();
         assert_eq!(taken("elapsed_ns"), Some("elapsed_ns"));
         assert_eq!(taken("elapsed_s"), Some("elapsed"));
         assert_eq!(taken("device_reads_count"), Some("device_reads"));
         assert_eq!(taken("write_amplification_ratio"), Some("write_amplification"));
         assert_eq!(taken("transactions_per_s"), Some("transactions_per_s"));
         assert_eq!(["tps_per_s", "iops_per_s", "commits_per_s", "lat_ns"].map(taken), [None; 4]);
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_the_meaning_of_its_names() {
+        let spec = |direction| MetricSpec::new("m_s".into(), Unit::Seconds, direction, String::new());
+        let mut record = RunRecord::default();
+        record.define((&TIMER[0]).into());
+        record.define(spec(Direction::Lower));
+        let mut all = declared(&record);
+        assert_eq!(all.metrics().map(|metric| metric.id.as_str()).collect::<Vec<_>>(), ["m_s"]);
+        assert_eq!(take(&mut all, &[spec(Direction::Lower)], "task a"), Ok(vec![]));
+        let said = take(&mut all, &[spec(Direction::Higher)], "task a").unwrap_err();
+        assert!(said.contains("by an earlier part of this run and as `m_s s higher` by task a"), "{said}");
+    }
+
+    #[test]
+    fn the_parts_of_a_quotient_are_amounts_that_a_run_has() {
+        let spec = |id: &str, of: Option<[&str; 2]>| {
+            let of = of.map(|parts| parts.map(String::from));
+            MetricSpec { of, ..MetricSpec::new(id.into(), Unit::Count, Direction::Lower, String::new()) }
+        };
+        let all = [
+            spec("a_count", None),
+            spec("b_count", Some(["a_count", "elapsed_ns"])),
+            spec("c_count", Some(["a_count", "b_count"])),
+            spec("d_count", Some(["elapsed", "a_count"])),
+        ];
+        let mut declared = Declared::default();
+        take(&mut declared, &all, "task a").unwrap();
+        assert_eq!(check_parts(&declared, &all[..2]), Ok(()));
+        for (metric, part) in [(&all[2], "no amount `b_count`"), (&all[3], "no amount `elapsed`")] {
+            let said = check_parts(&declared, std::slice::from_ref(metric)).unwrap_err();
+            assert!(said.contains(part) && said.contains("it printed a_count, b_count"), "{said}");
+        }
     }
 }

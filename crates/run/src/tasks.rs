@@ -45,6 +45,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
         Power::Back => drop(steps.remove(0)),
     }
     let mut declared = request.declared.clone();
+    printed::prepare();
     for mut task in steps {
         if !cell.variant.level(factor::CLIENTS).is_empty() {
             task.info.id.forget_clients();

@@ -2,7 +2,7 @@
 
 use crate::compare::order::{Order, Orders};
 use crate::{error::Error, words::label};
-use fsarena_core::record::RunRecord;
+use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::grid::{has_data, left_out};
 use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
@@ -68,7 +68,16 @@ impl<'a> Side<'a> {
 
 impl<'a> Pair<'a> {
     /// What both runs have.
+    ///
+    /// # Errors
+    /// If they have no variant or task in common, or the metric means something else in the other.
     pub fn of(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
+        let mut declared = Declared::default();
+        for side in [a, b] {
+            declared
+                .declare(&side.analysis.metric, &format!("run {}", side.record.id))
+                .map_err(|contradiction| Error::Usage(contradiction.to_string()))?;
+        }
         let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
         let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
         if variants.is_empty() {
