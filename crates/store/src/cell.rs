@@ -147,15 +147,14 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
 pub struct Metrics(HashMap<String, i64>);
 
 impl Metrics {
-    /// Writes the definitions that are new.
+    /// Writes the definitions that are new, and takes over all that the run has: commands of an earlier part printed some.
     ///
     /// # Errors
     /// Where the run has a reading of that name with another meaning: its values would be mixed up.
     pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
-        let mut ids = HashMap::new();
         for def in defs {
             let def = def.into();
-            let (id, same) = define(db, &def).map_err(Error::write(path))?;
+            let (_, same) = define(db, &def).map_err(Error::write(path))?;
             if !same {
                 let what = format!(
                     "this run has another definition of {}, which is `{def}` in this fsarena; resume it with the version \
@@ -164,9 +163,12 @@ impl Metrics {
                 );
                 return Err(Error::damaged(path, what));
             }
-            ids.insert(def.id, id);
         }
-        Ok(Metrics(ids))
+        let all = || -> rusqlite::Result<HashMap<String, i64>> {
+            let mut found = db.prepare("SELECT name, id FROM metric")?;
+            found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        Ok(Metrics(all().map_err(Error::read(path))?))
     }
 
     /// Takes over a reading that a command printed.

@@ -112,11 +112,11 @@ fn a_total_that_a_metric_has_not_cannot_be_claimed() {
 fn contradicting_declarations_fail_the_cell_and_name_both() {
     let (lower, higher) = (printing(&[("m", 1.0, "s lower")]), printing(&[("m", 1.0, "s higher")]));
     let place = place(&[]);
+    // A variant whose cell failed leaves the run; the others go on.
     let says = |commands: &[&str], words: &[&str]| {
         plan(&place, "", commands);
         let output = place.output(&[&RUN[..], &["--quiet"]].concat());
         let said = crate::common::text(&output.stdout) + &crate::common::text(&output.stderr);
-        assert!(!output.status.success(), "{said}");
         for word in ["m_s was declared as", "s lower", "s higher"].iter().chain(words) {
             assert!(said.contains(word), "{word}: {said}");
         }
