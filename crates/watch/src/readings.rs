@@ -41,9 +41,12 @@ const OWN: &[ReadingDef] = &[
         .help("inodes in use on it when the window closed"),
 ];
 
-/// Whether a reading of these probes is one of a window: what is read once for a command is not.
+/// Readings of these probes that only a command has, because it returns.
+const OF_COMMANDS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
+
+/// Whether a reading of these probes is one of a window.
 pub fn is_of_windows(id: &str) -> bool {
-    !id.contains("_to_return_")
+    !OF_COMMANDS.contains(&id)
 }
 
 /// Every reading that a window can have.
@@ -66,6 +69,8 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
+        let probes = PROBES.iter().flat_map(|probe| probe.readings);
+        assert_eq!(probes.filter(|reading| !is_of_windows(reading.def.id)).count(), OF_COMMANDS.len());
         for id in
             ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
         {
