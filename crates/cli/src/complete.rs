@@ -82,7 +82,7 @@ fn values(arg: &Arg) -> Option<Values> {
         }
         (_, "METRIC" | "METRIC,…") => |_| {
             let readings = vocabulary::readings().map(|reading| (reading.id, reading.help));
-            unique(METRICS.iter().map(|metric| (metric.id, metric.help)).chain(readings))
+            unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
         },
         (_, "TASK") => |_| tasks(),
         (_, "TASK=WEIGHT") => |_| followed(tasks(), "="),

@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, CellId};
 use crate::exit::ExitCode;
-use crate::sample::{MetricInfo, Sample};
+use crate::sample::{MetricSpec, Sample};
 use serde::{Deserialize, Serialize};
 
 /// Why a cell or a run was ended.
@@ -185,7 +185,7 @@ pub enum CellEvent {
         name: String,
     },
     /// A reading that a command printed, before the first sample that has it.
-    Reading(MetricInfo),
+    Reading(MetricSpec),
     /// A task was measured.
     Sample(Sample),
     /// Something a reader should know.

@@ -1,12 +1,15 @@
 //! Metrics: what is derived from raw readings, after the fact.
 
+mod declared;
 mod reach;
 pub mod reading;
+pub(crate) mod spec;
 
+pub use declared::{Contradiction, Declaration, Declared};
 pub use reach::Reach;
 pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 
-use crate::sample::{Direction, Unit};
+use crate::sample::{Fold, ReadingDef, Unit};
 use std::{cell::RefCell, collections::BTreeSet};
 
 /// Gives the value of a reading, where it was taken.
@@ -15,14 +18,8 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
 /// The definition of a derived metric.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricDef {
-    /// The name in claims, reports and on the command line: `elapsed`.
-    pub id: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which way is better.
-    pub direction: Direction,
-    /// What it means, and its formula.
-    pub help: &'static str,
+    /// What it means; its name is that in claims, reports and on the command line: `elapsed`.
+    pub spec: ReadingDef,
     /// Computes it from the raw readings of one sample.
     pub from: From,
 }
@@ -30,22 +27,8 @@ pub struct MetricDef {
 /// How a metric is computed.
 type From = fn(Lookup) -> Option<f64>;
 
-impl MetricDef {
-    const fn lower(id: &'static str, unit: Unit, from: From) -> MetricDef {
-        MetricDef { id, unit, direction: Direction::Lower, help: "", from }
-    }
-
-    const fn higher(id: &'static str, unit: Unit, from: From) -> MetricDef {
-        MetricDef { direction: Direction::Higher, ..MetricDef::lower(id, unit, from) }
-    }
-
-    const fn neutral(id: &'static str, unit: Unit, from: From) -> MetricDef {
-        MetricDef { direction: Direction::Neutral, ..MetricDef::lower(id, unit, from) }
-    }
-
-    const fn help(self, help: &'static str) -> MetricDef {
-        MetricDef { help, ..self }
-    }
+const fn metric(spec: ReadingDef, from: From) -> MetricDef {
+    MetricDef { spec, from }
 }
 
 fn seconds(get: Lookup, id: &str) -> Option<f64> {
@@ -80,98 +63,172 @@ const P999: [&str; 2] = ["corrected_latency_p999_ns", "all_latency_p999_ns"];
 const LONGEST: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
 
 const fn latency(id: &'static str, help: &'static str, from: From) -> MetricDef {
-    MetricDef::lower(id, Unit::Seconds, from).help(help)
+    metric(ReadingDef::lower(id, Unit::Seconds).help(help), from)
+}
+
+/// A time that adds up over tasks, and that clients spend at the same time.
+const fn time(id: &'static str, help: &'static str, from: From) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), from)
+}
+
+/// CPU time, which adds up over everything.
+const fn cpu_time(id: &'static str, help: &'static str, from: From) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), from)
+}
+
+/// The cost of one operation.
+const fn cost(id: &'static str, help: &'static str, from: From) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), from)
 }
 
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
-    MetricDef::lower("elapsed", Unit::Seconds, |get| seconds(get, reading::ELAPSED))
-        .help("time until the command returned"),
-    MetricDef::lower("durable", Unit::Seconds, |get| seconds(get, reading::DURABLE))
-        .help("time until the command's data was on the device: elapsed plus the final syncfs"),
-    MetricDef::lower("user", Unit::Seconds, |get| seconds(get, reading::USER))
-        .help("user CPU time of the process tree"),
-    MetricDef::lower("system", Unit::Seconds, |get| seconds(get, reading::SYSTEM))
-        .help("system CPU time of the process tree"),
-    MetricDef::lower("cpu", Unit::Seconds, |get| {
+    time("elapsed", "time until the command returned", |get| seconds(get, reading::ELAPSED)),
+    time("durable", "time until the command's data was on the device: elapsed plus the final syncfs", |get| {
+        seconds(get, reading::DURABLE)
+    }),
+    cpu_time("user", "user CPU time of the process tree", |get| seconds(get, reading::USER)),
+    cpu_time("system", "system CPU time of the process tree", |get| seconds(get, reading::SYSTEM)),
+    cpu_time("cpu", "CPU time of the process tree: user + system", |get| {
         Some(seconds(get, reading::USER)? + seconds(get, reading::SYSTEM)?)
-    })
-    .help("CPU time of the process tree: user + system"),
-    MetricDef::neutral("cpu_utilization", Unit::Percent, |get| {
-        let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
-        quotient(Some(100.0 * cpu), get(reading::ELAPSED))
-    })
-    .help("(user + system) / elapsed, as time(1) prints it"),
-    MetricDef::lower("background_cpu", Unit::Seconds, |get| {
-        Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9)
-    })
-    .help("CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran"),
-    MetricDef::lower("total_cpu", Unit::Seconds, |get| seconds(get, reading::MACHINE_CPU))
-        .help("CPU time of the whole machine until the data was synced"),
-    MetricDef::lower("instructions", Unit::Count, |get| get(reading::GUEST_INSTRUCTIONS))
-        .help("instructions of a guest that counts them, until the data was synced: excludes the effects of caches, memory, the device and waiting"),
-    MetricDef::lower("instructions_per_call", Unit::Count, |get| {
-        quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS))
-    })
-    .help("instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it"),
-    MetricDef::lower("process_instructions", Unit::Count, |get| get(reading::TREE_INSTRUCTIONS))
-        .help("instructions of the process tree alone, in user space and in the kernel, until its command returned"),
-    MetricDef::lower("background_instructions", Unit::Count, |get| {
-        Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0))
-    })
-    .help("instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads"),
-    MetricDef::higher("iops", Unit::PerSecond, |get| {
-        sum([get(reading::READ_RATE), get(reading::WRITE_RATE)])
-    })
-    .help("reads and writes a second, after the warm-up; syncs are not counted but take their time"),
-    MetricDef::higher("bandwidth", Unit::BytesPerSecond, |get| {
-        sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)])
-    })
-    .help("bytes read and written a second, after the warm-up"),
-    MetricDef::higher("throughput", Unit::BytesPerSecond, |get| get(reading::THROUGHPUT))
-        .help("bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes"),
+    }),
+    metric(
+        ReadingDef::neutral("cpu_utilization", Unit::Percent)
+            .help("(user + system) / elapsed, as time(1) prints it"),
+        |get| {
+            let cpu = get(reading::USER)? + get(reading::SYSTEM)?;
+            quotient(Some(100.0 * cpu), get(reading::ELAPSED))
+        },
+    ),
+    metric(
+        ReadingDef::lower("background_cpu", Unit::Seconds).tasks(Fold::Sum).machine().help(
+            "CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran",
+        ),
+        |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9),
+    ),
+    metric(
+        ReadingDef::lower("total_cpu", Unit::Seconds)
+            .tasks(Fold::Sum)
+            .machine()
+            .help("CPU time of the whole machine until the data was synced"),
+        |get| seconds(get, reading::MACHINE_CPU),
+    ),
+    metric(
+        ReadingDef::lower("instructions", Unit::Count).help(
+            "instructions of a guest that counts them, until the data was synced: excludes the effects of caches, memory, the device and waiting",
+        ),
+        |get| get(reading::GUEST_INSTRUCTIONS),
+    ),
+    metric(
+        ReadingDef::lower("instructions_per_call", Unit::Count)
+            .tasks(Fold::None)
+            .clients(Fold::Mean)
+            .of([reading::KERNEL_INSTRUCTIONS, reading::SYSTEM_CALLS])
+            .help("instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it"),
+        |get| quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS)),
+    ),
+    metric(
+        ReadingDef::lower("process_instructions", Unit::Count).help(
+            "instructions of the process tree alone, in user space and in the kernel, until its command returned",
+        ),
+        |get| get(reading::TREE_INSTRUCTIONS),
+    ),
+    metric(
+        ReadingDef::lower("background_instructions", Unit::Count).help(
+            "instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads",
+        ),
+        |get| Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0)),
+    ),
+    metric(
+        ReadingDef::higher("iops", Unit::PerSecond).help(
+            "reads and writes a second, after the warm-up; syncs are not counted but take their time",
+        ),
+        |get| sum([get(reading::READ_RATE), get(reading::WRITE_RATE)]),
+    ),
+    metric(
+        ReadingDef::higher("bandwidth", Unit::BytesPerSecond)
+            .help("bytes read and written a second, after the warm-up"),
+        |get| sum([get(reading::READ_BANDWIDTH), get(reading::WRITE_BANDWIDTH)]),
+    ),
+    metric(
+        ReadingDef::higher("throughput", Unit::BytesPerSecond).help(
+            "bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes",
+        ),
+        |get| get(reading::THROUGHPUT),
+    ),
     latency("latency_p50", "median latency", |get| paced_or_all(get, P50)),
     latency("latency_p95", "95th percentile of latency", |get| paced_or_all(get, P95)),
     latency("latency_p99", "99th percentile of latency", |get| paced_or_all(get, P99)),
     latency("latency_p999", "99.9th percentile of latency", |get| paced_or_all(get, P999)),
-    MetricDef::neutral("device_share", Unit::Ratio, |get| {
-        let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
-        quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
-    })
-    .help("bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did"),
-    MetricDef::lower("write_amplification", Unit::Ratio, |get| {
-        quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN))
-    })
-    .help("bytes written to the device / bytes that the process tree asked to write"),
-    MetricDef::neutral("device_read_share", Unit::Ratio, |get| {
-        quotient(get(reading::DEVICE_READ), get(reading::READ))
-    })
-    .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),
-    MetricDef::higher("request_rate", Unit::PerSecond, |get| {
-        Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?)
-    })
-    .help("requests answered a second"),
-    MetricDef::higher("tps", Unit::PerSecond, |get| get(reading::TRANSACTIONS))
-        .help("transactions a second, connecting excluded: what pgbench calls tps"),
-    MetricDef::lower("user_per_request", Unit::Seconds, |get| per_request(get, get(reading::SERVICE_USER)))
-        .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
-    MetricDef::lower("system_per_request", Unit::Seconds, |get| {
-        per_request(get, Some(get(reading::SERVICE_SYSTEM)? + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
-    })
-    .help("system CPU time for each request: that of the service and of the kernel's own threads"),
-    MetricDef::lower("cpu_per_request", Unit::Seconds, |get| {
-        let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
-        per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
-    })
-    .help("CPU time for each request: service, user and system, and the kernel's own threads; exact"),
-    MetricDef::lower("iowait_per_request", Unit::Seconds, |get| per_request(get, get(reading::IOWAIT)))
-        .help("iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides"),
-    MetricDef::higher("usable_space", Unit::Percent, |get| {
-        quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE))
-    })
-    .help("bytes a user without privileges can write after mkfs, as a share of the device"),
-    MetricDef::higher("commits_per_s", Unit::PerSecond, |get| get(reading::COMMIT_RATE))
-        .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
+    metric(
+        ReadingDef::neutral("device_share", Unit::Ratio).help(
+            "bytes that reached the device, both ways / bytes that the process tree asked to read and write: under 0.1 a cache answered, from 0.9 on the device did",
+        ),
+        |get| {
+            let device = sum([get(reading::DEVICE_READ), get(reading::DEVICE_WRITTEN)]);
+            quotient(device, sum([get(reading::READ), get(reading::WRITTEN)]))
+        },
+    ),
+    metric(
+        ReadingDef::lower("write_amplification", Unit::Ratio)
+            .of([reading::DEVICE_WRITTEN, reading::WRITTEN])
+            .help("bytes written to the device / bytes that the process tree asked to write"),
+        |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
+    ),
+    metric(
+        ReadingDef::neutral("device_read_share", Unit::Ratio)
+            .of([reading::DEVICE_READ, reading::READ])
+            .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),
+        |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
+    ),
+    metric(
+        ReadingDef::higher("request_rate", Unit::PerSecond).help("requests answered a second"),
+        |get| Some(1e9 * quotient(get(reading::REQUESTS), get(reading::LOAD_ELAPSED))?),
+    ),
+    metric(
+        ReadingDef::higher("tps", Unit::PerSecond)
+            .help("transactions a second, connecting excluded: what pgbench calls tps"),
+        |get| get(reading::TRANSACTIONS),
+    ),
+    metric(
+        ReadingDef::lower("user_per_request", Unit::Seconds)
+            .of([reading::SERVICE_USER, reading::REQUESTS])
+            .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
+        |get| per_request(get, get(reading::SERVICE_USER)),
+    ),
+    cost(
+        "system_per_request",
+        "system CPU time for each request: that of the service and of the kernel's own threads",
+        |get| {
+            let threads = get(reading::KERNEL_THREADS).unwrap_or(0.0);
+            per_request(get, Some(get(reading::SERVICE_SYSTEM)? + threads))
+        },
+    ),
+    cost(
+        "cpu_per_request",
+        "CPU time for each request: service, user and system, and the kernel's own threads; exact",
+        |get| {
+            let service = get(reading::SERVICE_USER)? + get(reading::SERVICE_SYSTEM)?;
+            per_request(get, Some(service + get(reading::KERNEL_THREADS).unwrap_or(0.0)))
+        },
+    ),
+    metric(
+        ReadingDef::lower("iowait_per_request", Unit::Seconds).of([reading::IOWAIT, reading::REQUESTS]).help(
+            "iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides",
+        ),
+        |get| per_request(get, get(reading::IOWAIT)),
+    ),
+    metric(
+        ReadingDef::higher("usable_space", Unit::Percent)
+            .of([reading::USABLE, reading::DEVICE_SIZE])
+            .help("bytes a user without privileges can write after mkfs, as a share of the device"),
+        |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
+    ),
+    metric(
+        ReadingDef::higher("commits_per_s", Unit::PerSecond)
+            .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
+        |get| get(reading::COMMIT_RATE),
+    ),
     latency("latency_max", "longest latency", |get| paced_or_all(get, LONGEST)),
 ];
 
@@ -183,16 +240,9 @@ pub fn label(id: &str) -> &str {
     }
 }
 
-/// Whether a sum of a metric over tasks means anything. That of rates and shares does not, nor that of what one
-/// operation takes: costs for each request, latencies.
-pub fn adds_up(id: &str, unit: Unit) -> bool {
-    let of_one_operation = id.contains("_per_") || id.contains("latency");
-    !of_one_operation && matches!(unit, Unit::Nanoseconds | Unit::Seconds | Unit::Bytes | Unit::Count)
-}
-
 /// Finds a derived metric by its name.
 pub fn find(id: &str) -> Option<&'static MetricDef> {
-    METRICS.iter().find(|metric| metric.id == id)
+    METRICS.iter().find(|metric| metric.spec.id == id)
 }
 
 /// The readings that a metric is computed from, and its own name, which may be that of a reading.
@@ -216,6 +266,7 @@ pub const CLIENT_BOUND: f64 = 0.10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::MetricSpec;
 
     fn with(pairs: &'static [(&str, f64)]) -> impl Fn(&str) -> Option<f64> {
         move |id| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value)
@@ -296,15 +347,34 @@ mod tests {
 
     #[test]
     fn amounts_add_up_and_what_one_operation_takes_does_not() {
-        let unit = |id| find(id).unwrap().unit;
-        assert!(["elapsed", "durable", "system"].iter().all(|id| adds_up(id, unit(id))));
-        assert!(["cpu_per_request", "throughput", "usable_space"].iter().all(|id| !adds_up(id, unit(id))));
-        assert!(!adds_up("corrected_latency_p99_ns", Unit::Nanoseconds));
+        let whole = |id: &str| find(id).unwrap().spec.whole();
+        assert!(
+            ["elapsed", "durable", "system", "total_cpu", "instructions"]
+                .iter()
+                .all(|id| whole(id) == Some("total"))
+        );
+        assert!(["cpu_per_request", "throughput", "latency_p99"].iter().all(|id| whole(id).is_none()));
+        assert_eq!(whole("write_amplification"), Some("total"));
+    }
+
+    #[test]
+    fn quotients_agree_with_their_formulas() {
+        let quotients = METRICS.iter().filter_map(|metric| Some((metric, metric.spec.of?)));
+        for (metric, parts) in quotients {
+            let value = (metric.from)(&|id| Some(if id == parts[0] { 6e9 } else { 3.0 }));
+            let unit = |id: &str| match id.ends_with("_ns") {
+                true => Unit::Nanoseconds,
+                false => Unit::Count,
+            };
+            let spec = MetricSpec::from(&metric.spec);
+            let made = spec.quotient([(6e9, unit(parts[0])), (3.0, unit(parts[1]))]);
+            assert!((value.unwrap() / made.unwrap() - 1.0).abs() < 1e-12, "{}", spec.id);
+        }
     }
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<_> = METRICS.iter().map(|m| m.id).chain(TIMER.iter().map(|r| r.id)).collect();
+        let mut ids: Vec<_> = METRICS.iter().map(|m| m.spec.id).chain(TIMER.iter().map(|r| r.id)).collect();
         ids.sort_unstable();
         let all = ids.len();
         ids.dedup();

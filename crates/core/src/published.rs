@@ -73,8 +73,8 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
 }
 
 fn sound(figure: &Figure) -> Result<(), String> {
-    // A difference may be negative, any other figure may not.
-    let least = if figure.metric.ends_with("_difference") { f64::MIN } else { 0.0 };
+    // A difference of two figures may be negative, any other figure may not.
+    let least = if figure.kind == Kind::Summary { f64::MIN } else { 0.0 };
     let sound = figure.value.is_finite() && figure.value >= least;
     if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
 }

@@ -3,7 +3,7 @@
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
 use crate::names::{Unknown, distinct, unknown};
-pub use crate::sample::MetricInfo;
+pub use crate::sample::MetricSpec;
 use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, series::SeriesTable};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
@@ -94,7 +94,7 @@ pub struct RunRecord {
     /// The timed tasks, in order.
     pub tasks: Vec<TaskInfo>,
     /// The raw readings that were taken.
-    pub readings: Vec<MetricInfo>,
+    pub readings: Vec<MetricSpec>,
     /// The cells that were run.
     pub cells: Vec<CellRecord>,
     /// The readings of all samples.
@@ -186,25 +186,43 @@ impl RunRecord {
     /// The names of all readings and derived metrics.
     pub fn metric_ids(&self) -> impl Iterator<Item = &str> {
         let readings = self.readings.iter().map(|reading| reading.id.as_str());
-        readings.chain(crate::metric::METRICS.iter().map(|metric| metric.id))
+        readings.chain(crate::metric::METRICS.iter().map(|metric| metric.spec.id))
     }
 
-    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent.
-    /// None if the name is unknown.
-    pub fn metric(&self, id: &str) -> Option<(MetricInfo, Cow<'_, [f64]>)> {
+    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent. A
+    /// reading can go without its unit, `tps` for `tps_per_s`, where no other has that name and the run has no value
+    /// of a derived metric of that name. None if the name is unknown.
+    pub fn metric(&self, id: &str) -> Option<(MetricSpec, Cow<'_, [f64]>)> {
+        let reading = |column: usize| {
+            Some((self.readings[column].clone(), Cow::Borrowed(self.samples.values[column].as_slice())))
+        };
         if let Some(column) = self.reading(id) {
-            return Some((self.readings[column].clone(), Cow::Borrowed(&self.samples.values[column])));
+            return reading(column);
         }
-        let metric = self.derived(id)?;
+        let derived = self.derived(id);
+        if let Some(column) = self.without_unit(id) {
+            let measured = |metric: &Derived| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
+            let printed = self.samples.values[column].iter().any(|value| !value.is_nan());
+            if derived.as_ref().is_none_or(|metric| printed && !measured(metric)) {
+                return reading(column);
+            }
+        }
+        let metric = derived?;
         let values = (0..self.samples.len()).map(|row| metric.value(row)).collect();
         Some((metric.info, Cow::Owned(values)))
+    }
+
+    /// The column of the one reading that has this name without its unit.
+    fn without_unit(&self, id: &str) -> Option<usize> {
+        let named = |reading: &MetricSpec| reading.id != id && reading.unit.bare(&reading.id) == id;
+        let mut columns = (0..self.readings.len()).filter(|column| named(&self.readings[*column]));
+        columns.next().filter(|_| columns.next().is_none())
     }
 
     /// A derived metric, to be computed row by row. None if the name is unknown.
     pub fn derived(&self, id: &str) -> Option<Derived<'_>> {
         let def = crate::metric::find(id)?;
-        let MetricDef { id, unit, direction, help, .. } = *def;
-        let info = MetricInfo { id: id.into(), unit, direction, help: help.into() };
+        let info = MetricSpec::from(&def.spec);
         let asked = Asked { record: self, columns: RefCell::default() };
         let mut derived = Derived { info, def, asked, constant: None };
         let first = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
@@ -217,7 +235,7 @@ impl RunRecord {
 /// A metric that a formula computes from readings.
 pub struct Derived<'a> {
     /// What it is.
-    pub info: MetricInfo,
+    pub info: MetricSpec,
     def: &'static MetricDef,
     asked: Asked<'a>,
     /// The value of every row, if the run has none of the readings that the formula uses.

@@ -1,6 +1,7 @@
 //! Readings: the raw numbers of a task.
 
 use crate::latency::Latencies;
+pub use crate::metric::spec::{Fold, MetricSpec, Over, ReadingDef, Scope};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,6 +55,25 @@ impl Unit {
         Unit::ALL[self as usize].2
     }
 
+    /// What one of it is worth in seconds, ones or ones a second: a nanosecond is 1e-9, a per cent 0.01.
+    pub const fn worth(self) -> f64 {
+        match self {
+            Unit::Nanoseconds => 1e-9,
+            Unit::Percent => 0.01,
+            _ => 1.0,
+        }
+    }
+
+    /// The name of a metric with its unit: the suffix is added where the name does not end with it.
+    pub fn named(self, id: &str) -> String {
+        format!("{}_{}", self.bare(id), self.suffix())
+    }
+
+    /// The name of a metric without its unit.
+    pub fn bare(self, id: &str) -> &str {
+        id.strip_suffix(self.suffix()).and_then(|rest| rest.strip_suffix('_')).unwrap_or(id)
+    }
+
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
         Unit::ALL.iter().find(|(_, own, _)| *own == suffix).map(|(unit, ..)| *unit)
@@ -72,58 +92,14 @@ pub enum Direction {
     Neutral,
 }
 
-/// The definition of a raw reading. A probe defines those that it takes.
-#[derive(Debug, Clone, Copy)]
-pub struct ReadingDef {
-    /// The name in the store: `device_write_bytes`. Unique among readings and metrics.
-    pub id: &'static str,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which way is better.
-    pub direction: Direction,
-    /// How it was had, and what it means. Says so where the kernel samples it by ticks.
-    pub help: &'static str,
-}
-
-/// Constructors by which way is better; [`ReadingDef::help`] completes them.
-impl ReadingDef {
-    /// A reading of which less is better.
-    pub const fn lower(id: &'static str, unit: Unit) -> ReadingDef {
-        ReadingDef { id, unit, direction: Direction::Lower, help: "" }
-    }
-
-    /// A reading of which more is better.
-    pub const fn higher(id: &'static str, unit: Unit) -> ReadingDef {
-        ReadingDef { id, unit, direction: Direction::Higher, help: "" }
-    }
-
-    /// A reading of which neither is better.
-    pub const fn neutral(id: &'static str, unit: Unit) -> ReadingDef {
-        ReadingDef { id, unit, direction: Direction::Neutral, help: "" }
-    }
-
-    /// The same with how it was had, and what it means.
-    pub const fn help(self, help: &'static str) -> ReadingDef {
-        ReadingDef { help, ..self }
-    }
-}
-
-/// A column of readings or metrics as the store knows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MetricInfo {
-    /// The name.
-    pub id: String,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which way is better.
-    pub direction: Direction,
-    /// What it means.
-    pub help: String,
-}
-
-impl From<&ReadingDef> for MetricInfo {
-    fn from(def: &ReadingDef) -> MetricInfo {
-        MetricInfo { id: def.id.into(), unit: def.unit, direction: def.direction, help: def.help.into() }
+impl Direction {
+    /// The word in declarations, in the store and in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Direction::Lower => "lower",
+            Direction::Higher => "higher",
+            Direction::Neutral => "neutral",
+        }
     }
 }
 
@@ -155,7 +131,7 @@ pub struct Found {
     /// The readings that the work took.
     pub readings: Readings,
     /// The definitions of readings that its commands printed, and that fsarena does not know.
-    pub printed: Vec<MetricInfo>,
+    pub printed: Vec<MetricSpec>,
     /// The time series of its load; empty if the load does not record one.
     pub series: Vec<crate::series::Point>,
     /// The latencies of its load, from the intended start where the load is paced; empty if it does not record them.
@@ -204,4 +180,19 @@ pub struct Sample {
     /// The latencies of its load.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub latencies: Latencies,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_named_once() {
+        assert_eq!(Unit::Seconds.named("elapsed"), "elapsed_s");
+        assert_eq!(Unit::Seconds.named("lat_ns"), "lat_ns_s");
+        assert_eq!(Unit::Seconds.named("ios"), "ios_s");
+        assert_eq!(Unit::Bytes.named("device_write_bytes"), "device_write_bytes");
+        assert_eq!(Unit::Bytes.named("bytes"), "bytes_bytes");
+        assert_eq!(Unit::Percent.named("cpu_utilization"), "cpu_utilization_percent");
+    }
 }

@@ -4,7 +4,7 @@
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MOST_READINGS, MetricInfo, RunRecord, RunStatus, TOTAL};
+use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus, TOTAL};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -263,7 +263,7 @@ impl RunRecord {
         for (id, value) in &sample.readings.0 {
             // Its definition did not come with it, as that of a reading that a command printed does.
             let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
-            let column = self.define(MetricInfo { id: id.clone(), unit, direction, help });
+            let column = self.define(MetricSpec::new(id.clone(), unit, direction, help));
             if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
                 *last = *value;
             }
@@ -272,7 +272,7 @@ impl RunRecord {
 
     /// The column of a reading. Where it is new no row had it before. None where the run has too many already, as that of
     /// a damaged log can.
-    pub fn define(&mut self, info: MetricInfo) -> Option<usize> {
+    pub fn define(&mut self, info: MetricSpec) -> Option<usize> {
         let known = self.reading(&info.id);
         if known.is_some() || self.readings.len() >= MOST_READINGS {
             return known;

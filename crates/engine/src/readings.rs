@@ -1,7 +1,8 @@
 //! An outcome as readings.
 
 use super::{histogram::quantiles, outcome::Outcome};
-use fsarena_core::sample::{ReadingDef, Readings, Unit};
+use fsarena_core::metric::reading::{cpu_time, time};
+use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
@@ -67,17 +68,19 @@ pub const CORRECTED: &[ReadingDef] =
 
 /// How the load was run, and what it cost.
 pub const LOAD: &[ReadingDef] = &[
-    ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).help("time measured, after the warm-up"),
-    ReadingDef::lower("worker_user_ns", Unit::Nanoseconds)
+    ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time measured, after the warm-up"),
+    cpu_time("worker_user_ns")
         .help("user CPU time of the workers: their exact CPU time, split as the ticks that met the process say"),
-    ReadingDef::lower("worker_system_ns", Unit::Nanoseconds)
+    cpu_time("worker_system_ns")
         .help("system CPU time of the workers, split likewise"),
     ReadingDef::lower("cpu_per_operation_ns", Unit::Nanoseconds)
+        .clients(Fold::Mean)
         .help("CPU time of the workers, user and system, for each operation"),
-    ReadingDef::neutral("warmup_ns", Unit::Nanoseconds).help("time left out as warm-up"),
+    ReadingDef::neutral("warmup_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time left out as warm-up"),
     ReadingDef::neutral("steady_ratio", Unit::Ratio)
+        .clients(Fold::Min)
         .help("1 where the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 where it was not, or was too short to tell"),
-    ReadingDef::lower("final_sync_ns", Unit::Nanoseconds)
+    time("final_sync_ns")
         .help("the longest that one thread's final syncs took"),
     ReadingDef::neutral("final_sync_count", Unit::Count).help("number of final syncs"),
     ReadingDef::higher("fairness_ratio", Unit::Ratio)

@@ -4,6 +4,7 @@ use crate::task::{Action, Task};
 use crate::{demands::Demands, error::Result};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::metric::Declaration;
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
 use fsarena_sys::user::User;
@@ -120,6 +121,8 @@ pub struct Survey {
     pub demands: Demands,
     /// Remarks that every report must make: cache states, payload, how copies are done.
     pub remarks: Vec<Note>,
+    /// The metrics that it declares before a run: those of rules for what its commands print.
+    pub prints: Vec<Declaration>,
 }
 
 /// A remark that every report must make.

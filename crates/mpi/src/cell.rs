@@ -4,7 +4,8 @@ use crate::merge::{Part, merge};
 use crate::message::{FromRank, ToRank};
 use crate::{agent::Agent, ranks::Ranks, wire};
 use fsarena_core::event::{Cause, CellEvent, Note, Outcome};
-use fsarena_core::sample::Sample;
+use fsarena_core::metric::Declared;
+use fsarena_core::sample::{MetricSpec, Sample};
 use fsarena_run::axes::Confine;
 use fsarena_run::child::{self, Parent};
 use fsarena_run::executor::{Failed, Fatal};
@@ -38,6 +39,8 @@ struct Work<'a> {
     states: Vec<State>,
     /// What clients measured of tasks that others have not ended.
     parts: BTreeMap<String, Vec<Option<Sample>>>,
+    /// The metrics that commands of all ranks have declared so far by printing them.
+    declared: Declared,
     /// The first rank that failed.
     failed: Option<(u32, Outcome)>,
 }
@@ -57,7 +60,10 @@ pub fn run(
     let states = vec![State::Working; ranks.machines.len()];
     let agent = Agent::new(&own, ranks.patience);
     let variant = request.cell.variant.name.clone();
-    let mut work = Work { ranks, agent, variant, emit, states, parts: BTreeMap::new(), failed: None };
+    let declared = request.declared.clone();
+    ranks.specs.extend(declared.metrics().map(|metric| (metric.id.clone(), metric.clone())));
+    let parts = BTreeMap::new();
+    let mut work = Work { ranks, agent, variant, emit, states, parts, declared, failed: None };
     match child::run(journal, &own, confine, &mut work) {
         Ok(outcome) => work.end(outcome),
         Err(fatal) => {
@@ -77,6 +83,7 @@ impl Work<'_> {
                     self.states[from as usize] = State::Idle;
                     note.into_iter().for_each(|note| self.note(from, note));
                 }
+                FromRank::Reading(metric) => self.reading(from, metric),
                 FromRank::Sample(sample) => self.sample(from, *sample),
                 FromRank::Note(note) => self.note(from, note),
                 FromRank::Ended(outcome) => self.ended(from, outcome),
@@ -88,6 +95,21 @@ impl Work<'_> {
     fn note(&mut self, from: u32, note: Note) {
         let text = format!("{}: {}", self.ranks.machines[from as usize].host, note.text);
         (self.emit)(CellEvent::Note(Note { text, ..note }));
+    }
+
+    /// Takes over a metric that a command of a rank printed; one that contradicts that of another rank fails the cell.
+    fn reading(&mut self, from: u32, metric: MetricSpec) {
+        match self.declared.declare(&metric, &self.ranks.name(from)) {
+            Ok(true) => {
+                self.ranks.specs.insert(metric.id.clone(), metric.clone());
+                (self.emit)(CellEvent::Reading(metric));
+            }
+            Ok(false) => {}
+            Err(contradiction) => {
+                let failed = Failed::new(Cause::Work, contradiction.to_string());
+                self.failed.get_or_insert((from, failed.into()));
+            }
+        }
     }
 
     fn ended(&mut self, rank: u32, outcome: Outcome) {
@@ -111,7 +133,7 @@ impl Work<'_> {
             .map(|(sample, machine)| Part { machine, clock: self.ranks.clocks[machine], sample })
             .collect();
         self.ranks.seen.note(&self.variant, &parts);
-        (self.emit)(CellEvent::Sample(merge(&parts, &self.ranks.units)));
+        (self.emit)(CellEvent::Sample(merge(&parts, &self.ranks.specs)));
         self.parts.remove(&id);
     }
 
@@ -204,10 +226,7 @@ impl Parent for Work<'_> {
                 let sample = self.agent.measured(sample);
                 self.sample(0, sample);
             }
-            CellEvent::Reading(info) => {
-                self.ranks.units.insert(info.id.clone(), info.unit);
-                (self.emit)(CellEvent::Reading(info));
-            }
+            CellEvent::Reading(metric) => self.reading(0, metric),
             event => (self.emit)(event),
         }
     }

@@ -64,6 +64,7 @@ impl Parent for Work<'_> {
             CellEvent::Sample(sample) => {
                 wire::tell(self.wire, &FromRank::Sample(Box::new(self.agent.measured(sample))));
             }
+            CellEvent::Reading(metric) => wire::tell(self.wire, &FromRank::Reading(metric)),
             CellEvent::Note(note) => wire::tell(self.wire, &FromRank::Note(note)),
             // The log of rank 0 has what all ranks do.
             _ => {}

@@ -1,7 +1,7 @@
 //! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
 
 use crate::clock::{self, Offset};
-use crate::merge::{Part, merge, units};
+use crate::merge::{Part, merge, specs};
 use crate::message::{FromRank, Machine, ToRank};
 use crate::part;
 use crate::wire::{self, Wire};
@@ -111,14 +111,14 @@ fn waiting(wire: &dyn Wire, asleep: bool) -> String {
 }
 
 fn merging(sample: &Sample, bytes: usize) -> String {
-    let (machine, units) = (Machine::here(), units());
+    let (machine, specs) = (Machine::here(), specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
     let samples: Vec<Sample> = (0..MANY).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
     let clock = Offset::default();
     let parts: Vec<Part> = samples.iter().map(|sample| Part { machine: &machine, clock, sample }).collect();
-    let merged = merge(&parts, &units);
+    let merged = merge(&parts, &specs);
     format!(
         "samples of {MANY} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
         (bytes * MANY) as f64 / 1e6,

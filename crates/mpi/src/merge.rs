@@ -7,16 +7,16 @@
 use crate::{clock::Offset, message::Machine};
 use fsarena_core::latency::Latencies;
 use fsarena_core::metric::{Reach, reading};
-use fsarena_core::sample::{Readings, Sample, Unit};
+use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
 use fsarena_run::vocabulary;
 use std::collections::{BTreeMap, HashMap};
 
-/// The unit of each reading.
-pub type Units = HashMap<String, Unit>;
+/// The definition of each reading.
+pub type Specs = HashMap<String, MetricSpec>;
 
-/// The units of all readings that fsarena takes.
-pub fn units() -> Units {
-    vocabulary::readings().map(|reading| (reading.id.to_string(), reading.unit)).collect()
+/// The definitions of all readings that fsarena takes.
+pub fn specs() -> Specs {
+    vocabulary::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
 /// What one client measured.
@@ -28,57 +28,6 @@ pub struct Part<'a> {
     pub clock: Offset,
     /// What.
     pub sample: &'a Sample,
-}
-
-/// How the values of clients make one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Rule {
-    /// A rate: the amounts of all, in the time of all.
-    Rate,
-    /// All together.
-    Sum,
-    /// Of each machine once, then all together: each client reads the counters of its whole machine.
-    Machines,
-    /// The largest. Of percentiles of latency, that is an upper bound of the percentile of all.
-    Largest,
-    /// The smallest.
-    Smallest,
-    /// The mean.
-    Mean,
-}
-
-impl Rule {
-    fn of(id: &str, unit: Unit) -> Rule {
-        const MACHINES: [&str; 8] = [
-            "device_",
-            "machine_",
-            "pressure_",
-            "iowait_",
-            "dirty_",
-            "writeback_",
-            "cached_at",
-            "kernel_threads",
-        ];
-        const LARGEST: [&str; 8] = [
-            "latency",
-            "warmup",
-            "final_sync_ns",
-            "load_elapsed",
-            "generator",
-            "_nop_ns",
-            "clock_ns",
-            "process_start",
-        ];
-        match unit {
-            Unit::PerSecond | Unit::BytesPerSecond => Rule::Rate,
-            _ if MACHINES.iter().any(|prefix| id.starts_with(prefix)) => Rule::Machines,
-            _ if id == reading::STEADY => Rule::Smallest,
-            _ if id == reading::PEAK_MEMORY || LARGEST.iter().any(|part| id.contains(part)) => Rule::Largest,
-            Unit::Ratio | Unit::Percent => Rule::Mean,
-            Unit::Nanoseconds if id == "cpu_per_operation_ns" => Rule::Mean,
-            _ => Rule::Sum,
-        }
-    }
 }
 
 /// A stretch of time by the clock of rank 0, in seconds.
@@ -177,14 +126,15 @@ impl Part<'_> {
 }
 
 /// The sample of all clients.
-pub fn merge(parts: &[Part], units: &Units) -> Sample {
+pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
     let measured: Vec<Window> = parts.iter().map(Part::measured).collect();
-    let (around, common) = (Window::around(&measured), Window::common(&measured));
+    let common = Window::common(&measured);
+    let clients: Vec<Client> = parts.iter().zip(measured).collect();
     let mut readings = Readings::default();
     for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
         if readings.get(id).is_none()
-            && let Some(unit) = units.get(id)
-            && let Some(value) = one(parts, &measured, around, Rule::of(id, *unit), id)
+            && let Some(spec) = specs.get(id)
+            && let Some(value) = one(&clients, specs, spec)
         {
             readings.set(id, value);
         }
@@ -240,35 +190,56 @@ fn together(parts: &[Part], common: Window, readings: &mut Readings) {
     }
 }
 
-/// One reading of all clients.
-fn one(parts: &[Part], measured: &[Window], around: Window, rule: Rule, id: &str) -> Option<f64> {
-    let values = || parts.iter().filter_map(|part| part.get(id));
-    Some(match rule {
-        Rule::Rate if around.length() > 0.0 => {
-            let amounts = parts.iter().zip(measured);
-            let amounts = amounts.filter_map(|(part, window)| Some(part.get(id)? * window.length()));
-            amounts.sum::<f64>() / around.length()
+/// A client, and the time that its rates are of.
+type Client<'a> = (&'a Part<'a>, Window);
+
+/// One reading of all clients: a quotient is formed from what its parts make of all.
+fn one(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
+    let Some(parts) = &spec.of else { return combined(clients, spec) };
+    let part = |id: &String| {
+        let part = specs.get(id)?;
+        Some((combined(clients, part)?, part.unit))
+    };
+    let [above, below] = parts.each_ref().map(part);
+    spec.quotient([above?, below?])
+}
+
+/// The values of all clients as one: those of each machine first, where machines combine otherwise than clients do.
+fn combined(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
+    let value = |(part, window): &Client| Some((part.get(&spec.id)?, *window));
+    let around =
+        |clients: &[Client]| Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>());
+    let Over { ranks, hosts, .. } = spec.over;
+    if ranks == hosts {
+        return folded(ranks, clients.iter().filter_map(value).collect(), around(clients));
+    }
+    let mut machines: BTreeMap<&Machine, Vec<Client>> = BTreeMap::new();
+    clients.iter().for_each(|client| machines.entry(client.0.machine).or_default().push(*client));
+    let of_machine = |clients: &Vec<Client>| {
+        let around = around(clients);
+        Some((folded(ranks, clients.iter().filter_map(value).collect(), around)?, around))
+    };
+    folded(hosts, machines.values().filter_map(of_machine).collect(), around(clients))
+}
+
+/// Values as one, each with the time that it is of; a rate is of the time around all. A single value stands for itself where
+/// nothing combines several.
+fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
+    match (by, &values[..]) {
+        (Fold::Rate, [_, ..]) if around.length() > 0.0 => {
+            let amounts = values.iter().map(|(value, window)| value * window.length());
+            Some(amounts.sum::<f64>() / around.length())
         }
-        Rule::Rate => return None,
-        Rule::Sum => values().sum(),
-        Rule::Largest => values().fold(f64::NEG_INFINITY, f64::max),
-        Rule::Smallest => values().fold(f64::INFINITY, f64::min),
-        Rule::Mean => values().sum::<f64>() / values().count() as f64,
-        Rule::Machines => {
-            let mut largest: BTreeMap<&Machine, f64> = BTreeMap::new();
-            for part in parts {
-                let value = part.get(id).unwrap_or(0.0);
-                largest.entry(part.machine).and_modify(|most| *most = most.max(value)).or_insert(value);
-            }
-            largest.values().sum()
-        }
-    })
+        (Fold::None, [(value, _)]) => Some(*value),
+        _ => by.of(values.into_iter().map(|(value, _)| value)),
+    }
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use fsarena_core::cell::{TaskId, TaskInfo};
+    use fsarena_core::sample::{Direction, Unit};
     use fsarena_core::series::Point;
 
     /// A sample of a task that began `start_s` seconds after 100 and took `elapsed_s`.
@@ -292,6 +263,10 @@ pub mod tests {
     }
 
     fn merged(samples: &[(&str, f64, Sample)]) -> Readings {
+        merged_by(samples, specs())
+    }
+
+    fn merged_by(samples: &[(&str, f64, Sample)], all: Specs) -> Readings {
         let machines: Vec<Machine> = samples.iter().map(|(host, ..)| machine(host)).collect();
         let parts: Vec<Part> = samples
             .iter()
@@ -302,7 +277,7 @@ pub mod tests {
                 sample,
             })
             .collect();
-        merge(&parts, &units()).readings
+        merge(&parts, &all).readings
     }
 
     #[test]
@@ -363,6 +338,59 @@ pub mod tests {
         assert_eq!(readings.get("written_bytes"), Some(7.0));
         assert_eq!(readings.get("all_latency_p99_ns"), Some(4.0));
         assert_eq!(readings.get(reading::CLIENTS), Some(3.0));
+    }
+
+    #[test]
+    fn values_combine_as_their_definitions_say() {
+        // As the rules by parts of names did not: device_ops once a machine, the memory of all, no cost per operation.
+        let of = |value: f64| {
+            let ids =
+                ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
+            sample(0.0, 1.0, &ids.map(|id| (id, value)))
+        };
+        let readings = merged(&[("a", 0.0, of(1.0)), ("a", 0.0, of(3.0)), ("b", 0.0, of(5.0))]);
+        let all =
+            ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
+        assert_eq!(all.map(|id| readings.get(id).unwrap()), [8.0, 9.0, 3.0, 5.0, 1.0]);
+    }
+
+    #[test]
+    fn printed_metrics_combine_as_they_declare_and_one_of_a_single_rank_is_kept() {
+        let spec = |id: &str, unit, over, of: Option<[&str; 2]>| {
+            let of = of.map(|parts| parts.map(String::from));
+            (
+                id.to_string(),
+                MetricSpec { over, of, ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new()) },
+            )
+        };
+        let by = |unit| Over::by(unit);
+        let all: Specs = [
+            spec("device_ops_count", Unit::Count, by(Unit::Count), None),
+            spec("cost_per_op_s", Unit::Seconds, by(Unit::Seconds), Some(["spent_s", "device_ops_count"])),
+            spec("spent_s", Unit::Seconds, Over::all(Fold::Sum), None),
+            spec("bare_ratio", Unit::Ratio, by(Unit::Ratio), None),
+            spec("alone_count", Unit::Count, Over::all(Fold::None), None),
+            spec("mixed_count", Unit::Count, Over { ranks: Fold::Max, ..Over::all(Fold::Mean) }, None),
+        ]
+        .into();
+        let of = |value: f64, alone: bool| {
+            let mut values = vec![
+                ("device_ops_count", 10.0 * value),
+                ("cost_per_op_s", 99.0),
+                ("spent_s", value),
+                ("bare_ratio", value),
+                ("mixed_count", value),
+            ];
+            values.extend(alone.then_some(("alone_count", 7.0)));
+            sample(0.0, 1.0, &values)
+        };
+        let readings = merged_by(
+            &[("a", 0.0, of(1.0, false)), ("a", 0.0, of(3.0, true)), ("b", 0.0, of(5.0, false))],
+            all,
+        );
+        let ids =
+            ["device_ops_count", "cost_per_op_s", "spent_s", "bare_ratio", "alone_count", "mixed_count"];
+        assert_eq!(ids.map(|id| readings.get(id).unwrap()), [90.0, 0.1, 9.0, 3.0, 7.0, 4.0]);
     }
 
     #[test]

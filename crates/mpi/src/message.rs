@@ -1,7 +1,7 @@
 //! The messages between ranks. They are JSON: a cluster can mix machines.
 
 use fsarena_core::event::{Note, Outcome};
-use fsarena_core::sample::Sample;
+use fsarena_core::sample::{MetricSpec, Sample};
 use fsarena_run::protocol::{Ask, Request};
 use fsarena_sys::{kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,8 @@ pub enum FromRank {
     Ready(Ask),
     /// Its machine is idle, or busy all the same.
     Idle(Option<Note>),
+    /// A command of its printed a metric that is new to the run.
+    Reading(MetricSpec),
     /// It has measured a task.
     Sample(Box<Sample>),
     /// Something a reader should know.

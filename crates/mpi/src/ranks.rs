@@ -1,7 +1,7 @@
 //! The ranks of a job as rank 0 knows them: who they are, what they answer, and how their clocks differ.
 
 use crate::clock::{self, Offset};
-use crate::merge::{Units, units};
+use crate::merge::{Specs, specs};
 use crate::message::{FromRank, Machine, ToRank};
 use crate::wire::{self, GLANCE, LEAVING, Wire};
 use crate::{guard, mapping, remarks::Seen};
@@ -27,7 +27,7 @@ pub struct Ranks {
     /// The first rank of each machine.
     pub(crate) leaders: Vec<u32>,
     pub(crate) clocks: BTreeMap<Machine, Offset>,
-    pub(crate) units: Units,
+    pub(crate) specs: Specs,
     pub(crate) seen: Seen,
     clients: Vec<Client>,
     _guard: ChildStdin,
@@ -54,8 +54,8 @@ impl Ranks {
             return Err(Fatal::Missing(format!("rank {silent} did not answer within {ANSWER:?}")));
         };
         let (clients, leaders) = (mapping::clients(&machines), mapping::leaders(&machines));
-        let (clocks, units, seen, _guard) = (BTreeMap::new(), units(), Seen::default(), guard::start()?);
-        let ranks = Ranks { wire, patience, machines, leaders, clocks, units, seen, clients, _guard };
+        let (clocks, specs, seen, _guard) = (BTreeMap::new(), specs(), Seen::default(), guard::start()?);
+        let ranks = Ranks { wire, patience, machines, leaders, clocks, specs, seen, clients, _guard };
         ranks.ask_all(ranks.other_leaders(), &ToRank::Guard);
         Ok(ranks)
     }

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn readings_have_names_of_their_own_that_end_in_their_unit() {
-        let mut names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.id).collect();
+        let mut names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.spec.id).collect();
         for def in readings().iter().chain(TIMER) {
             assert!(names.insert(def.id), "{} is defined twice", def.id);
             let suffix = format!("_{}", def.unit.suffix());

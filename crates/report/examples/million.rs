@@ -5,7 +5,7 @@
 #[path = "../tests/it/fixture/mod.rs"]
 mod fixture;
 
-use fsarena_core::record::MetricInfo;
+use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::exporters;
 use std::time::Instant;
@@ -28,12 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for number in record.readings.len()..20 {
-        let info = MetricInfo {
-            id: format!("more_{number}_count"),
-            unit: Unit::Count,
-            direction: Direction::Lower,
-            help: String::new(),
-        };
+        let info =
+            MetricSpec::new(format!("more_{number}_count"), Unit::Count, Direction::Lower, String::new());
         record.readings.push(info);
         record.samples.values.push(record.samples.values[0].clone());
     }

@@ -109,7 +109,7 @@ pub(crate) mod tests {
     use crate::document::Part;
     use crate::document::terminal::Screen;
     use fsarena_charts::{Dash, Look, Shape, colour::VERMILLION};
-    use fsarena_core::record::MetricInfo;
+    use fsarena_core::record::MetricSpec;
     use fsarena_core::sample::{Direction, Unit};
     use fsarena_stats::ratio::Ratio;
 
@@ -123,12 +123,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn points(ratios: &[f64]) -> Vec<Point> {
-        let info = MetricInfo {
-            id: "elapsed".into(),
-            unit: Unit::Seconds,
-            direction: Direction::Lower,
-            help: String::new(),
-        };
+        let info = MetricSpec::new("elapsed".into(), Unit::Seconds, Direction::Lower, String::new());
         let point = |(at, value): (usize, &f64)| Point {
             run: format!("run-{at:02}"),
             started: format!("2026-11-{:02}T10:00:00.000Z", at + 1),

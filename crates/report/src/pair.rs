@@ -1,11 +1,12 @@
 //! Two variants, B against A: the difference by each metric, of all tasks together and of few one by one.
 
 use crate::{difference::Finding, number::plural};
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{metric::adds_up, names::distinct};
+use fsarena_core::names::distinct;
+use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_stats::grid::{Grid, left_out};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{all_tasks, comparison::median, grid::Grid, ratio::Ratio, sequential::Centre};
+use fsarena_stats::{all_tasks, comparison::median, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];
@@ -20,7 +21,7 @@ pub struct Row {
     /// Whether that is all the work.
     pub whole: bool,
     /// The metric.
-    pub metric: MetricInfo,
+    pub metric: MetricSpec,
     /// B over A.
     pub ratio: Ratio,
     /// What that says.
@@ -65,8 +66,9 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
     let mut rows = Vec::new();
     if tasks.len() > 1 {
+        let totals = all_tasks::totals(record, &metric, &left_out(record), &tasks);
         let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = all_tasks::log_ratios(&values, adds_up(&metric.id, metric.unit));
+        let pairs = all_tasks::log_ratios(&values, totals);
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true));
     }
     if tasks.len() <= FEW {
@@ -80,7 +82,7 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
 }
 
 /// One row; none without a round that has both.
-pub fn row((task, whole): (String, bool), metric: &MetricInfo, pairs: Pairs, margin: f64) -> Option<Row> {
+pub fn row((task, whole): (String, bool), metric: &MetricSpec, pairs: Pairs, margin: f64) -> Option<Row> {
     let Pairs { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
     // A clock that mostly sees no difference at all has no spread to plan with.

@@ -3,7 +3,6 @@
 use crate::words::{label, over_all};
 use crate::{document::Source, seen::Seen};
 use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
-use fsarena_stats::all_tasks::{means, sums};
 use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios};
 
 /// One comparison, round by round.
@@ -47,8 +46,7 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let record = seen.record();
     let tasks: Vec<_> = analysis.grid.tasks(record).collect();
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
-    let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-    let whole = if overall.total.is_some() { sums(&all) } else { means(&all) };
+    let whole = &overall.main().values;
     let of = |what: &str, values: &[Vec<f64>], task: Option<usize>, a: usize, b: usize| {
         let d = log_ratios(&values[a], &values[b]).d;
         let label = format!("{} over {}: {what}", seen.name(b), seen.name(a));
@@ -58,7 +56,7 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let mut series = vec![];
     if record.variants.len() == 2 {
         if tasks.len() > 1 {
-            series.extend(of(&over_all(analysis), &whole, None, 0, 1));
+            series.extend(of(&over_all(analysis), whole, None, 0, 1));
         }
         if tasks.len() <= FEW {
             series.extend(tasks.iter().filter_map(|(task, values)| {
@@ -71,7 +69,7 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let comparison = &overall.main().comparison;
     let Some(best) = comparison.best() else { return vec![] };
     let others = comparison.order.iter().skip(1);
-    others.filter_map(|variant| of(&over_all(analysis), &whole, None, best, *variant)).collect()
+    others.filter_map(|variant| of(&over_all(analysis), whole, None, best, *variant)).collect()
 }
 
 /// The variants that were compared for a claim, in its task or in all of them.

@@ -3,12 +3,12 @@
 pub(crate) mod samples;
 
 use crate::document::{Cell, Document, Table, labelled};
-use crate::{error::Error, matrix, page::Page, sampled::column_name, sections::conclusions};
+use crate::{error::Error, matrix, page::Page, sections::conclusions};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
-use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::sample::Unit;
 use fsarena_core::study::{self, Study};
-use fsarena_core::{factor, metric, names};
+use fsarena_core::{factor, names};
 use fsarena_stats::conclusion::{Answer, then};
 use fsarena_stats::recompute::recompute;
 use serde_json::{Map, Value, json};
@@ -118,16 +118,15 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
     };
     let of_metric = published.rows.iter().filter(|row| row.metric == metric);
     let figures: Vec<matrix::Figure> = of_metric.filter_map(figure).collect();
-    let Some(unit) = unit(published, metric) else { return };
-    let direction = metric::find(metric).map_or(Direction::Neutral, |def| def.direction);
-    matrix::tables(document, &variants, &figures, (unit, direction));
+    let Some(spec) = published.spec(metric) else { return };
+    matrix::tables(document, &variants, &figures, (spec.unit, spec.direction));
 }
 
 fn table(published: &Published, metric: &str) -> Table {
     let variants = published.variants();
     let mut table = Table::figures(std::iter::once(&"task").chain(&variants).copied());
-    let Some(unit) = unit(published, metric) else { return table };
-    let adds_up = metric::adds_up(metric, unit);
+    let Some(spec) = published.spec(metric) else { return table };
+    let (unit, whole) = (spec.unit, spec.over.tasks.name());
     for task in published.tasks() {
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
@@ -136,30 +135,25 @@ fn table(published: &Published, metric: &str) -> Table {
             Some((exact(figure.value, figure.unit) + &kind(figure.kind), figure.value))
         };
         let head = format!("{} {}{told}", task.number, task.title);
-        table.rows.push(row(head, variants.iter().map(figure).collect(), adds_up));
+        table.rows.push(row(head, variants.iter().map(figure).collect(), whole.is_some()));
     }
-    if adds_up {
+    if let Some(whole) = whole {
         let total = |variant: &&str| published.total(variant, metric).map(|sum| (exact(sum, unit), sum));
-        let head = format!("TOTAL of {} tasks", published.work().len());
+        let head = format!("{} of {} tasks", whole.to_uppercase(), published.work().len());
         table.rows.push(row(head, variants.iter().map(total).collect(), true));
     }
     table
 }
 
-/// Figures behind what they are of; the least stands out where the metric adds up.
-fn row(head: String, figures: Vec<Option<(String, f64)>>, adds_up: bool) -> Vec<Cell> {
+/// Figures behind what they are of; the least stands out where that ranks.
+fn row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Cell> {
     let least = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let cell = |figure: Option<(String, f64)>| match figure {
-        Some((text, value)) if adds_up && value == least => Cell::from(text).strong(),
+        Some((text, value)) if ranks && value == least => Cell::from(text).strong(),
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
     labelled(head, figures.into_iter().map(cell))
-}
-
-/// The unit that the figures of a metric have.
-fn unit(published: &Published, metric: &str) -> Option<Unit> {
-    published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit)
 }
 
 /// As the author printed it: other people's figures are not rounded again.
@@ -185,16 +179,16 @@ fn as_json(published: &Published) -> Value {
         if !row.sample.is_empty() {
             value["sample"] = json!(row.sample);
         }
-        value[column_name(&row.metric, row.unit)] = json!(row.value);
+        value[row.unit.named(&row.metric)] = json!(row.value);
         value
     };
     let totals = |metric: &&str| {
-        let unit = unit(published, metric)?;
+        let spec = published.spec(metric)?;
         let of = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
         let totals: Map<String, Value> = published.variants().iter().filter_map(of).collect();
         // Samples are of one thing at many times, and have no sum.
-        let adds_up = metric::adds_up(metric, unit) && published.samples().is_empty();
-        adds_up.then(|| (column_name(metric, unit), json!(totals)))
+        let has_total = spec.over.tasks.name().is_some() && published.samples().is_empty();
+        has_total.then(|| (spec.unit.named(metric), json!(totals)))
     };
     json!({
         "name": published.name(),

@@ -2,19 +2,9 @@
 
 use crate::error::Error;
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::{record::RunRecord, sample::Unit};
+use fsarena_core::record::RunRecord;
 use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
-
-/// The name of a column: the metric's, and its unit where the name does not end with it.
-pub fn column_name(id: &str, unit: Unit) -> String {
-    let suffix = unit.suffix();
-    if id.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('_')) {
-        id.into()
-    } else {
-        format!("{id}_{suffix}")
-    }
-}
 
 /// The values of one task of one variant.
 #[derive(Debug, Clone)]
@@ -94,18 +84,5 @@ pub fn rows<'a>(
             "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
             record.id
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_are_named_once() {
-        assert_eq!(column_name("elapsed", Unit::Seconds), "elapsed_s");
-        assert_eq!(column_name("device_write_bytes", Unit::Bytes), "device_write_bytes");
-        assert_eq!(column_name("bytes", Unit::Bytes), "bytes_bytes");
-        assert_eq!(column_name("cpu_utilization", Unit::Percent), "cpu_utilization_percent");
     }
 }

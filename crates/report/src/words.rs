@@ -1,7 +1,7 @@
 //! Words that sections, charts and comparisons share: names of tasks, facts of runs, lists, and ratios with their intervals.
 
 use crate::number::{self, plural};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
 use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
@@ -96,11 +96,16 @@ pub fn rounds_needed(rounds: Option<usize>) -> String {
 }
 
 /// Whether a metric is the time of tasks: of less of it people say that it is faster.
-pub fn is_time(metric: &MetricInfo) -> bool {
+pub fn is_time(metric: &MetricSpec) -> bool {
     let times = ["elapsed", "durable", reading::ELAPSED, reading::DURABLE];
     metric.direction == Direction::Lower
         && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds)
         && times.contains(&metric.id.as_str())
+}
+
+/// Whether a metric is the time of tasks until their data was synced.
+pub fn is_synced_time(metric: &MetricSpec) -> bool {
+    is_time(metric) && ["durable", reading::DURABLE].contains(&metric.id.as_str())
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.
@@ -108,7 +113,7 @@ pub fn over_all(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {
         Some(overall) if overall.tasks == 1 => metric.clone(),
-        Some(overall) if overall.total.is_some() => format!("total {metric}"),
+        Some(overall) if overall.total.is_some() => format!("{} {metric}", overall.name),
         _ => format!("geometric mean of {metric}"),
     }
 }

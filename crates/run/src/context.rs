@@ -3,11 +3,11 @@
 use crate::protocol::{Power, Request};
 use crate::{agents::Agents, layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::{event::Note, plan::Plan};
+use fsarena_core::{event::Note, metric::Declared, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_sys::{kernel::Kernel, undo::Journal};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 /// A run that has been checked and is about to begin.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct RunContext {
     pub dir: PathBuf,
     /// The part that its agents play.
     pub agents: Agents,
+    /// The metrics that its commands have declared so far by printing them.
+    pub declared: Rc<RefCell<Declared>>,
 }
 
 impl RunContext {
@@ -54,6 +56,7 @@ impl RunContext {
             power: Power::On,
             server_user: self.agents.server_user(&cell.workload.name),
             client: None,
+            declared: self.declared.borrow().clone(),
         }
     }
 

@@ -341,13 +341,20 @@ impl Session {
         let Session { kernel, plan, variants, check, agents } = self;
         let writer = run.map(|run| Writer::open(run, &host, &readings().collect::<Vec<_>>())).transpose()?;
         let writer = writer.map(|writer| writer.followed_by(main_metric(&plan)));
-        let begun = || Ok(RunRecord::new(plan.clone(), variants.clone()));
+        let begun = || {
+            let mut record = RunRecord::new(plan.clone(), variants.clone());
+            for def in readings() {
+                record.define((&def).into());
+            }
+            Ok(record)
+        };
         let record = run.map_or_else(begun, fsarena_store::read)?;
         let mut recorder = Recorder::new(record, writer, consumers);
         tried.into_iter().chain(asked).try_for_each(|command| recorder.tell(Event::Command(command)))?;
         let (dir, journal) = place.journal()?;
         let (tasks, remarks) = (outline(&plan).len() as u32, check.remarks.clone());
-        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents };
+        let declared = recorder.declared.clone();
+        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared };
         let mut executor = executor(context, clients, &mut |event| recorder.tell(event))?;
         remarks.into_iter().try_for_each(|note| recorder.tell(Event::Note(note)))?;
         let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;

@@ -30,6 +30,7 @@ pub mod layout;
 pub mod listing;
 pub mod local;
 pub mod preflight;
+mod printed;
 pub mod protocol;
 mod recorder;
 mod recovery;

@@ -2,7 +2,7 @@
 
 use crate::{executor::Result, vocabulary};
 use fsarena_core::app::{APPS, App};
-use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
@@ -163,11 +163,15 @@ pub struct MetricRow {
     kind: &'static str,
     unit: Unit,
     better: Direction,
+    over_tasks: Fold,
+    over_ranks: Fold,
+    over_hosts: Fold,
     help: &'static str,
 }
 
 impl Row for MetricRow {
-    const COLUMNS: &'static [&'static str] = &["metric", "kind", "unit", "better", "help"];
+    const COLUMNS: &'static [&'static str] =
+        &["metric", "kind", "unit", "better", "over_tasks", "over_ranks", "over_hosts", "help"];
 
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
@@ -180,10 +184,18 @@ impl Row for MetricRow {
 
 /// Returns the metrics, then the readings.
 pub fn metrics() -> Vec<MetricRow> {
-    let row = |kind, metric, unit, better, help| MetricRow { metric, kind, unit, better, help };
-    let derived = METRICS.iter().map(|def| row("derived", def.id, def.unit, def.direction, def.help));
-    let raw = vocabulary::readings().map(|def| row("reading", def.id, def.unit, def.direction, def.help));
-    derived.chain(raw).collect()
+    let row = |kind, ReadingDef { id, unit, direction, over, help, .. }: ReadingDef| MetricRow {
+        metric: id,
+        kind,
+        unit,
+        better: direction,
+        over_tasks: over.tasks,
+        over_ranks: over.ranks,
+        over_hosts: over.hosts,
+        help,
+    };
+    let derived = METRICS.iter().map(|def| row("derived", def.spec));
+    derived.chain(vocabulary::readings().map(|def| row("reading", def))).collect()
 }
 
 /// A stored run.

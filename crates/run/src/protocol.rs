@@ -2,7 +2,7 @@
 
 use crate::executor::{Done, Failed, Result};
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::{cell::Cell, plan::IdlePlan};
+use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct Request {
     /// it answers.
     #[serde(default)]
     pub client: Option<Client>,
+    /// The metrics that commands of this run have declared so far by printing them.
+    #[serde(default)]
+    pub declared: Declared,
 }
 
 impl Request {

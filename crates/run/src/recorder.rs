@@ -2,12 +2,13 @@
 
 use crate::executor::{Failed, Fatal, Result};
 use crate::preflight::Check;
+use crate::printed;
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{Event, Outcome};
-use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
+use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::{metric::Declared, plan::Plan, record::RunRecord, state::RunState};
 use fsarena_store::{RunDir, Writer};
-use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{cell::RefCell, path::PathBuf, rc::Rc};
 
 /// A consumer of a run's events.
 pub trait Consumer {
@@ -50,6 +51,8 @@ pub struct Beginning<'a> {
 pub struct Recorder<'a, 'b> {
     /// The run after its events so far.
     pub state: RunState,
+    /// The metrics that its commands have declared so far by printing them.
+    pub declared: Rc<RefCell<Declared>>,
     writer: Option<Writer>,
     consumers: &'a mut [&'b mut dyn Consumer],
     /// When it began, in seconds since 1970: a clock that is set while the run goes on does not change its times.
@@ -65,7 +68,9 @@ impl<'a, 'b> Recorder<'a, 'b> {
         consumers: &'a mut [&'b mut dyn Consumer],
     ) -> Recorder<'a, 'b> {
         let begun_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        Recorder { state: RunState::new(record), writer, consumers, begun_at, begun: Instant::now() }
+        let declared = Rc::new(RefCell::new(printed::declared(&record)));
+        let begun = Instant::now();
+        Recorder { state: RunState::new(record), declared, writer, consumers, begun_at, begun }
     }
 
     /// The file with the output of a cell's commands, where they printed anything.
@@ -80,6 +85,12 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
     /// such a run cannot be resumed.
     pub fn tell(&mut self, event: Event) -> Result<()> {
+        if let Event::Cell { what: CellEvent::Reading(metric), .. } = &event {
+            let cell = self.state.cell.as_ref().map(|open| &open.cell);
+            let by = cell.map(|cell| format!("{} in round {}", cell.variant.name, cell.round + 1));
+            // The agent of the cell has refused what contradicts an earlier declaration.
+            let _ = self.declared.borrow_mut().declare(metric, &by.unwrap_or_default());
+        }
         if let Some(writer) = &mut self.writer {
             writer.apply(&event)?;
         }

@@ -3,7 +3,7 @@
 use crate::deciding::{self, Outlook};
 use crate::executor::{Executor, Fatal, Result};
 use crate::stopping::{Stopping, forecast};
-use crate::{finding, recorder::Recorder};
+use crate::{finding, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
@@ -224,6 +224,12 @@ impl Runner<'_, '_, '_> {
             }
         };
         let outcome = self.executor.run(cell, &mut emit)?;
-        broken.map_or(Ok(outcome), Err)
+        if let Some(broken) = broken {
+            return Err(broken);
+        }
+        Ok(match (&outcome, printed::clash(&self.recorder.state)) {
+            (Outcome::Done, Some(clash)) => clash.into(),
+            _ => outcome,
+        })
     }
 }

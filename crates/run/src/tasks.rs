@@ -1,12 +1,13 @@
 //! The tasks of a cell: prepared, timed one after another, and checked.
 
-use crate::bench::{Bench, readings};
+use crate::bench::Bench;
 use crate::executor::{Done, Failed, Log};
 use crate::protocol::{self, Answers, Ask, Power, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::{axes::further_idle, work};
+use crate::{axes::further_idle, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
-use fsarena_core::{factor, metric::reading, sample::Found};
+use fsarena_core::metric::{Declared, reading};
+use fsarena_core::{factor, sample::Found};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Client, Place};
 use fsarena_trace::{Options, Target, Tracer, Unavailable};
@@ -42,14 +43,18 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
         Power::Cut => steps.truncate(1),
         Power::Back => drop(steps.remove(0)),
     }
+    let mut declared = request.declared.clone();
+    printed::prepare();
     for mut task in steps {
         if !cell.variant.level(factor::CLIENTS).is_empty() {
             task.info.id.forget_clients();
         }
         let id = task.info.id.clone();
-        let mut done = one_task(request, task, start_ns, bench, privileged);
+        let by = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
+        let mut done = one_task((request, &mut declared), task, start_ns, bench, privileged);
         if done.is_ok() {
-            let checked = perform_all(workload.checks(&job, &place, &id), &mut bench.log());
+            let checks = workload.checks(&job, &place, &id);
+            let checked = perform_all(checks, &by, &mut declared, &mut bench.log());
             done = checked.map(drop).map_err(Failed::from);
         }
         done.map_err(|failed| failed.of(&id.to_string()))?;
@@ -78,9 +83,9 @@ fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, Error> 
     Ok(Some(times[2]))
 }
 
-/// Prepares and measures one task; `start_ns` goes into its sample.
+/// Prepares and measures one task of a cell that has declared these metrics; `start_ns` goes into its sample.
 fn one_task(
-    request: &Request,
+    (request, declared): (&Request, &mut Declared),
     task: Task,
     start_ns: Option<f64>,
     bench: &mut Bench,
@@ -111,8 +116,10 @@ fn one_task(
     }
     privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
+    let by =
+        format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
     let work = |log: Log| {
-        let mut found = perform_all(task.work, log)?;
+        let mut found = perform_all(task.work, &by, declared, log)?;
         start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
         Ok::<_, Error>(found)
     };
@@ -138,16 +145,18 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
     })
 }
 
-fn perform_all(work: Vec<Action>, log: Log) -> Result<Found, Error> {
+/// Does the work of a task. Of the metrics that its commands printed, those remain that are new to the run.
+fn perform_all(work: Vec<Action>, by: &str, declared: &mut Declared, log: Log) -> Result<Found, Error> {
     let mut total = Found::default();
+    let mut all = vec![];
     for action in work {
-        total.extend(action.perform(log)?);
+        let mut found = action.perform(log)?;
+        all.extend(found.printed.iter().cloned());
+        found.printed = printed::take(declared, &found.printed, by).map_err(Error::Unfit)?;
+        total.extend(found);
     }
-    let Some(info) = total.printed.iter().find(|info| readings().any(|own| own.id == info.id)) else {
-        return Ok(total);
-    };
-    let why = "which fsarena measures itself: give it another name";
-    Err(Error::Unfit(format!("the command printed {}, {why}", info.id)))
+    printed::check_parts(declared, &all).map_err(Error::Unfit)?;
+    Ok(total)
 }
 
 /// Does what a task may need root for. What concerns all clients is for the process that started this one to do.

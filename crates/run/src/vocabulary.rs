@@ -35,7 +35,7 @@ pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_
             usable.map(|found| found.def.id).collect()
         }
     };
-    let metrics = METRICS.iter().map(|metric| metric.id.to_string());
+    let metrics = METRICS.iter().map(|metric| metric.spec.id.to_string());
     let sets = |def: &FsDef| def.options.iter().map(|set| set.id.to_string()).collect();
     let filesystems = FILESYSTEMS.iter().map(|def| (def.id.to_string(), sets(def)));
     Ok(Vocabulary {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn workloads_answer_by_metrics_that_exist() {
         let known: Vec<&str> =
-            METRICS.iter().map(|metric| metric.id).chain(readings().map(|reading| reading.id)).collect();
+            METRICS.iter().map(|metric| metric.spec.id).chain(readings().map(|reading| reading.id)).collect();
         for workload in WORKLOADS {
             for metric in workload.def().metrics {
                 assert!(known.contains(metric), "{}: {metric}", workload.def().id);

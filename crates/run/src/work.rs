@@ -2,8 +2,10 @@
 
 use crate::bench::{lifecycle, readings};
 use crate::executor::{Fatal, Result};
+use crate::printed;
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
+use fsarena_core::metric::{Declaration, Declared};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
@@ -37,13 +39,20 @@ impl Work {
     /// # Errors
     /// A workload that is unknown, or inputs of it that cannot be had.
     pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work> {
-        let mut all = Work::default();
+        let (mut all, mut declared) = (Work::default(), Declared::default());
         for asked in &plan.workloads {
             // The variant that needs most decides; those that find their inputs in one directory share them.
             let mut inputs = BTreeMap::new();
             for (at, way) in ways(asked, variants).iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
-                let Survey { room, demands, remarks } = workload.survey(&job)?;
+                let Survey { room, demands, remarks, prints } = workload.survey(&job)?;
+                for Declaration { metric, by } in &prints {
+                    let taken = printed::refusal(&metric.id).map(|taken| format!("{by} finds {taken}"));
+                    let contradicts = || declared.declare(metric, by).err().map(|error| error.to_string());
+                    if let Some(why) = taken.or_else(contradicts) {
+                        return Err(Fatal::Plan(why));
+                    }
+                }
                 all.demands = all.demands.and(demands);
                 all.room.bytes = all.room.bytes.max(room.bytes);
                 all.room.inodes = all.room.inodes.max(room.inodes);

@@ -149,7 +149,7 @@ impl Runs {
 
 /// The metrics that can be chosen, the one that is chosen among them.
 pub fn metrics(chosen: &str) -> Vec<String> {
-    let mut metrics: Vec<String> = METRICS.iter().map(|metric| metric.id.to_string()).collect();
+    let mut metrics: Vec<String> = METRICS.iter().map(|metric| metric.spec.id.to_string()).collect();
     if !metrics.iter().any(|id| id == chosen) {
         metrics.push(chosen.into());
     }

@@ -2,10 +2,13 @@
 
 use crate::average::log;
 use crate::comparison::{Comparison, compare_with};
+use crate::grid::grid;
 use crate::pairs::{self, Pairs};
 use crate::regret::{self, Regrets};
 use crate::weights;
-use fsarena_core::sample::Direction;
+use fsarena_core::sample::{Direction, Fold, MetricSpec};
+use fsarena_core::{cell::TaskInfo, record::RunRecord};
+use std::collections::BTreeSet;
 
 /// `tasks[task][variant][round]`.
 pub type Tasks<'a> = [&'a Vec<Vec<f64>>];
@@ -13,6 +16,8 @@ pub type Tasks<'a> = [&'a Vec<Vec<f64>>];
 /// All tasks as one number a round, compared like a single task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllTasks {
+    /// The number of each variant in each round, `values[variant][round]`; NaN where it has none.
+    pub values: Vec<Vec<f64>>,
     /// How the variants compare on it.
     pub comparison: Comparison,
     /// For each variant, the rounds left out because they have some of its tasks but not every one.
@@ -21,35 +26,72 @@ pub struct AllTasks {
     pub regrets: Regrets,
 }
 
-/// The sum over tasks, for each variant and round. `split` runs share
-/// the error of the regrets.
-pub fn total(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> AllTasks {
-    combine(tasks, sums(tasks), references, direction, split)
+/// What tasks make together, `values[variant][round]`, compared like a single task. `split` runs share the error of the
+/// regrets.
+pub fn together(
+    tasks: &Tasks,
+    values: Vec<Vec<f64>>,
+    references: &[usize],
+    direction: Direction,
+    split: usize,
+) -> AllTasks {
+    let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
+    let left_out = |(variant, rounds): (usize, &Vec<f64>)| {
+        rounds.iter().enumerate().filter(|(round, value)| value.is_nan() && began(variant, *round)).count()
+    };
+    AllTasks {
+        left_out: values.iter().enumerate().map(left_out).collect(),
+        comparison: compare_with(&values, references, direction),
+        regrets: regret::of(&values, references, direction, split),
+        values,
+    }
 }
 
-/// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the
-/// same, however long it takes. A task of zero or less has no logarithm, so its round is left out.
-pub fn geometric(tasks: &Tasks, references: &[usize], direction: Direction, split: usize) -> AllTasks {
-    combine(tasks, means(tasks), references, direction, split)
+/// The total of a metric over these tasks of a run, as its definition says: their sum, the largest, the quotient of what
+/// its parts make. `totals[variant][round]`; NaN where the round lacks a task. None where it has no total.
+pub fn totals(
+    record: &RunRecord,
+    metric: &MetricSpec,
+    leave_out: &BTreeSet<u32>,
+    tasks: &[(&TaskInfo, &Vec<Vec<f64>>)],
+) -> Option<Vec<Vec<f64>>> {
+    let Some([above, below]) = &metric.of else {
+        let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
+        return folded(&values, metric.over.tasks);
+    };
+    let part = |id: &str| {
+        let (part, rows) = record.metric(id)?;
+        let grid = grid(record, &rows, leave_out);
+        let values = tasks.iter().map(|(task, _)| Some(&grid.values[record.task(&task.id)?]));
+        Some((folded(&values.collect::<Option<Vec<_>>>()?, part.over.tasks)?, part.unit))
+    };
+    let ((above, above_unit), (below, below_unit)) = (part(above)?, part(below)?);
+    let quotient = |(a, b): (&f64, &f64)| metric.quotient([(*a, above_unit), (*b, below_unit)]);
+    let rounds = |(above, below): (&Vec<f64>, &Vec<f64>)| {
+        above.iter().zip(below).map(|both| quotient(both).unwrap_or(f64::NAN)).collect()
+    };
+    Some(above.iter().zip(&below).map(rounds).collect())
 }
 
-/// The geometric mean over tasks, `means[variant][round]`; NaN where the round lacks a task or has one of zero or less.
+/// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the same, however long it
+/// takes. A task of zero or less has no logarithm. `means[variant][round]`; NaN where the round lacks a task or has one of
+/// zero or less.
 pub fn means(tasks: &Tasks) -> Vec<Vec<f64>> {
     let weight = 1.0 / tasks.len() as f64;
     fold(tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
 }
 
-/// The sum over tasks, `sums[variant][round]`; NaN where the round lacks a task.
-pub fn sums(tasks: &Tasks) -> Vec<Vec<f64>> {
-    fold(tasks, |values| values.sum())
+/// One number of all tasks, `[variant][round]`; NaN where the round lacks a task. None where the tasks make none.
+fn folded(tasks: &Tasks, by: Fold) -> Option<Vec<Vec<f64>>> {
+    by.name()?;
+    Some(fold(tasks, |values| by.of(values).unwrap_or(f64::NAN)))
 }
 
-/// The log ratios of the second of two variants to the first over all tasks together: of their sum where that means
-/// anything, else their mean log ratio.
-pub fn log_ratios(tasks: &Tasks, adds_up: bool) -> Pairs {
-    if adds_up {
-        let sums = sums(tasks);
-        return pairs::log_ratios(&sums[0], &sums[1]);
+/// The log ratios of the second of two variants to the first over all tasks together: of their total where they have one,
+/// else their mean log ratio.
+pub fn log_ratios(tasks: &Tasks, totals: Option<Vec<Vec<f64>>>) -> Pairs {
+    if let Some(totals) = totals {
+        return pairs::log_ratios(&totals[0], &totals[1]);
     }
     let log = |values: &&Vec<Vec<f64>>| -> Vec<f64> {
         values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
@@ -73,24 +115,6 @@ fn fold(tasks: &Tasks, of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec
     first.iter().enumerate().map(variant).collect()
 }
 
-fn combine(
-    tasks: &Tasks,
-    values: Vec<Vec<f64>>,
-    references: &[usize],
-    direction: Direction,
-    split: usize,
-) -> AllTasks {
-    let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
-    let left_out = |(variant, rounds): (usize, &Vec<f64>)| {
-        rounds.iter().enumerate().filter(|(round, value)| value.is_nan() && began(variant, *round)).count()
-    };
-    AllTasks {
-        left_out: values.iter().enumerate().map(left_out).collect(),
-        comparison: compare_with(&values, references, direction),
-        regrets: regret::of(&values, references, direction, split),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,13 +127,14 @@ mod tests {
         let first = vec![vec![1.0, 1.0, 1.0], vec![2.0, 2.0, GONE]];
         let second = vec![vec![4.0, 9.0, 16.0], vec![8.0, GONE, GONE]];
         let tasks = [&first, &second];
-        let total = total(&tasks, &[], Direction::Lower, 1);
+        let of = |values| together(&tasks, values, &[], Direction::Lower, 1);
+        let total = of(folded(&tasks, Fold::Sum).unwrap());
         assert_eq!(total.left_out, [0, 1]);
         assert_eq!(total.comparison.variants[0].median, Some(10.0)); // of 5, 10, 17
         assert_eq!(total.comparison.variants[1].median, Some(10.0));
         assert_eq!(total.comparison.variants[1].ratio.unwrap().rounds, 1);
         assert!((total.comparison.variants[1].ratio.unwrap().value - 2.0).abs() < 1e-12);
-        let geometric = geometric(&tasks, &[], Direction::Lower, 1);
+        let geometric = of(means(&tasks));
         assert!((geometric.comparison.variants[0].median.unwrap() - 3.0).abs() < 1e-12); // of 2, 3, 4
         assert!((geometric.comparison.variants[1].median.unwrap() - 4.0).abs() < 1e-12);
     }
@@ -117,12 +142,23 @@ mod tests {
     #[test]
     fn a_task_of_zero_has_no_geometric_mean() {
         let task = vec![vec![0.0, 1.0]];
-        assert_eq!(geometric(&[&task], &[], Direction::Lower, 1).left_out, [1]);
-        assert_eq!(total(&[&task], &[], Direction::Lower, 1).left_out, [0]);
+        let left_out = |values| together(&[&task], values, &[], Direction::Lower, 1).left_out;
+        assert_eq!(left_out(means(&[&task])), [1]);
+        assert_eq!(left_out(folded(&[&task], Fold::Sum).unwrap()), [0]);
     }
 
     #[test]
     fn no_tasks_make_no_number() {
-        assert!(total(&[], &[], Direction::Lower, 1).comparison.variants.is_empty());
+        let none = together(&[], means(&[]), &[], Direction::Lower, 1);
+        assert!(none.comparison.variants.is_empty());
+    }
+
+    #[test]
+    fn tasks_make_what_their_metric_declares() {
+        let tasks = [&vec![vec![1.0, 2.0]], &vec![vec![5.0, GONE]]];
+        let of = |by| folded(&tasks, by).map(|values| values[0][0]);
+        let all = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::None, Fold::Rate].map(of);
+        assert_eq!(all, [Some(6.0), Some(5.0), Some(1.0), Some(3.0), None, None]);
+        assert!(folded(&tasks, Fold::Max).unwrap()[0][1].is_nan());
     }
 }

@@ -7,15 +7,16 @@ use crate::all_tasks::{self, AllTasks};
 use crate::comparison::{Comparison, compare_with};
 use crate::grid::{self, Grid, has_data};
 use crate::{average::median, simulate::parallel, trust::Doubt};
+use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::{self, Unknown};
-use fsarena_core::record::{MetricInfo, RunRecord};
-use fsarena_core::{cell::TaskInfo, metric};
+use fsarena_core::record::{MetricSpec, RunRecord};
+use std::collections::BTreeSet;
 
 /// Everything that reports say of one metric.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The metric.
-    pub metric: MetricInfo,
+    pub metric: MetricSpec,
     /// Its values, by task of the run, variant and round.
     pub grid: Grid,
     /// The rounds that were dropped as a whole, ascending.
@@ -42,12 +43,14 @@ pub struct TaskAnalysis {
 pub struct Overall {
     /// The number of tasks in it.
     pub tasks: usize,
-    /// Their sum, where the unit can be summed.
+    /// Their total as the metric declares it, where it does.
     pub total: Option<AllTasks>,
+    /// The name of the one number that the answer quotes: `total`, `largest`, `geometric mean`.
+    pub name: &'static str,
     /// Their geometric mean: every task counts the same.
     pub geometric: AllTasks,
-    /// The sum as it would be without dropping any round, where some were dropped; else the same for the
-    /// geometric mean of metrics that have no sum.
+    /// The total as it would be without dropping any round, where some were dropped; else the same for the
+    /// geometric mean of metrics that have no total.
     pub without_drops: Option<Comparison>,
 }
 
@@ -73,7 +76,7 @@ pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
             set_aside,
         }
     });
-    let mut overall = overall(record, &grid, &info);
+    let mut overall = overall(record, &grid, &info, &grid::left_out(record));
     if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
         overall.without_drops = without_drops(record, metric);
     }
@@ -109,37 +112,42 @@ pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<TaskMedians>, Err
     Ok(grid.tasks(record).map(of).collect())
 }
 
-fn overall(record: &RunRecord, grid: &Grid, info: &MetricInfo) -> Option<Overall> {
-    let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
+fn overall(record: &RunRecord, grid: &Grid, info: &MetricSpec, leave_out: &BTreeSet<u32>) -> Option<Overall> {
+    let tasks: Vec<_> = grid.tasks(record).collect();
     if tasks.is_empty() {
         return None;
     }
+    let totals = all_tasks::totals(record, info, leave_out, &tasks);
+    let values: Vec<_> = tasks.into_iter().map(|(_, values)| values).collect();
     let split = record.plan.error_split();
+    let together = |all| all_tasks::together(&values, all, &grid.references, info.direction, split);
     Some(Overall {
-        tasks: tasks.len(),
-        total: metric::adds_up(&info.id, info.unit)
-            .then(|| all_tasks::total(&tasks, &grid.references, info.direction, split)),
-        geometric: all_tasks::geometric(&tasks, &grid.references, info.direction, split),
+        tasks: values.len(),
+        name: info.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
+        total: totals.map(together),
+        geometric: together(all_tasks::means(&values)),
         without_drops: None,
     })
 }
 
-/// What the answer is about, for each variant and round: the sum over the tasks in the totals where the unit can be summed,
-/// else their geometric mean; NaN where a round lacks one. Dropped rounds are left out.
+/// What the answer is about, for each variant and round: the total over the tasks where the metric has one, else their
+/// geometric mean; NaN where a round lacks a task. Dropped rounds are left out.
 ///
 /// # Errors
 /// Where nothing is called `metric`.
-pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricInfo, Vec<Vec<f64>>), Error> {
+pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, Vec<Vec<f64>>), Error> {
     let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    let tasks: Vec<_> = grid.tasks(record).map(|(_, values)| values).collect();
-    let values =
-        if metric::adds_up(&info.id, info.unit) { all_tasks::sums(&tasks) } else { all_tasks::means(&tasks) };
+    let tasks: Vec<_> = grid.tasks(record).collect();
+    let totals = all_tasks::totals(record, &info, &grid::left_out(record), &tasks);
+    let means = || all_tasks::means(&tasks.iter().map(|(_, values)| *values).collect::<Vec<_>>());
+    let values = totals.unwrap_or_else(means);
     Ok((info, values))
 }
 
 fn without_drops(record: &RunRecord, metric: &str) -> Option<Comparison> {
-    let (info, grid) = Grid::without(record, metric, &grid::warmup(record))?;
-    let all = overall(record, &grid, &info)?;
+    let warmup = grid::warmup(record);
+    let (info, grid) = Grid::without(record, metric, &warmup)?;
+    let all = overall(record, &grid, &info, &warmup)?;
     Some(all.total.unwrap_or(all.geometric).comparison)
 }
 
@@ -151,7 +159,7 @@ impl Overall {
         [total, geometric]
     }
 
-    /// The comparison that the answer quotes: of the sum, or of the geometric mean if the metric has no sum.
+    /// The comparison that the answer quotes: of the total, or of the geometric mean if the metric has no total.
     pub fn main(&self) -> &AllTasks {
         self.total.as_ref().unwrap_or(&self.geometric)
     }

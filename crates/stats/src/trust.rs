@@ -5,13 +5,13 @@ pub use crate::grid::Doubt;
 use crate::grid::{Grid, grid, left_out};
 use crate::tail::{self, Tail};
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{cell::Variant, matrix::work_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Grid {
     /// A metric or reading without warm-up rounds and those that were dropped as a whole; see [`Grid::without`].
-    pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricInfo, Grid)> {
+    pub fn of(record: &RunRecord, metric: &str) -> Option<(MetricSpec, Grid)> {
         Grid::without(record, metric, &left_out(record))
     }
 
@@ -22,7 +22,7 @@ impl Grid {
         record: &RunRecord,
         metric: &str,
         leave_out: &BTreeSet<u32>,
-    ) -> Option<(MetricInfo, Grid)> {
+    ) -> Option<(MetricSpec, Grid)> {
         let (info, rows) = record.metric(metric)?;
         let mut grid = grid(record, &rows, leave_out);
         let doubts = doubts(record, metric).into_iter();

@@ -13,7 +13,7 @@ use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::metric::{TIMER, reading};
-use fsarena_core::sample::{Direction, ReadingDef, Readings, Sample, Unit};
+use fsarena_core::sample::{ReadingDef, Readings, Sample, Unit};
 use fsarena_core::{matrix, plan::Plan, plan::shard::Shard};
 use fsarena_store::{RunDir, Writer, read};
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn definitions() -> Vec<ReadingDef> {
-    let of = |&(id, unit)| ReadingDef { id, unit, direction: Direction::Lower, help: "made up" };
+    let of = |&(id, unit)| ReadingDef::lower(id, unit).help("made up");
     TIMER.iter().copied().chain(NAMES.iter().map(of)).collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
-use fsarena_core::sample::{MetricInfo, ReadingDef, Sample};
+use fsarena_core::sample::{MetricSpec, ReadingDef, Sample};
 use fsarena_core::series::{Latency, Point};
 use fsarena_core::{record::TOTAL, state::CellState};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -147,32 +147,43 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
 pub struct Metrics(HashMap<String, i64>);
 
 impl Metrics {
-    /// Writes the definitions that are new.
+    /// Writes the definitions that are new, and takes over all that the run has: commands of an earlier part printed some.
     ///
     /// # Errors
-    /// Where the run has a reading of that name with another unit: its values would be mixed up.
+    /// Where the run has a reading of that name with another meaning: its values would be mixed up.
     pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
-        let mut ids = HashMap::new();
         for def in defs {
-            let (id, unit, direction) = define(db, &def.into()).map_err(Error::write(path))?;
-            if (&unit, &direction) != (&word(&def.unit), &word(&def.direction)) {
+            let def = def.into();
+            let (_, same) = define(db, &def).map_err(Error::write(path))?;
+            if !same {
                 let what = format!(
-                    "this run has {} in {unit}, and this fsarena takes it in {}; resume it with the version that began it",
-                    def.id,
-                    word(&def.unit)
+                    "this run has another definition of {}, which is `{def}` in this fsarena; resume it with the version \
+                     that began it",
+                    def.id
                 );
                 return Err(Error::damaged(path, what));
             }
-            ids.insert(def.id.to_string(), id);
         }
-        Ok(Metrics(ids))
+        let all = || -> rusqlite::Result<HashMap<String, i64>> {
+            let mut found = db.prepare("SELECT name, id FROM metric")?;
+            found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        Ok(Metrics(all().map_err(Error::read(path))?))
     }
 
-    /// Takes over a reading that a command printed. Its name has its unit; its first direction stays.
-    pub fn add(&mut self, db: &Connection, info: &MetricInfo) -> rusqlite::Result<()> {
-        if !self.0.contains_key(&info.id) {
-            self.0.insert(info.id.clone(), define(db, info)?.0);
+    /// Takes over a reading that a command printed.
+    ///
+    /// # Errors
+    /// Where the run has one of that name with another meaning.
+    pub fn add(&mut self, db: &Connection, path: &Path, info: &MetricSpec) -> Result<()> {
+        let (id, same) = define(db, info).map_err(Error::write(path))?;
+        if !same {
+            return Err(Error::unfit(
+                path,
+                format!("a command printed `{info}`, which contradicts the run's own definition"),
+            ));
         }
+        self.0.insert(info.id.clone(), id);
         Ok(())
     }
 
@@ -186,14 +197,27 @@ impl Metrics {
     }
 }
 
-/// Writes a definition where it is new. Its id, unit and direction as the run has them.
-fn define(db: &Connection, def: &MetricInfo) -> rusqlite::Result<(i64, String, String)> {
-    db.execute(
-        "INSERT OR IGNORE INTO metric(name, unit, direction, help) VALUES(?1, ?2, ?3, ?4)",
-        params![def.id, word(&def.unit), word(&def.direction), def.help],
-    )?;
-    db.query_row("SELECT id, unit, direction FROM metric WHERE name = ?1", [&def.id], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+/// Writes a definition where it is new. Its row, and whether the run's definition of that name means the same.
+fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
+    let MetricSpec { id, unit, direction, scope, over, of, help } = def;
+    let [above, below] = match of {
+        Some([above, below]) => [Some(above), Some(below)],
+        None => [None, None],
+    };
+    let folds = [over.tasks, over.ranks, over.hosts].map(|fold| fold.word());
+    let (unit, direction, scope, [tasks, ranks, hosts]) = (word(unit), word(direction), word(scope), folds);
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO metric(name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute(params![id, unit, direction, scope, tasks, ranks, hosts, above, below, help])?;
+    db.prepare_cached(
+        "SELECT id, unit = ?2 AND direction = ?3 AND scope = ?4 AND over_tasks = ?5 AND over_ranks = ?6 AND over_hosts = ?7
+                AND numerator IS ?8 AND denominator IS ?9
+         FROM metric WHERE name = ?1",
+    )?
+    .query_row(params![id, unit, direction, scope, tasks, ranks, hosts, above, below], |row| {
+        Ok((row.get(0)?, row.get(1)?))
     })
 }
 

@@ -6,9 +6,9 @@
 mod take;
 
 use crate::rows::{Cursor, Source};
-use crate::{Error, Result, RunDir, log::CommandLog, schema};
+use crate::{Error, Result, RunDir, log::CommandLog, read, schema};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_core::{host::BUILD, number::plural};
+use fsarena_core::{host::BUILD, metric::Declared, number::plural};
 use rusqlite::{Connection, params};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +137,8 @@ struct Merge {
     log: CommandLog,
     /// The host of every round that is there.
     rounds: BTreeMap<u32, String>,
+    /// The metrics of all runs that were taken, each with the first that has it.
+    declared: Declared,
 }
 
 impl Merge {
@@ -156,7 +158,12 @@ impl Merge {
         let mut rounds = BTreeMap::new();
         each_round(&db, "main", |round, host| drop(rounds.insert(round, host)))
             .map_err(Error::read(&path))?;
-        Ok(Merge { run, db, path, log, rounds })
+        let mut declared = Declared::default();
+        for metric in read::metrics(&Source { db: &db, path: &path }, "main")? {
+            // A run has each name once.
+            let _ = declared.declare(&metric, &run.path().display().to_string());
+        }
+        Ok(Merge { run, db, path, log, rounds, declared })
     }
 
     /// Notes in the run what it lacks.

@@ -4,9 +4,9 @@ use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{
-    CellRecord, LogLine, MOST_READINGS, MetricInfo, RunRecord, RunStatus, SampleTable,
+    CellRecord, LogLine, MOST_READINGS, MetricSpec, RunRecord, RunStatus, SampleTable,
 };
-use fsarena_core::{event::Note, host::Host};
+use fsarena_core::{event::Note, host::Host, sample::Over};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 /// Reads everything a run's directory knows, while it is written as well as afterwards.
@@ -111,17 +111,41 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricInfo>> {
+pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
     let (all, _) = readings(&Source { db: &db, path: &path })?;
     Ok(all.into_iter().find(|reading| reading.id == name))
 }
 
-fn readings(source: &Source) -> Result<(Vec<MetricInfo>, Ids)> {
-    let sql = "SELECT id, name, unit, direction, help FROM metric ORDER BY id";
-    let (readings, ids) = source.table("metric", sql, |row| {
-        Ok(MetricInfo { id: row.text(1)?, unit: row.word(2)?, direction: row.word(3)?, help: row.text(4)? })
+fn readings(source: &Source) -> Result<(Vec<MetricSpec>, Ids)> {
+    readings_of(source, "main")
+}
+
+/// The definitions of readings in a database that is attached under this name.
+///
+/// # Errors
+/// Those of [`read`].
+pub(crate) fn metrics(source: &Source, of: &str) -> Result<Vec<MetricSpec>> {
+    Ok(readings_of(source, of)?.0)
+}
+
+fn readings_of(source: &Source, of: &str) -> Result<(Vec<MetricSpec>, Ids)> {
+    let sql = format!(
+        "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
+         FROM {of}.metric ORDER BY id"
+    );
+    let (readings, ids) = source.table("metric", &sql, |row| {
+        let parts = [row.optional(8, Cursor::text)?, row.optional(9, Cursor::text)?];
+        Ok(MetricSpec {
+            id: row.text(1)?,
+            unit: row.word(2)?,
+            direction: row.word(3)?,
+            scope: row.word(4)?,
+            over: Over { tasks: row.word(5)?, ranks: row.word(6)?, hosts: row.word(7)? },
+            of: if let [Some(above), Some(below)] = parts { Some([above, below]) } else { None },
+            help: row.text(10)?,
+        })
     })?;
     if readings.len() > MOST_READINGS {
         return Err(Error::damaged(source.path, "damaged: an absurd number of readings in table metric"));

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub const VERSION: i64 = 3;
+pub const VERSION: i64 = 4;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
 /// a whole run is read in one sequential scan. A row of `series` is a stretch of a load with all that is known of it: its
@@ -26,7 +26,8 @@ CREATE TABLE task(
     in_totals INTEGER NOT NULL, UNIQUE(name, params)) STRICT;
 CREATE TABLE metric(
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL, direction TEXT NOT NULL,
-    help TEXT NOT NULL) STRICT;
+    scope TEXT NOT NULL, over_tasks TEXT NOT NULL, over_ranks TEXT NOT NULL, over_hosts TEXT NOT NULL,
+    numerator TEXT, denominator TEXT, help TEXT NOT NULL) STRICT;
 CREATE TABLE round(
     number INTEGER PRIMARY KEY, host INTEGER NOT NULL REFERENCES host, variant_order TEXT NOT NULL,
     finished INTEGER NOT NULL DEFAULT 0) STRICT;

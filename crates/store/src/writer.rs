@@ -33,7 +33,7 @@ impl Writer {
     ///
     /// # Errors
     /// Where the run is being written by another process, cannot be written, is damaged, or has a reading
-    /// of one of these names in another unit.
+    /// of one of these names with another meaning.
     pub fn open(run: &RunDir, host: &Host, readings: &[ReadingDef]) -> Result<Writer> {
         let log = CommandLog::open(&run.command_log())?;
         let events = EventLog::open(&run.event_log());
@@ -112,7 +112,7 @@ impl Writer {
             return self.command(Some(id), command);
         }
         if let CellEvent::Reading(info) = what {
-            return self.metrics.add(&self.db, info).map_err(Error::write(&self.path));
+            return self.metrics.add(&self.db, &self.path, info);
         }
         let cell = self.open.get_mut(id).ok_or_else(|| not_begun(&self.path, id))?;
         if let CellEvent::Sample(sample) = what {

@@ -1,7 +1,7 @@
 //! What a window is read of.
 
 use fsarena_core::metric::{SERVICE, TIMER, reading};
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 use fsarena_probe::probes::PROBES;
 
 /// The probes whose gauges make sense for a whole machine at any moment.
@@ -21,22 +21,32 @@ pub const USED: &str = "filesystem_used_bytes";
 pub const USED_INODES: &str = "filesystem_used_inodes";
 
 const OWN: &[ReadingDef] = &[
-    ReadingDef::lower(SERVICE_CPU, Unit::Nanoseconds)
+    reading::cpu_time(SERVICE_CPU)
         .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
     ReadingDef::neutral(SERVICE_MEMORY, Unit::Bytes)
+        .tasks(Fold::Max)
         .help("resident memory of the service when the window closed"),
     ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
+        .tasks(Fold::Max)
         .help("processes of the service when the window closed"),
-    ReadingDef::lower(OWN_CPU, Unit::Nanoseconds)
+    reading::cpu_time(OWN_CPU)
         .help("CPU time of fsarena while it watched, the command of its counter included"),
     ReadingDef::neutral(USED, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
         .help("bytes in use on the watched filesystem when the window closed"),
-    ReadingDef::neutral(USED_INODES, Unit::Count).help("inodes in use on it when the window closed"),
+    ReadingDef::neutral(USED_INODES, Unit::Count)
+        .tasks(Fold::Max)
+        .machine()
+        .help("inodes in use on it when the window closed"),
 ];
 
-/// Whether a reading of these probes is one of a window: what is read once for a command is not.
+/// Readings of these probes that only a command has, because it returns.
+const OF_COMMANDS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
+
+/// Whether a reading of these probes is one of a window.
 pub fn is_of_windows(id: &str) -> bool {
-    !id.contains("_to_return_")
+    !OF_COMMANDS.contains(&id)
 }
 
 /// Every reading that a window can have.
@@ -59,6 +69,8 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
+        let probes = PROBES.iter().flat_map(|probe| probe.readings);
+        assert_eq!(probes.filter(|reading| !is_of_windows(reading.def.id)).count(), OF_COMMANDS.len());
         for id in
             ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
         {

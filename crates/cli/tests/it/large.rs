@@ -16,8 +16,8 @@ fn enlarge(database: &Path) {
         PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;
         CREATE TEMP TABLE first AS SELECT max(id) AS id, count(*) AS count FROM sample;
         CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT i FROM n;
-        INSERT INTO metric(name, unit, direction, help)
-            SELECT 'reading_' || i, 'count', 'neutral', 'from elsewhere' FROM n
+        INSERT INTO metric(name, unit, direction, scope, over_tasks, over_ranks, over_hosts, help)
+            SELECT 'reading_' || i, 'count', 'neutral', 'process', 'sum', 'sum', 'sum', 'from elsewhere' FROM n
             LIMIT 1000 - (SELECT count(*) FROM metric);
         INSERT INTO sample(cell, task, started_at)
             SELECT cell, task, started_at FROM sample, n LIMIT 10000;

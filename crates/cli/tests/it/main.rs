@@ -42,6 +42,7 @@ mod own_command;
 mod plans;
 mod postgres;
 mod power;
+mod printed;
 mod recover;
 mod resume;
 mod rights;

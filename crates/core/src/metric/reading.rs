@@ -1,6 +1,6 @@
 //! Readings that metrics here and code elsewhere share: their names, and definitions where no probe takes them.
 
-use crate::sample::{ReadingDef, Unit};
+use crate::sample::{Fold, ReadingDef, Unit};
 
 /// Time until the command returned.
 pub const ELAPSED: &str = "elapsed_ns";
@@ -30,7 +30,9 @@ pub const FETCHED: &str = "fetched_bytes";
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
 /// Bytes read from the device under test.
 pub const DEVICE_READ: &str = "device_read_bytes";
-/// Peak memory of the largest process. Over tasks it is not summed: the hungriest task counts.
+/// Cache flushes that the device under test completed.
+pub const DEVICE_FLUSHES: &str = "device_flushes";
+/// Peak memory of the largest process.
 pub const PEAK_MEMORY: &str = "peak_memory_bytes";
 /// Reads a second that the load itself counted.
 pub const READ_RATE: &str = "read_iops_per_s";
@@ -107,16 +109,33 @@ pub const FILES_LOST: &str = "files_lost_count";
 /// Bytes of a recording that were replayed up to a power cut.
 pub const REPLAYED: &str = "replayed_bytes";
 
+/// CPU time, which adds up over tasks and clients.
+pub const fn cpu_time(id: &'static str) -> ReadingDef {
+    ReadingDef::lower(id, Unit::Nanoseconds).tasks(Fold::Sum).clients(Fold::Sum)
+}
+
+/// Time that passes: it adds up over tasks, and clients spend it at the same time.
+pub const fn time(id: &'static str) -> ReadingDef {
+    ReadingDef::lower(id, Unit::Nanoseconds).tasks(Fold::Sum)
+}
+
+/// Time of the whole machine: of a device, of CPUs, of waiting.
+pub const fn machine_time(id: &'static str) -> ReadingDef {
+    time(id).machine()
+}
+
 /// The readings that the task timer itself takes; all others come from probes.
 pub const TIMER: &[ReadingDef] = &[
-    ReadingDef::lower(ELAPSED, Unit::Nanoseconds).help("CLOCK_MONOTONIC from before the task to after it"),
-    ReadingDef::lower(DURABLE, Unit::Nanoseconds)
+    time(ELAPSED).help("CLOCK_MONOTONIC from before the task to after it"),
+    time(DURABLE)
         .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
     ReadingDef::neutral(START, Unit::Nanoseconds)
         .help("`true`, run five times before the first task of a cell as the commands of its tasks are: the median"),
     ReadingDef::lower(SOURCE_WRITTEN, Unit::Bytes)
+        .machine()
         .help("bytes written to the device of the source disk until the data was synced, for your own commands"),
     ReadingDef::lower(ROOT_WRITTEN, Unit::Bytes)
+        .machine()
         .help("bytes written to the device of / until the data was synced, by any process, for your own commands in an \
                existing directory"),
 ];
@@ -124,8 +143,13 @@ pub const TIMER: &[ReadingDef] = &[
 /// The readings that are taken when a filesystem is mounted, and after a power cut.
 pub const LIFECYCLE: &[ReadingDef] = &[
     ReadingDef::higher(USABLE, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
         .help("statvfs f_bavail after mkfs and mount: what a user without privileges can write"),
-    ReadingDef::neutral(DEVICE_SIZE, Unit::Bytes).help("size of the device under test"),
+    ReadingDef::neutral(DEVICE_SIZE, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
+        .help("size of the device under test"),
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
         .help("files that were synced before the power cut, all of them intact after it"),
     ReadingDef::lower(FILES_LOST, Unit::Count)
@@ -156,31 +180,37 @@ pub const INSTRUCTIONS: &[ReadingDef] = &[
 /// The readings of clients that did a task together. Their times and rates go from the first start to the last end, as IOR
 /// defines them.
 pub const TOGETHER: &[ReadingDef] = &[
-    ReadingDef::neutral(CLIENTS, Unit::Count).help("clients that did the task together"),
+    ReadingDef::neutral(CLIENTS, Unit::Count).tasks(Fold::Max).help("clients that did the task together"),
     ReadingDef::higher(COMMON_RATE, Unit::PerSecond).help(
         "operations a second of all clients from the last start to the first end, when all of them worked",
     ),
     ReadingDef::higher(COMMON_BANDWIDTH, Unit::BytesPerSecond)
         .help("bytes a second of all clients from the last start to the first end, when all of them worked"),
-    ReadingDef::neutral(COMMON_TIME, Unit::Nanoseconds).help("time from the last start to the first end"),
-    ReadingDef::lower(START_SPREAD, Unit::Nanoseconds).help("time from the first start to the last one"),
+    ReadingDef::neutral(COMMON_TIME, Unit::Nanoseconds)
+        .tasks(Fold::Sum)
+        .help("time from the last start to the first end"),
+    ReadingDef::lower(START_SPREAD, Unit::Nanoseconds)
+        .tasks(Fold::Max)
+        .help("time from the first start to the last one"),
     ReadingDef::lower(CLOCK_ERROR, Unit::Nanoseconds)
+        .tasks(Fold::Max)
         .help("largest error of the offsets between the clients' clocks: half the shortest round trip"),
     ReadingDef::higher(CLIENT_FAIRNESS, Unit::Ratio).help(
         "Jain's index over the rates of the clients: 1 where all are alike, 1/n where one did everything",
     ),
     ReadingDef::higher(SLOWEST_CLIENT, Unit::Ratio).help("rate of the slowest client / that of the fastest"),
     ReadingDef::lower(CACHED_CLIENTS, Unit::Count)
+        .tasks(Fold::Max)
         .help("clients that fetched under a tenth of what they read: a cache answered"),
 ];
 
 /// The readings of a service that answers requests, be it driven or watched.
 pub const SERVICE: &[ReadingDef] = &[
     ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
-    ReadingDef::lower(SERVICE_USER, Unit::Nanoseconds)
+    cpu_time(SERVICE_USER)
         .help("user CPU time of the service; its sum with system time is exact, the split is sampled at ticks"),
-    ReadingDef::lower(SERVICE_SYSTEM, Unit::Nanoseconds)
+    cpu_time(SERVICE_SYSTEM)
         .help("system CPU time of the service; its sum with user time is exact, the split is sampled at ticks"),
-    ReadingDef::lower(KERNEL_THREADS, Unit::Nanoseconds)
+    machine_time(KERNEL_THREADS)
         .help("CPU time of the kernel's own threads, from their CPU clocks, exact: journal, writeback, checksums, and whatever else they did meanwhile"),
 ];

@@ -131,10 +131,10 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 }
 
 impl Quantity {
-    /// A metric of all tasks together, as the answer has it: their sum, or the geometric mean of what cannot be summed.
+    /// A metric of all tasks together, as the answer has it: their total, or the geometric mean where the metric has none.
     pub fn of_all(metric: &str) -> Quantity {
-        let sums = metric::find(metric).is_some_and(|known| metric::adds_up(known.id, known.unit));
-        let whole = if sums { TOTAL } else { GEOMEAN };
+        let total = metric::find(metric).is_some_and(|known| known.spec.whole().is_some());
+        let whole = if total { TOTAL } else { GEOMEAN };
         Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
     }
 

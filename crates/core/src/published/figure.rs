@@ -1,6 +1,7 @@
 //! Published figures: sets, values, and where the author has them from.
 
-use crate::{cell::TaskId, names::distinct, sample::Unit};
+use crate::sample::{Direction, MetricSpec, Unit};
+use crate::{cell::TaskId, metric::find, names::distinct};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -152,10 +153,19 @@ impl Published {
         self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// The sum of a metric over the tasks of the work for one variant. None where a task is
-    /// missing.
+    /// What the tasks of the work make together of a metric for one variant. None where a task is missing, or where the
+    /// metric has no total.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        Some(self.of_work(variant, metric)?.iter().sum())
+        self.spec(metric)?.over.tasks.of(self.of_work(variant, metric)?)
+    }
+
+    /// What a metric means: fsarena's own definition if the author gives it in that unit, else that of any metric of its
+    /// unit. None where the set lacks it.
+    pub fn spec(&self, metric: &str) -> Option<MetricSpec> {
+        let unit = self.rows.iter().find(|row| row.metric == metric)?.unit;
+        let known = find(metric).map(|def| MetricSpec::from(&def.spec)).filter(|spec| spec.unit == unit);
+        let of_unit = || MetricSpec::new(metric.into(), unit, Direction::Neutral, String::new());
+        Some(known.unwrap_or_else(of_unit))
     }
 
     /// A metric of one variant in each task of the work. None where one is missing.

@@ -146,7 +146,7 @@ fn a_reading_that_a_command_printed_keeps_its_definition() {
     let mut state = run(&["ext4"]);
     let mut events = cell(&state, 0, 0, 1.0, Outcome::Done);
     let (unit, direction) = (Unit::PerSecond, Direction::Higher);
-    let info = MetricInfo { id: "tps".into(), unit, direction, help: String::new() };
+    let info = MetricSpec::new("tps".into(), unit, direction, String::new());
     let Event::Cell { what: CellEvent::Sample(sample), cell } = &mut events[2] else { unreachable!() };
     sample.readings.set("tps", 7.0);
     let defined = Event::Cell { cell: cell.clone(), what: CellEvent::Reading(info.clone()) };

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, at};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{Fold, Found, ReadingDef, Readings, Unit};
 use fsarena_engine::Outcome;
 use fsarena_sys::cpu::{self, Times};
 use fsarena_sys::kernel::Kernel;
@@ -32,10 +32,12 @@ pub const DEFS: &[ReadingDef] = &[
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
     ReadingDef::neutral(REPLACED, Unit::Count).help("objects thrown out of the cache to make room"),
     ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
+        .tasks(Fold::None)
+        .clients(Fold::Mean)
         .help("mean size of the files in the data set when the task ended: filebench's webproxy shrinks it while it measures"),
     ReadingDef::higher(FLOWOPS, Unit::PerSecond)
         .help("operations a second as filebench counts them: 19 a turn of webproxy's loop"),
-    ReadingDef::lower(CLIENT_CPU, Unit::Nanoseconds).help("CPU time of clients and origin, user and system"),
+    reading::cpu_time(CLIENT_CPU).help("CPU time of clients and origin, user and system"),
     ReadingDef::lower(FAILED, Unit::Count).help("requests that failed or were cut short"),
 ];
 

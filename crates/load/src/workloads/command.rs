@@ -4,6 +4,7 @@ use crate::task::{self, Action, Before, Error, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{error::at, invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
+use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
 use fsarena_sys::{program, tree};
 use std::path::{Path, PathBuf};
@@ -212,6 +213,7 @@ impl Workload for Command {
                 "the workload command has no task; write the command after `--`, or add [[workload.task]]";
             return Err(Error::Plan(why.into()));
         }
+        let mut prints = vec![];
         for (at, task) in tasks.iter().enumerate() {
             if let Some(fault) = task.fault() {
                 return Err(Error::Plan(fault));
@@ -219,7 +221,9 @@ impl Workload for Command {
             if tasks[..at].iter().any(|other| other.name == task.name) {
                 return Err(Error::Plan(format!("two tasks have the name `{}`", task.name)));
             }
-            task.rules(job)?;
+            let by = format!("metric_regex of task `{}`", task.name);
+            let rules = task.rules(job)?.into_iter();
+            prints.extend(rules.map(|rule| Declaration { metric: rule.metric, by: by.clone() }));
         }
         refuse_unmade(job, &tasks[0])?;
         let lacking = |name: &&str| !name.contains('/') && program::find(name).is_none();
@@ -232,7 +236,7 @@ impl Workload for Command {
         let bytes = job.settings.int("room") as u64;
         let other_bytes = job.settings.int("source_room") as u64;
         let room = Room { bytes, inodes: bytes >> 14, other_bytes };
-        Ok(Survey { room, ..Survey::default() })
+        Ok(Survey { room, prints, ..Survey::default() })
     }
 
     fn programs(&self, _job: &Job) -> Vec<&'static str> {

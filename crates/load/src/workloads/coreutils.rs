@@ -33,7 +33,7 @@ impl Workload for Coreutils {
         let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
         let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
         let demands = if unpacked { demands } else { Demands::default() };
-        Ok(Survey { room, demands, remarks: chosen.remarks(&contents, room.bytes) })
+        Ok(Survey { room, demands, remarks: chosen.remarks(&contents, room.bytes), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

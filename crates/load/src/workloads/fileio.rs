@@ -44,7 +44,7 @@ impl Workload for FileIo {
         let demands = Demands { direct_io: chosen.direct, ..Demands::default() };
         // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
         let room = Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 };
-        Ok(Survey { room, remarks: remarks(&chosen), demands })
+        Ok(Survey { room, remarks: remarks(&chosen), demands, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

@@ -76,7 +76,7 @@ impl Workload for Maildir {
         // Flags follow a colon.
         let reserved = Some(shape.name(Stage::Read, 0));
         let demands = Demands { reserved, ..Demands::default() };
-        Ok(Survey { room, demands, remarks: remarks(&shape) })
+        Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

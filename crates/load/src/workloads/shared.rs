@@ -90,7 +90,7 @@ impl Workload for Shared {
         let sync = if job.settings.flag("fsync") { "synced within the time" } else { "not synced" };
         let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
         let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
-        Ok(Survey { room, demands, remarks: vec![remark(text)] })
+        Ok(Survey { room, demands, remarks: vec![remark(text)], ..Survey::default() })
     }
 
     fn shares(&self) -> bool {

@@ -36,7 +36,7 @@ impl Workload for Tree {
         let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
         let remarks = Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
         // cp(1) without -p keeps no owners.
-        Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks })
+        Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {

@@ -104,3 +104,49 @@ fn runs_lie_where_the_config_file_or_the_environment_says() {
     let (code, said) = run("[run]\nrounds = 'x'\n", None);
     assert!(code == 2 && said.contains("config.toml, line 2, column 10: invalid value 'x'"), "{said}");
 }
+
+#[test]
+fn printed_metrics_of_every_unit_combine_over_ranks_as_they_declare() {
+    let Some(place) = Place::new() else { return };
+    // What both ranks print, and what all together have of it.
+    let all = [
+        ("spent", "6 s lower", 6.0),
+        ("work", "6 s lower over=sum", 12.0),
+        ("lat", "7 ns lower", 7.0),
+        ("peak", "8 bytes lower", 16.0),
+        ("largest", "8 bytes lower over_ranks=max over_hosts=max", 8.0),
+        ("ops", "3 count higher", 6.0),
+        ("hit", "40 percent higher", 40.0),
+        ("share", "0.5 ratio higher over=sum", 1.0),
+        ("cost", "99 s lower of=work_s/ops_count", 2.0),
+        ("rate", "5 per_s higher over_ranks=max over_hosts=max", 5.0),
+        ("bw", "5 bytes_per_s higher over=sum", 10.0),
+    ];
+    let line = |(name, rest, _): &(&str, &str, f64)| format!("echo fsarena-metric: {name} {rest}\n");
+    let mut script: String = all.iter().map(line).collect();
+    // Each client has a directory of its own.
+    script += "case $FSARENA_DIR in *client-1) echo fsarena-metric: alone 4 count lower;; esac\n";
+    let plan = format!(
+        "[[workload]]\nuse = 'command'\n[[workload.task]]\nname = 'own'\ncmd = \"\"\"{script}\"\"\"\n"
+    );
+    let (code, said) = output(&mut place.run(2, &plan, &[]));
+    assert_eq!(code, 0, "{said}");
+    let names = all.map(|(name, rest, _)| format!("{name}_{}", rest.split(' ').nth(1).unwrap()));
+    let columns: Vec<&str> = names.iter().map(String::as_str).chain(["alone_count"]).collect();
+    let samples = place.samples(&columns);
+    let values: Vec<f64> = samples[0].iter().map(|value| value.parse().unwrap()).collect();
+    let expected: Vec<f64> = all.iter().map(|(_, _, all)| *all).chain([4.0]).collect();
+    assert_eq!(values, expected, "{columns:?}");
+}
+
+#[test]
+fn ranks_that_declare_a_metric_differently_fail_the_cell() {
+    let Some(place) = Place::new() else { return };
+    let plan = "[[workload]]\nuse = 'command'\n[[workload.task]]\nname = 'own'\ncmd = '''case $FSARENA_DIR in\n\
+                *client-1) echo fsarena-metric: m 1 s lower;;\n*) echo fsarena-metric: m 1 s higher;;\nesac'''\n";
+    let (code, said) = output(&mut place.run(2, plan, &[]));
+    assert_ne!(code, 0, "{said}");
+    assert!(said.contains("m_s was declared as `m_s s") && said.contains("by rank 0 on"), "{said}");
+    assert!(said.contains("by rank 1 on"), "{said}");
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}

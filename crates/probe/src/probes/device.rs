@@ -3,7 +3,7 @@
 use crate::gauge::{TextGauge, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// The kernel counts in sectors of 512 bytes, whatever the device's own are.
 const SECTOR: f64 = 512.0;
@@ -39,17 +39,22 @@ const FIELDS: &[Field] = &[
     ),
     durable(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
     durable(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
-    durable(15, 1.0, "device_flushes", Unit::Count, "cache flushes that the device completed"),
+    durable(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
     at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
 
+/// An amount of the device, which its machine counts.
+const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
+    ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
+}
+
 const fn durable(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { place, worth, reading: Takes::DeltaToDurable.of(ReadingDef::lower(id, unit).help(help)) }
+    Field { place, worth, reading: Takes::DeltaToDurable.of(amount(id, unit).help(help)) }
 }
 
 const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {
-    let reading = Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Bytes).help(help));
+    let reading = Takes::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
     Field { place, worth: SECTOR, reading }
 }
 

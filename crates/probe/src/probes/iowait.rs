@@ -2,10 +2,10 @@
 
 use crate::gauge::{TextGauge, stat};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::metric::reading::machine_time;
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToDurable.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
+    Takes::DeltaToDurable.of(machine_time(id).help(help))
 }
 
 /// The first line of `/proc/stat`.

@@ -21,7 +21,6 @@ use crate::gauge::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
 use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{ReadingDef, Unit};
 use fsarena_sys::kernel::Kernel;
 use std::time::Duration;
 
@@ -62,7 +61,7 @@ pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
     readings: &[Takes::DeltaToDurable.of(
-        ReadingDef::lower(reading::MACHINE_CPU, Unit::Nanoseconds)
+        reading::machine_time(reading::MACHINE_CPU)
             .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     )],
     open,

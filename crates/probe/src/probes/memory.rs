@@ -3,7 +3,7 @@
 use crate::gauge::{Gauge, TextGauge, Unavailable, field};
 use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 use std::path::PathBuf;
 
 /// `VmHWM` of this process, put back before each task.
@@ -12,6 +12,7 @@ pub const PROBE: Probe = Probe {
     help: "peak resident memory",
     readings: &[Takes::AtReturn.of(
         ReadingDef::lower(reading::PEAK_MEMORY, Unit::Bytes)
+            .tasks(Fold::Max)
             .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
     )],
     open,

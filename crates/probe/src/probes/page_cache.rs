@@ -2,10 +2,10 @@
 
 use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 const fn of(def: ReadingDef, help: &'static str) -> ProbeReading {
-    Takes::AtReturn.of(def.help(help))
+    Takes::AtReturn.of(def.tasks(Fold::Max).machine().help(help))
 }
 
 /// `/proc/meminfo`.

@@ -2,12 +2,12 @@
 
 use crate::gauge::{Gauge, KernelFile, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
-use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_core::metric::reading::machine_time;
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
+    Takes::DeltaToReturn.of(machine_time(id).help(help))
 }
 
 /// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).

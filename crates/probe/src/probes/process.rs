@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 const fn time(id: &'static str, takes: Takes, help: &'static str) -> ProbeReading {
-    takes.of(ReadingDef::lower(id, Unit::Nanoseconds).help(help))
+    takes.of(reading::cpu_time(id).help(help))
 }
 
 const fn count(id: &'static str, help: &'static str) -> ProbeReading {

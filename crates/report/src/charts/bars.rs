@@ -45,9 +45,9 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
 fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
     let tasks = analysis.tasks().count();
     let overall = analysis.overall.as_ref().filter(|_| tasks > 1);
-    let total = overall.and_then(|overall| overall.total.as_ref()).map(|total| ("TOTAL", total));
-    let mean = overall.map(|overall| ("GEOMETRIC MEAN", &overall.geometric));
-    let all = total.into_iter().chain(mean).map(|(name, all)| (name.to_string(), &all.comparison));
+    let total = overall.and_then(|overall| Some((overall.name.to_uppercase(), overall.total.as_ref()?)));
+    let mean = overall.map(|overall| ("GEOMETRIC MEAN".to_string(), &overall.geometric));
+    let all = total.into_iter().chain(mean).map(|(name, all)| (name, &all.comparison));
     let each = analysis.tasks().filter(|_| tasks <= MOST);
     all.chain(each.map(|task| (label(&task.task), &task.comparison))).collect()
 }

@@ -3,7 +3,7 @@
 use crate::seen::Seen;
 use crate::{number::Scale, scaling::curves::Curves, scaling::words};
 use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
-use fsarena_core::record::MetricInfo;
+use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
 /// How much the band of saturation covers.
@@ -90,7 +90,7 @@ impl Curve<'_> {
 }
 
 /// What the vertical axis measures, and its unit: `throughput in MB/s`.
-fn axes(metric: &MetricInfo, last: f64, most: f64) -> (Axis, Axis) {
+fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
     let symbol = Scale::of(most * 1.05, metric.unit).symbol;
     let unit = if symbol.is_empty() { String::new() } else { format!(" in {symbol}") };
     let y = Axis::from_zero(format!("{}{unit}", metric.id), most * 1.05, metric.unit);
@@ -98,7 +98,7 @@ fn axes(metric: &MetricInfo, last: f64, most: f64) -> (Axis, Axis) {
 }
 
 /// All curves in one panel.
-fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
+fn together(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
     let last = curves.iter().map(Curve::last).fold(1.0, f64::max);
     let (x, y) = axes(metric, last, curves.iter().map(Curve::most).fold(0.0, f64::max));
     let line = |curve: &Curve| curve.look.line(&curve.points(), 1.5);
@@ -118,7 +118,7 @@ fn together(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
 }
 
 /// A panel a curve, with what fits it.
-fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
+fn fitted(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
     let legend = vec![
         Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
         Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND)),
@@ -133,7 +133,7 @@ fn fitted(metric: &MetricInfo, curves: &[Curve], rest: &str) -> Chart {
     Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{rest}")).in_pairs(panels) }
 }
 
-fn panel(metric: &MetricInfo, curve: &Curve) -> Panel {
+fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {
     let one = curve.one;
     let (x, y) = axes(metric, curve.last(), curve.most());
     let mut marks = curve.saturation(y.range.1);

@@ -5,9 +5,7 @@ use crate::words::{label, listed, not_drawn};
 use crate::{matrix, number::plural};
 use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
-use fsarena_stats::{
-    all_tasks::sums, analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel,
-};
+use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel};
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
@@ -32,9 +30,12 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         seen.bars((title, ""), info.unit, &rows, (54, 17))
     };
     let mut panels = vec![];
-    if tasks.len() > 1 && analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
-        let all: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        panels.push(panel(&format!("TOTAL of {}", plural(tasks.len(), "task")), &sums(&all)));
+    if tasks.len() > 1
+        && let Some(overall) = &analysis.overall
+        && let Some(total) = &overall.total
+    {
+        let title = format!("{} of {}", overall.name.to_uppercase(), plural(tasks.len(), "task"));
+        panels.push(panel(&title, &total.values));
     }
     if tasks.len() <= MOST {
         panels.extend(parallel(tasks.len(), |at| {

@@ -23,7 +23,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let overall = analysis.overall.as_ref()?;
     let [total, geometric] = overall.wholes();
-    let total = total.map(|total| ("total", total)).into_iter();
+    let total = total.map(|total| (overall.name, total)).into_iter();
     let both = total.chain(geometric.map(|geometric| ("geometric mean", geometric)));
     let panels: Vec<Panel> =
         both.filter(|(_, one)| one.compares()).map(|(title, one)| panel(seen, title, one)).collect();

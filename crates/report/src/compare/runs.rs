@@ -10,7 +10,7 @@ use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled};
 use crate::{error::Error, number::plural};
 use circumstances::differences;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{names::distinct, sample::Direction};
 use fsarena_stats::ratio::Ratio;
 use pair::{Pair, Side, Task};
@@ -197,12 +197,12 @@ fn marked(ratio: &Option<Ratio>) -> Cell {
     ratio_cell(ratio, if ratio.provisional { " ?" } else { mark })
 }
 
-fn as_json(pairs: &[Pair], metric: &MetricInfo) -> Value {
+fn as_json(pairs: &[Pair], metric: &MetricSpec) -> Value {
     let mut all: Vec<Value> = pairs.iter().map(|pair| pair_json(pair, metric)).collect();
     if all.len() == 1 { all.remove(0) } else { json!({ "comparisons": all }) }
 }
 
-fn pair_json(pair: &Pair, metric: &MetricInfo) -> Value {
+fn pair_json(pair: &Pair, metric: &MetricSpec) -> Value {
     let (a, b) = (pair.a.record, pair.b.record);
     let task = |task: &Task| {
         let named = names(pair).zip(&task.ratios);

@@ -69,7 +69,7 @@ impl Sets<'_> {
 
     /// The order of the filesystems in each set, by the sum over some tasks.
     fn orders(&self, tasks: &[&Figure]) -> Orders<'_> {
-        let sign = match metric::find(self.metric).map(|def| def.direction) {
+        let sign = match metric::find(self.metric).map(|def| def.spec.direction) {
             Some(Direction::Higher) => -1.0,
             _ => 1.0,
         };

@@ -27,6 +27,11 @@ const READINGS: [(&str, &str, bool); 13] = [
     (reading::DEVICE_WRITTEN, "bytes written", false),
 ];
 
+/// The unit in which a run has a reading; none where it has not.
+fn unit(record: &RunRecord, id: &str) -> Option<Unit> {
+    record.reading(id).map(|column| record.readings[column].unit)
+}
+
 /// Whether a run is a watch.
 pub fn is_watch(record: &RunRecord) -> bool {
     record.plan.workloads.iter().any(|workload| workload.name == "watch")
@@ -50,7 +55,7 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<Compared, Error> {
     for service in &mut services {
         service.spent = kept.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
     }
-    let resources: Vec<Resource> = kept.iter().map(|at| resource(READINGS[*at])).collect();
+    let resources: Vec<Resource> = kept.iter().map(|at| resource(READINGS[*at], records)).collect();
     let pairs = cost::pairs(&services, &resources);
     compared.json = cost::json(&services, &resources, &pairs);
     compared.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
@@ -81,11 +86,16 @@ fn circumstances(records: &[RunRecord], services: &[Service]) -> Table {
     Table::words(header).with(records.iter().zip(services).map(row))
 }
 
-fn resource((id, title, tick_sampled): (&str, &str, bool)) -> Resource {
-    let (id, shown): (String, fn(f64) -> String) = match id {
-        id if id.ends_with("_ns") => (id.replace("_ns", "_s"), |value| with_unit(value, Unit::Seconds)),
-        id if id.ends_with("_bytes") => (id.into(), |value| with_unit(value, Unit::Bytes)),
-        id => (id.into(), crate::number::three),
+fn resource((id, title, tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
+    let unit = records.iter().find_map(|record| unit(record, id));
+    let (id, shown): (String, fn(f64) -> String) = match unit {
+        // Costs are in seconds.
+        Some(Unit::Nanoseconds) => {
+            let id = Unit::Seconds.named(Unit::Nanoseconds.bare(id));
+            (id, |value| with_unit(value, Unit::Seconds))
+        }
+        Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
+        _ => (id.into(), crate::number::three),
     };
     Resource { id, title: title.into(), shown, tick_sampled }
 }
@@ -105,7 +115,7 @@ fn service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Servi
     let rates = |id: &str| -> Vec<f64> {
         let Some(values) = column(id) else { return vec![f64::NAN; rows.len()] };
         // Readings are in nanoseconds, costs in seconds.
-        let worth = if id.ends_with("_ns") { 1.0 } else { 1e9 };
+        let worth = if unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
         rows.iter().map(|row| worth * values[*row] / elapsed[*row]).collect()
     };
     let load = rates(reading::REQUESTS);

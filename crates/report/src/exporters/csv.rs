@@ -1,9 +1,9 @@
 //! CSV: the raw samples, one row each.
 
-use crate::{error::Error, exporter::Exporter, report::Report, sampled::column_name};
+use crate::{error::Error, exporter::Exporter, report::Report};
 use fsarena_core::factor;
 use fsarena_core::metric::{METRICS, readings_of};
-use fsarena_core::record::{CellRecord, Derived, MetricInfo, RunRecord};
+use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
 use std::{collections::BTreeSet, io::Write};
 
 /// The raw samples, one row each.
@@ -20,7 +20,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let factors = varying(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
-    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.id)).collect();
+    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
     let (metrics, names) = columns(record, metrics);
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
@@ -61,7 +61,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 /// metric, else it is renamed.
 fn columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
     let readings = &record.readings;
-    let name = |info: &MetricInfo| column_name(&info.id, info.unit);
+    let name = |info: &MetricSpec| info.unit.named(&info.id);
     let repeats = |metric: &Derived| {
         let of = readings_of(&metric.info.id);
         let absent = || (0..record.samples.len()).all(|row| metric.value(row).is_nan());

@@ -3,7 +3,7 @@
 use crate::exporter::{Exporter, write_json};
 use crate::sections::{answer, conclusions, modes, pair, ranking, reached, tails};
 use crate::time_series::{self, TimeSeries};
-use crate::{error::Error, report::Report, sampled::column_name, sections::decision::Decision};
+use crate::{error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
@@ -64,7 +64,7 @@ fn run(record: &RunRecord) -> Value {
 
 fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     let names = record.names();
-    let median = column_name("median", analysis.metric.unit);
+    let median = analysis.metric.unit.named("median");
     let compared = |comparison: &Comparison| compared(&names, &median, comparison);
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);

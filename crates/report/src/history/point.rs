@@ -2,7 +2,7 @@
 
 use crate::{error::Error, words::machines};
 use fsarena_charts::Look;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_stats::{analyse::combine_tasks, comparison::median, pairs::log_ratios, ratio::Ratio};
 use serde_json::json;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,7 +30,7 @@ pub struct Point {
     /// The machine and its kernel.
     pub machine: String,
     /// The metric.
-    pub info: MetricInfo,
+    pub info: MetricSpec,
     /// What the work was: runs of other work do not compare.
     pub(super) work: u64,
     /// The variant over the reference, within rounds.

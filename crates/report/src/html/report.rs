@@ -2,11 +2,10 @@
 
 use super::{Extras, render};
 use crate::{
-    error::Error, number::plural, report::Report, sampled::column_name, section::Detail, sections::document,
-    words::label,
+    error::Error, number::plural, report::Report, section::Detail, sections::document, words::label,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{metric::METRICS, names::distinct};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,8 +33,7 @@ fn block(report: &Report) -> (String, String) {
     let told = !columns.is_empty() || !report.commands.texts.is_empty();
     let cells = record.cells.iter().filter(|_| told);
     let cells: Vec<Value> = cells.map(|cell| json!([cell.round, cell.position, cell.variant])).collect();
-    let metric =
-        |Column { info, .. }: &Column| json!({"name": column_name(&info.id, info.unit), "help": info.help});
+    let metric = |Column { info, .. }: &Column| json!({"name": info.unit.named(&info.id), "help": info.help});
     let head = json!({
         "tasks": record.tasks.iter().map(label).collect::<Vec<_>>(),
         "variants": record.names(),
@@ -54,7 +52,7 @@ fn block(report: &Report) -> (String, String) {
 
 /// One metric of all samples.
 struct Column {
-    info: MetricInfo,
+    info: MetricSpec,
     /// `[cell][task]`, as JSON.
     json: String,
 }
@@ -63,7 +61,8 @@ struct Column {
 fn columns(report: &Report) -> (Vec<Column>, usize) {
     let record = &report.record;
     let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    let others = METRICS.iter().map(|def| def.id).chain(record.readings.iter().map(|info| info.id.as_str()));
+    let others =
+        METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
     let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
     for id in distinct(asked.chain(others)) {
         // Many samples need no look at their values.
@@ -72,7 +71,8 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
             continue;
         }
         let Some((info, values)) = record.metric(id) else { continue };
-        if values.iter().all(|value| value.is_nan()) {
+        let known = kept.iter().any(|column: &Column| column.info.id == info.id);
+        if known || values.iter().all(|value| value.is_nan()) {
             continue;
         }
         let json = by_cell(record, &values);

@@ -187,9 +187,9 @@ fn metric_of(head: &str, own: bool) -> Metric<'_> {
         return Metric { name: head, unit, direction: direction(unit).unwrap_or_else(|| by_word(head)) };
     };
     // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
-    let known = metric::find(name).filter(|def| unit == def.unit);
+    let known = metric::find(name).filter(|def| unit == def.spec.unit);
     let name = if known.is_some() { name } else { head };
-    let direction = known.map(|def| def.direction).or_else(|| direction(unit.suffix()));
+    let direction = known.map(|def| def.spec.direction).or_else(|| direction(unit.suffix()));
     Metric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor, published::Published};
 use fsarena_stats::grid;
 use fsarena_stats::scaling::series::{self, Row, Series};
@@ -22,7 +22,7 @@ pub fn by_clients(record: &RunRecord) -> bool {
 #[derive(Debug, Clone)]
 pub struct Curves {
     /// What they are of.
-    pub metric: MetricInfo,
+    pub metric: MetricSpec,
     /// One for each variant and task, over their numbers of clients.
     pub curves: Vec<Curve>,
     /// Values of zero, which have no logarithm and are left out.

@@ -2,9 +2,9 @@
 
 use super::decision::Decision;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, either, few, interval, is_time, sentence};
+use crate::words::{clipped, either, few, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::best::{self, Best};
@@ -106,20 +106,18 @@ fn provisional(analysis: &Analysis) -> String {
 }
 
 /// `was fastest`, `had the lowest user`.
-fn was_best(metric: &MetricInfo) -> String {
+fn was_best(metric: &MetricSpec) -> String {
     match metric.direction {
-        _ if is_time(metric) && metric.id.starts_with("durable") => {
-            "was fastest to have its data synced".into()
-        }
+        _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
         _ if is_time(metric) => "was fastest".into(),
         Direction::Higher => format!("had the highest {}", label_of(&metric.id)),
         _ => format!("had the lowest {}", label_of(&metric.id)),
     }
 }
 
-fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional: bool) -> Vec<String> {
+fn over_all(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional: bool) -> Vec<String> {
     let main = &overall.main().comparison;
-    let what = if overall.total.is_some() { "total" } else { "geometric mean" };
+    let what = overall.name;
     let tasks = match overall.tasks {
         1 => "In the one task".to_string(),
         tasks => format!("Over all {tasks} tasks"),
@@ -151,7 +149,7 @@ fn over_all(names: &[&str], metric: &MetricInfo, overall: &Overall, provisional:
 }
 
 /// Who was best over all, or between whom that is open.
-fn verdict(names: &[&str], metric: &MetricInfo, main: &Comparison, tasks: &str, what: &str) -> String {
+fn verdict(names: &[&str], metric: &MetricSpec, main: &Comparison, tasks: &str, what: &str) -> String {
     let (best, was_best) = (names[main.order[0]], was_best(metric));
     if main.winner().is_some() {
         let next = main.order[1];

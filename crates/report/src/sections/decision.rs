@@ -3,8 +3,8 @@
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{either, few, is_time, rounds_needed, sentence};
-use fsarena_core::record::{MetricInfo, TOTAL};
+use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
+use fsarena_core::record::{MetricSpec, TOTAL};
 use fsarena_core::{metric::label, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, combine_tasks};
 use fsarena_stats::power::{rounds_for, spread};
@@ -277,11 +277,11 @@ impl Decision<'_> {
     }
 
     /// Over what: nothing where there is one task.
-    fn measure(&self) -> &str {
-        match (self.overall.tasks, &self.overall.total) {
-            (1, _) => "",
-            (_, Some(_)) => " in total",
-            (_, None) => " by geometric mean",
+    fn measure(&self) -> String {
+        match (self.overall.tasks, self.overall.name) {
+            (1, _) => String::new(),
+            (_, "total") => " in total".into(),
+            (_, name) => format!(" by {name}"),
         }
     }
 
@@ -291,31 +291,35 @@ impl Decision<'_> {
 }
 
 /// What `b` costs over `a`, round by round: speed and rates are inverse to cost.
-fn cost(metric: &MetricInfo, a: &[f64], b: &[f64]) -> Option<Ratio> {
+fn cost(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
     Ratio::of(log_ratios(a, b).d)
 }
 
 /// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.
-fn gain(metric: &MetricInfo, log: f64) -> f64 {
+fn gain(metric: &MetricSpec, log: f64) -> f64 {
     let inverse = metric.direction == Direction::Higher || is_time(metric);
     if inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
-fn comparative(metric: &MetricInfo) -> &'static str {
+/// The metrics of what a request costs: of less of it people say that it is cheaper.
+const PER_REQUEST: [&str; 4] =
+    ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
+
+fn comparative(metric: &MetricSpec) -> &'static str {
     match metric.direction {
         Direction::Higher => "higher",
         _ if is_time(metric) => "faster",
-        _ if metric.id.contains("per_request") => "cheaper",
+        _ if PER_REQUEST.contains(&metric.id.as_str()) => "cheaper",
         _ => "lower",
     }
 }
 
 /// `faster`, `higher in iops`.
-fn better(metric: &MetricInfo) -> String {
+fn better(metric: &MetricSpec) -> String {
     match comparative(metric) {
         word if !is_time(metric) => format!("{word} in {}", label(&metric.id)),
-        word if metric.id.starts_with("durable") => format!("{word} (synced)"),
+        word if is_synced_time(metric) => format!("{word} (synced)"),
         word => word.into(),
     }
 }

@@ -127,13 +127,12 @@ pub fn json(report: &Report) -> Value {
 mod tests {
     use super::*;
     use crate::pair::row;
-    use fsarena_core::{metric, record::MetricInfo};
+    use fsarena_core::{metric, record::MetricSpec};
     use fsarena_stats::pairs::Pairs;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
-        let info =
-            MetricInfo { id: metric.into(), unit: def.unit, direction: def.direction, help: def.help.into() };
+        let info = MetricSpec::from(&def.spec);
         in_words(&row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
     }
 

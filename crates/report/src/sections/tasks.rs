@@ -9,7 +9,7 @@ use crate::words::label;
 use fsarena_core::{metric, record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::{all_tasks::sums, simulate::parallel};
+use fsarena_stats::simulate::parallel;
 
 /// The tables of tasks.
 pub const SECTION: Section = Section::new(Chapter::Data, add);
@@ -42,8 +42,8 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
         |task: &TaskAnalysis| row(label(&task.task), &task.comparison, unit, record.task(&task.task.id));
     let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(of_task).collect();
     if let Some(overall) = &analysis.overall {
-        let total = overall.total.as_ref().map(|total| ("TOTAL", total));
-        for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN", &overall.geometric)]) {
+        let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
+        for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
             let title = format!("{name} of {}", plural(overall.tasks, "task"));
             rows.push(row(title, &all.comparison, unit, None));
         }
@@ -69,9 +69,10 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         let (task, at) = tasks[row as usize];
         labelled(label(task), typical::cells(&analysis.grid.values[at], unit, Some(at)))
     });
-    if analysis.overall.as_ref().is_some_and(|overall| overall.total.is_some()) {
-        let tasks: Vec<_> = analysis.grid.tasks(record).map(|(_, values)| values).collect();
-        rows.push(labelled("TOTAL", typical::cells(&sums(&tasks), unit, None)));
+    if let Some(overall) = &analysis.overall
+        && let Some(total) = &overall.total
+    {
+        rows.push(labelled(overall.name.to_uppercase(), typical::cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", metric::label(&analysis.metric.id)));

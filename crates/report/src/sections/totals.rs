@@ -5,6 +5,7 @@ use crate::document::{Cell, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical;
 use fsarena_core::metric::{label, reading};
+use fsarena_core::sample::Fold;
 use fsarena_stats::totals::{Total, of};
 
 /// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
@@ -21,7 +22,7 @@ const SHOWN: [&str; 15] = [
     reading::DEVICE_WRITTEN,
     "write_amplification",
     reading::DEVICE_READ,
-    "device_flushes_count",
+    reading::DEVICE_FLUSHES,
     "pressure_io_full_ns",
     "pressure_cpu_some_ns",
     reading::PEAK_MEMORY,
@@ -33,13 +34,19 @@ pub const SECTION: Section = Section::full(Chapter::Data, add);
 /// The table: the median over rounds of the sum over the tasks in the totals.
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
-    let row = |Total { id, unit, values }: Total| labelled(label(id), typical::cells(&values, unit, None));
-    let rows: Vec<Vec<Cell>> = of(record, &SHOWN).into_iter().map(row).collect();
+    let totals = of(record, &SHOWN);
+    let largest: Vec<&str> =
+        totals.iter().filter(|total| total.fold == Fold::Max).map(|total| label(total.id)).collect();
+    let largest = match &largest[..] {
+        [] => String::new(),
+        ids => format!(" {} is the largest of any task.", ids.join(", ")),
+    };
+    let row =
+        |Total { id, unit, values, .. }: Total| labelled(label(id), typical::cells(&values, unit, None));
+    let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");
-        document.text(
-            "Medians over rounds of the sum over all tasks. peak_memory_bytes is the largest of any task.",
-        );
+        document.text(format!("Medians over rounds of the sum over all tasks.{largest}"));
         document.table(Table::figures(header(record, "over all tasks")).with(rows));
         document.text(typical::words(&report.analyses));
     }

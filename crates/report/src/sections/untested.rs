@@ -3,6 +3,7 @@
 use super::head::place;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::factor::{FS, MKFS, MOUNT, OPTIONS};
+use fsarena_core::metric::reading;
 use fsarena_core::{plan::Backing, record::RunRecord};
 
 /// Names what the run did not test.
@@ -30,6 +31,6 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 
 /// Whether a task syncs as it goes; so it is taken where the device does not count its flushes.
 fn syncs(record: &RunRecord) -> bool {
-    let Some((_, rows)) = record.metric("device_flushes_count") else { return true };
+    let Some((_, rows)) = record.metric(reading::DEVICE_FLUSHES) else { return true };
     rows.iter().all(|count| count.is_nan()) || rows.iter().any(|count| *count >= FLUSHES)
 }

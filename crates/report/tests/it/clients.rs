@@ -2,7 +2,7 @@
 
 use crate::fixture;
 use fsarena_core::metric::reading;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::{charts, exporters, report::Report};
 
@@ -19,12 +19,12 @@ fn record() -> RunRecord {
     };
     let rates = (0..record.samples.len()).map(rate).collect();
     record.samples.values.push(rates);
-    record.readings.push(MetricInfo {
-        id: reading::THROUGHPUT.into(),
-        unit: Unit::BytesPerSecond,
-        direction: Direction::Higher,
-        help: String::new(),
-    });
+    record.readings.push(MetricSpec::new(
+        reading::THROUGHPUT.into(),
+        Unit::BytesPerSecond,
+        Direction::Higher,
+        String::new(),
+    ));
     record
 }
 

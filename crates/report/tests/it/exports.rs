@@ -1,7 +1,7 @@
 //! What a run exports for other tools comes back as it was, read as those tools' own.
 
 use crate::fixture;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::series::{Latency, Point, SeriesTable};
 use fsarena_report::exporters::find;
@@ -39,12 +39,7 @@ fn loads() -> RunRecord {
     let task = record.tasks.iter().position(|task| task.id.name == "touch").unwrap();
     record.tasks[task].id.params.insert("clients".into(), "8".into());
     record.readings = LOADS
-        .map(|(id, _)| MetricInfo {
-            id: id.into(),
-            unit: Unit::Count,
-            direction: Direction::Neutral,
-            help: String::new(),
-        })
+        .map(|(id, _)| MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()))
         .to_vec();
     let rows = record.samples.len();
     let of = |row: usize, first: f64| match record.samples.task[row] as usize == task {
@@ -177,7 +172,7 @@ const UNITS: [Unit; 8] = [
 ];
 
 /// A figure that a command prints, as fsarena names it. Some of the names are those of fsarena's own.
-fn printed() -> impl Strategy<Value = MetricInfo> {
+fn printed() -> impl Strategy<Value = MetricSpec> {
     let name = prop_oneof![
         "[a-z][a-z0-9_]{0,8}",
         "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|durable"
@@ -185,7 +180,7 @@ fn printed() -> impl Strategy<Value = MetricInfo> {
     (name, 0..UNITS.len()).prop_map(|(name, unit)| {
         let suffix = UNITS[unit].suffix();
         let id = if name.ends_with(suffix) { name } else { format!("{name}_{suffix}") };
-        MetricInfo { id, unit: UNITS[unit], direction: Direction::Higher, help: String::new() }
+        MetricSpec::new(id, UNITS[unit], Direction::Higher, String::new())
     })
 }
 

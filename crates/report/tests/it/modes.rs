@@ -1,7 +1,7 @@
 //! A variant with two speeds is named, with what goes with them.
 
 use crate::fixture::run;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::exporters;
 use fsarena_report::report::{self, Asked};
@@ -30,12 +30,12 @@ fn planted(slow: impl Fn(u32, u32) -> bool) -> RunRecord {
             *written *= 4.0;
         }
     }
-    record.readings.push(MetricInfo {
-        id: "device_write_bytes".into(),
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: String::new(),
-    });
+    record.readings.push(MetricSpec::new(
+        "device_write_bytes".into(),
+        Unit::Bytes,
+        Direction::Lower,
+        String::new(),
+    ));
     record.samples.values.push(written);
     record
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::run;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::setting::{Settings, Value as Setting};
 use fsarena_report::exporters;
@@ -40,8 +40,7 @@ fn with_reading(mut record: RunRecord, id: &str, variant: usize, (here, elsewher
             values[row] = here;
         }
     });
-    let info =
-        MetricInfo { id: id.into(), unit: Unit::Ratio, direction: Direction::Neutral, help: String::new() };
+    let info = MetricSpec::new(id.into(), Unit::Ratio, Direction::Neutral, String::new());
     record.readings.push(info);
     record.samples.values.push(values);
     record

@@ -1,7 +1,7 @@
 //! What a report says of commands that can tell filesystems apart badly.
 
 use crate::fixture::run;
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::setting::Value;
 use fsarena_report::exporters;
@@ -18,7 +18,7 @@ fn planted(user: f64, bytes: f64) -> RunRecord {
             record.samples.values[known] = values;
             return;
         }
-        let info = MetricInfo { id: id.into(), unit, direction: Direction::Lower, help: String::new() };
+        let info = MetricSpec::new(id.into(), unit, Direction::Lower, String::new());
         record.readings.push(info);
         record.samples.values.push(values);
     };
@@ -59,12 +59,7 @@ fn work_that_can_show_little_is_named() {
     short.samples.values[start].fill(0.01e6);
     assert!(!printed(short).contains("starting programs"));
     let mut astray = planted(0.5, 4096.0);
-    let reading = |id: &str| MetricInfo {
-        id: id.into(),
-        unit: Unit::Bytes,
-        direction: Direction::Lower,
-        help: String::new(),
-    };
+    let reading = |id: &str| MetricSpec::new(id.into(), Unit::Bytes, Direction::Lower, String::new());
     astray.readings.extend(["source_write_bytes", "root_write_bytes"].map(reading));
     let rows = astray.samples.len();
     astray.samples.values.extend([vec![3e6; rows], vec![0.5e6; rows]]);

@@ -48,6 +48,7 @@ impl Crew {
             journal: desk.journal.clone(),
             dir: desk.dir.join(name),
             agents: Agents::alone(),
+            declared: Default::default(),
         };
         Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
     }

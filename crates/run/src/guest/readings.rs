@@ -1,5 +1,6 @@
 //! Selects and converts the readings of a guest that are meaningful.
 
+use crate::bench::readings;
 use fsarena_core::sample::{Readings, Sample, Unit};
 use fsarena_core::{metric::reading, plan::Emulator};
 use fsarena_guest::counter::Counts;
@@ -44,10 +45,10 @@ fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
     kept
 }
 
-/// Whether a reading is a time or a rate: its name ends in its unit.
+/// Whether a reading is a time or a rate.
 fn is_time(id: &str) -> bool {
     let timed = [Unit::Nanoseconds, Unit::Seconds, Unit::PerSecond, Unit::BytesPerSecond];
-    timed.iter().any(|unit| id.ends_with(&format!("_{}", unit.suffix())))
+    readings().any(|def| def.id == id && timed.contains(&def.unit))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
             let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
             let d = |variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d);
             let d: Vec<Vec<f64>> = rivals.filter_map(d).collect();
-            let direction = metric::find(&claim.subject.metric)?.direction;
+            let direction = metric::find(&claim.subject.metric)?.spec.direction;
             verdict::judge_extreme(extreme, &d, direction, None).map(|verdict| verdict.outcome)
         }
     }
@@ -95,7 +95,7 @@ impl Figures<'_> {
 
     fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
         let own = self.value(subject, &extreme.variant)?;
-        let below = extreme.is_least(metric::find(&subject.metric)?.direction);
+        let below = extreme.is_least(metric::find(&subject.metric)?.spec.direction);
         let rivals =
             rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
         let rivals: Vec<(f64, f64)> =
@@ -113,9 +113,11 @@ impl Figures<'_> {
         let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
         let set = self.sets.iter().find(|known| known.set == set)?;
         if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+            if whole == TOTAL {
+                return set.total(variant, &quantity.metric);
+            }
             let values = set.of_work(variant, &quantity.metric)?;
-            let geometric = || mean(values.iter().map(|value| value.ln())).exp();
-            return Some(if whole == TOTAL { values.iter().sum() } else { geometric() });
+            return Some(mean(values.iter().map(|value| value.ln())).exp());
         }
         let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
         let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);

@@ -2,9 +2,9 @@
 
 use crate::grid::{Grid, has_data};
 use crate::{all_tasks, trust::reason};
-use fsarena_core::metric::{self, reading};
+use fsarena_core::metric::reading;
 use fsarena_core::plan::{TOTAL, WHOLES};
-use fsarena_core::record::{MetricInfo, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{cell::TaskInfo, claim::Quantity, names::unknown};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT, reading::STEADY, 
 
 /// The values of a quantity.
 pub struct Series {
-    pub metric: MetricInfo,
+    pub metric: MetricSpec,
     /// `values[variant][round]`; NaN where there is none.
     pub values: Vec<Vec<f64>>,
 }
@@ -22,7 +22,7 @@ pub struct Series {
 pub struct Quantities<'a> {
     record: &'a RunRecord,
     leave_out: &'a BTreeSet<u32>,
-    grids: BTreeMap<String, (MetricInfo, Grid)>,
+    grids: BTreeMap<String, (MetricSpec, Grid)>,
 }
 
 impl<'a> Quantities<'a> {
@@ -32,23 +32,24 @@ impl<'a> Quantities<'a> {
 
     /// The values of a quantity, or why there are none.
     pub fn get(&mut self, quantity: &Quantity) -> Result<Series, String> {
-        let record = self.record;
+        let (record, leave_out) = (self.record, self.leave_out);
         let (metric, grid) = self.grid(&quantity.metric)?;
         let metric = metric.clone();
         if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
             let wanted = Quantity { task: None, ..quantity.clone() };
             let wanted = grid.tasks(record).filter(|(task, _)| wanted.fits(&task.id));
-            let tasks: Vec<&Vec<Vec<f64>>> = wanted.map(|(_, values)| values).collect();
+            let tasks: Vec<(&TaskInfo, &Vec<Vec<f64>>)> = wanted.collect();
             if tasks.is_empty() {
                 return Err(no_task(&metric.id));
             }
-            if whole == TOTAL && !metric::adds_up(&metric.id, metric.unit) {
-                let id = &metric.id;
-                let what =
-                    format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}");
-                return Err(what);
+            if whole != TOTAL {
+                let values = all_tasks::means(&tasks.iter().map(|(_, values)| *values).collect::<Vec<_>>());
+                return Ok(Series { metric, values });
             }
-            let values = if whole == TOTAL { all_tasks::sums(&tasks) } else { all_tasks::means(&tasks) };
+            let id = &metric.id;
+            let values = all_tasks::totals(record, &metric, leave_out, &tasks).ok_or_else(|| {
+                format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}")
+            })?;
             return Ok(Series { metric, values });
         }
         let fits = |(at, task): &(usize, &TaskInfo)| quantity.fits(&task.id) && has_data(&grid.values[*at]);
@@ -77,7 +78,7 @@ impl<'a> Quantities<'a> {
         }
     }
 
-    fn grid(&mut self, metric: &str) -> Result<&(MetricInfo, Grid), String> {
+    fn grid(&mut self, metric: &str) -> Result<&(MetricSpec, Grid), String> {
         if !self.grids.contains_key(metric) {
             let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
             let found = Grid::without(self.record, metric, self.leave_out).ok_or_else(unknown)?;

@@ -1,8 +1,9 @@
 use super::*;
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::record::{CellRecord, MetricInfo, RunStatus, SampleTable};
-use fsarena_core::{sample::Unit, series::SeriesTable};
+use fsarena_core::record::{CellRecord, MetricSpec, RunStatus, SampleTable};
+use fsarena_core::sample::{Fold, Over, Unit};
+use fsarena_core::series::SeriesTable;
 
 const VARIANTS: [&str; 3] = ["a", "b", "c"];
 /// Task, parameter, seconds of `a`, and how many times as much `b` and `c` take.
@@ -27,11 +28,9 @@ fn record(rounds: u32) -> RunRecord {
         number: None,
         in_totals: true,
     };
-    let reading = |id: &str, direction| MetricInfo {
-        id: id.into(),
-        unit: Unit::Nanoseconds,
-        direction,
-        help: String::new(),
+    let reading = |id: &str, direction| MetricSpec {
+        over: Over::all(Fold::Sum),
+        ..MetricSpec::new(id.into(), Unit::Nanoseconds, direction, String::new())
     };
     let mut record = RunRecord {
         id: "r".into(),
@@ -208,13 +207,17 @@ fn with_tails(requests: f64) -> RunRecord {
     let mut record = record(8);
     let rows = record.samples.len();
     let mut add = |id: &str, values: Vec<f64>| {
-        record.readings.push(MetricInfo { id: id.into(), ..record.readings[0].clone() });
+        record.readings.push(MetricSpec { id: id.into(), ..record.readings[0].clone() });
         record.samples.values.push(values);
     };
     add("all_operations_count", vec![requests; rows]);
     add("load_elapsed_ns", vec![2e9; rows]);
     let elapsed = record.samples.values[0].clone();
-    record.readings.push(MetricInfo { id: "all_latency_p99_ns".into(), ..record.readings[0].clone() });
+    record.readings.push(MetricSpec {
+        id: "all_latency_p99_ns".into(),
+        over: Over::by(Unit::Nanoseconds),
+        ..record.readings[0].clone()
+    });
     record.samples.values.push(elapsed);
     record
 }

@@ -3,8 +3,8 @@
 use fsarena_core::cell::{TaskId, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
-use fsarena_core::record::{CellRecord, MetricInfo, RunRecord, RunStatus, SampleTable};
-use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
+use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
 use fsarena_stats::trust::{Doubt, doubts};
@@ -97,11 +97,9 @@ fn record() -> RunRecord {
         hosts: vec![Host::default()],
         variants: vec![variant("ext4"), variant("xfs"), variant("btrfs")],
         tasks,
-        readings: vec![MetricInfo {
-            id: "elapsed_ns".into(),
-            unit: Unit::Nanoseconds,
-            direction: Direction::Lower,
-            help: String::new(),
+        readings: vec![MetricSpec {
+            over: Over::all(Fold::Sum),
+            ..MetricSpec::new("elapsed_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new())
         }],
         cells,
         samples,
@@ -240,7 +238,7 @@ fn a_task_that_a_doubts_under_direct_io_ranks_no_variant() {
         settings: Settings([("direct".to_string(), Value::Bool(direct))].into()),
     };
     let (yes, no) = (direct(true), direct(false));
-    let reading = |id: &str| MetricInfo { id: id.into(), ..record.readings[0].clone() };
+    let reading = |id: &str| MetricSpec { id: id.into(), ..record.readings[0].clone() };
     let readings = ["written_bytes", "device_write_bytes"].map(reading);
     let served = |row: usize| {
         record.samples.task[row] == 1 && record.cells[record.samples.cell[row] as usize].variant == 2

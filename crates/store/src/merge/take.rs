@@ -1,8 +1,9 @@
 //! Takes the cells of one shard into a merged run, in one transaction.
 
 use super::{Merge, each_round};
-use crate::{Error, Result, RunDir, commands, log, output, schema};
-use fsarena_core::record::LogLine;
+use crate::rows::Source;
+use crate::{Error, Result, RunDir, commands, log, output, read, schema};
+use fsarena_core::{metric::Declared, record::LogLine};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,14 +18,14 @@ INSERT OR IGNORE INTO main.host(hostname, boot_id, kernel, facts)
 INSERT OR IGNORE INTO main.variant(name, levels) SELECT name, levels FROM part.variant ORDER BY id;
 INSERT OR IGNORE INTO main.task(name, params, title, number, in_totals)
     SELECT name, params, title, number, in_totals FROM part.task ORDER BY id;
-INSERT OR IGNORE INTO main.metric(name, unit, direction, help)
-    SELECT name, unit, direction, help FROM part.metric ORDER BY id;
+INSERT OR IGNORE INTO main.metric(name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help)
+    SELECT name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
+    FROM part.metric ORDER BY id;
 INSERT INTO map SELECT 'host', p.id, m.id FROM part.host p CROSS JOIN main.host m
     USING(hostname, boot_id, kernel, facts);
 INSERT INTO map SELECT 'variant', p.id, m.id FROM part.variant p CROSS JOIN main.variant m USING(name, levels);
 INSERT INTO map SELECT 'task', p.id, m.id FROM part.task p CROSS JOIN main.task m USING(name, params);
-INSERT INTO map SELECT 'metric', p.id, m.id FROM part.metric p CROSS JOIN main.metric m
-    USING(name, unit, direction);
+INSERT INTO map SELECT 'metric', p.id, m.id FROM part.metric p CROSS JOIN main.metric m USING(name);
 INSERT INTO fresh SELECT id FROM part.cell p
     WHERE NOT EXISTS (SELECT 1 FROM main.cell m WHERE m.hash = p.hash);
 ";
@@ -110,6 +111,7 @@ impl Merge {
             Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
             _ => Error::read(&path)(error),
         };
+        contradiction(&transaction, part, &mut self.declared)?;
         transaction.execute_batch(RUN).and_then(|()| transaction.execute_batch(PREPARE)).map_err(failed)?;
         twice(&transaction, part)?;
         let fresh = || -> rusqlite::Result<HashSet<String>> {
@@ -181,6 +183,17 @@ impl Merge {
         let count = "UPDATE main.run SET commands = commands + ?1";
         self.db.execute(count, [times as i64]).map(drop).map_err(Error::write(&self.path))
     }
+}
+
+/// Refuses a part in which commands declared a metric with another meaning than in one that was taken before.
+fn contradiction(db: &Connection, part: &RunDir, declared: &mut Declared) -> Result<()> {
+    let by = part.path().display().to_string();
+    for metric in read::metrics(&Source { db, path: &part.database() }, "part")? {
+        declared
+            .declare(&metric, &by)
+            .map_err(|error| Error::damaged(part.path(), format!("cannot be merged: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Refuses a cell that another run measured as well: to choose one of them could be a choice by value.

@@ -59,7 +59,9 @@ fn broken_rows_are_told_with_their_table() {
     let value = loose("value", "sample, metric, value");
     let cell =
         loose("cell", "id, hash, round, position, variant, workload, outcome, host, started_at, spent");
-    let metric = loose("metric", "id, name, unit, direction, help");
+    let columns =
+        "id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help";
+    let metric = loose("metric", columns);
     for (sql, words) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
         (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
@@ -94,7 +96,7 @@ fn absurd_numbers_of_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
-         INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', '' FROM n",
+         INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', 'process', 'sum', 'sum', 'sum', NULL, NULL, '' FROM n",
         MOST_READINGS + 9
     );
     let error = spoil(&stored(root.path()), &many);

@@ -25,35 +25,30 @@ impl Prometheus {
                 "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
             ))
         };
-        let (name, labels) = name_and_labels(metric.trim()).ok_or_else(bad)?;
-        let sound = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-        if name.is_empty() || !name.chars().all(sound) {
+        let (Series { name, labels }, rest) = Series::read(metric.trim()).ok_or_else(bad)?;
+        if !rest.is_empty() {
             return Err(bad());
         }
-        Ok(Prometheus {
-            page: Page::new(url, patience)?,
-            written: metric.trim().into(),
-            name: name.into(),
-            labels,
-        })
+        Ok(Prometheus { page: Page::new(url, patience)?, written: metric.trim().into(), name, labels })
     }
 
-    /// The sum of the series that fit.
+    /// The sum of the series that fit; none where there is none, or where one of that name cannot be read.
     fn sum(&self, body: &str) -> Option<f64> {
-        let values = body.lines().filter_map(|line| self.series(line.trim()));
-        values.reduce(|sum, value| sum + value).filter(|sum| sum.is_finite() && *sum >= 0.0)
-    }
-
-    fn series(&self, line: &str) -> Option<f64> {
-        if line.starts_with('#') || !line.starts_with(&self.name) {
-            return None;
+        let lines = body.lines().map(str::trim).take_while(|line| *line != "# EOF");
+        let mut sum = None;
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let Some((series, rest)) = Series::read(line) else {
+                // A line of another metric may be anything.
+                match line.strip_prefix(&self.name) {
+                    Some(rest) if !rest.starts_with(in_name) => return None,
+                    _ => continue,
+                }
+            };
+            if series.name == self.name && self.labels.iter().all(|label| series.labels.contains(label)) {
+                sum = Some(sum.unwrap_or(0.0) + value(rest)?);
+            }
         }
-        let end = if line.contains('{') { line.rfind('}')? + 1 } else { line.find(' ')? };
-        let (name, labels) = name_and_labels(&line[..end])?;
-        let fits = name == self.name && self.labels.iter().all(|label| labels.contains(label));
-        // A time stamp may follow.
-        let value = line[end..].split_ascii_whitespace().next()?;
-        fits.then(|| value.parse().ok()).flatten()
+        sum.filter(|sum: &f64| sum.is_finite() && *sum >= 0.0)
     }
 }
 
@@ -82,29 +77,81 @@ impl Counter for Prometheus {
     }
 }
 
-/// `name{a="b",c="d"}`; values may hold commas and escaped quotes.
-fn name_and_labels(text: &str) -> Option<(&str, Vec<(String, String)>)> {
-    let Some((name, rest)) = text.split_once('{') else { return Some((text, vec![])) };
-    let mut rest = rest.strip_suffix('}')?;
-    let mut labels = vec![];
-    while !rest.trim().is_empty() {
-        let (label, behind) = rest.split_once("=\"")?;
-        let mut value = String::new();
-        let mut characters = behind.char_indices();
-        let end = loop {
-            match characters.next()? {
-                (at, '"') => break at + 1,
-                (_, '\\') => match characters.next()?.1 {
-                    'n' => value.push('\n'),
-                    other => value.push(other),
-                },
-                (_, other) => value.push(other),
-            }
+/// The name and the labels of a series: `name{a="b",c="d"}`. With quotes the name can stand in braces as well.
+#[derive(Debug, PartialEq)]
+struct Series {
+    name: String,
+    labels: Vec<(String, String)>,
+}
+
+impl Series {
+    /// Reads one at the beginning of a text, with what follows it.
+    fn read(text: &str) -> Option<(Series, &str)> {
+        let end = text.find(|c| !in_name(c)).unwrap_or(text.len());
+        let mut series = Series { name: text[..end].to_string(), labels: vec![] };
+        let Some(mut rest) = text[end..].trim_start().strip_prefix('{') else {
+            return (end > 0).then_some((series, &text[end..]));
         };
-        labels.push((label.trim().to_string(), value));
-        rest = behind[end..].trim_start().trim_start_matches(',').trim_start();
+        loop {
+            rest = rest.trim_start();
+            if let Some(behind) = rest.strip_prefix('}') {
+                return (!series.name.is_empty()).then_some((series, behind));
+            }
+            if rest.starts_with('"') && series.name.is_empty() {
+                (series.name, rest) = quoted(rest)?;
+            } else {
+                let (label, behind) = rest.split_once('=')?;
+                let label = label.trim_end();
+                let (value, behind) = quoted(behind.trim_start())?;
+                if label.is_empty() || !label.chars().all(in_name) {
+                    return None;
+                }
+                series.labels.push((label.into(), value));
+                rest = behind;
+            }
+            rest = rest.trim_start();
+            // A comma may stand behind the last one as well.
+            rest = match rest.strip_prefix(',') {
+                Some(behind) => behind,
+                None if rest.starts_with('}') => rest,
+                None => return None,
+            };
+        }
     }
-    Some((name, labels))
+}
+
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == ':'
+}
+
+/// A text in quotes, with escaped characters, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let text = text.strip_prefix('"')?;
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    loop {
+        match characters.next()? {
+            (at, '"') => return Some((value, &text[at + 1..])),
+            (_, '\\') => match characters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            (_, other) => value.push(other),
+        }
+    }
+}
+
+/// The value behind a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
+fn value(rest: &str) -> Option<f64> {
+    let mut words = rest.split_whitespace();
+    let value =
+        words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
+    let stamp = words.next().filter(|word| *word != "#");
+    let sound = match stamp {
+        None => true,
+        Some(stamp) => stamp.parse::<f64>().is_ok() && words.next().is_none_or(|word| word == "#"),
+    };
+    sound.then_some(value)
 }
 
 #[cfg(test)]
@@ -118,7 +165,11 @@ mod tests {
         http_requests_total_bytes 99\nplain 1.7e3\nbroken NaN\n";
 
     fn sum(metric: &str) -> Option<f64> {
-        Prometheus::new("http://127.0.0.1:1/metrics", metric, Duration::ZERO).unwrap().sum(BODY)
+        sum_in(metric, BODY)
+    }
+
+    fn sum_in(metric: &str, body: &str) -> Option<f64> {
+        Prometheus::new("http://127.0.0.1:1/metrics", metric, Duration::ZERO).unwrap().sum(body)
     }
 
     #[test]
@@ -144,6 +195,43 @@ mod tests {
         let said = check(page, "request_total").unwrap_err();
         assert!(said.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{said}");
         assert_eq!(check(b"HTTP/1.0 503 Busy\r\n\r\nlater", "x"), Ok(()));
+    }
+
+    #[test]
+    fn exemplars_time_stamps_and_white_space_change_no_value() {
+        let exemplar = include_str!("testdata/exemplar.prom");
+        assert_eq!(
+            (sum_in("req_total", exemplar), sum_in("req_total{code=\"500\"}", exemplar)),
+            (Some(23.0), Some(3.0))
+        );
+        for line in [
+            "a 7",
+            "a\t7",
+            "  a   7  ",
+            "a\t7\t1395066363000",
+            "a 7 1395066363.5 # {trace_id=\"x\"} 0.5 12",
+            "a 7 # {} 0.5",
+            "a{} 7",
+            "a {b=\"c\"} 7",
+            "a{ b = \"c\" , d=\"}\", } 7",
+            "a{b=\"c # {x=\\\"1\\\"} 5\"}\t7 # {y=\"z\"} 3",
+            "{\"a\",b=\"c\"} 7",
+            "b{c=\"a 9\"} 1\na 7\n# EOF\na 100",
+            "a_b{broken 1\na 7",
+        ] {
+            assert_eq!(sum_in("a", line), Some(7.0), "{line}");
+        }
+        let escaped = r#"a{b="x\\\"\ny"} 7"#;
+        assert_eq!(sum_in(r#"a{b="x\\\"\ny"}"#, escaped), Some(7.0));
+    }
+
+    #[test]
+    fn a_line_of_the_metric_that_cannot_be_read_leaves_no_sum() {
+        for line in
+            ["a 1\na{b=\"c} 2", "a 1\na x", "a 1\na{b=\"c\"}2", "a 1\na 2 3 4", "a 1\na", "a 1\na{b} 2"]
+        {
+            assert_eq!(sum_in("a", line), None, "{line}");
+        }
     }
 
     #[test]

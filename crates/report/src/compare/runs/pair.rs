@@ -2,9 +2,10 @@
 
 use crate::compare::order::{Order, Orders};
 use crate::{error::Error, words::label};
-use fsarena_core::record::RunRecord;
+use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::{all_tasks, comparison::Comparison, grid::has_data, ratio::Ratio, shift};
+use fsarena_stats::grid::{has_data, left_out};
+use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
@@ -67,7 +68,16 @@ impl<'a> Side<'a> {
 
 impl<'a> Pair<'a> {
     /// What both runs have.
+    ///
+    /// # Errors
+    /// If they have no variant or task in common, or the metric means something else in the other.
     pub fn of(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
+        let mut declared = Declared::default();
+        for side in [a, b] {
+            declared
+                .declare(&side.analysis.metric, &format!("run {}", side.record.id))
+                .map_err(|contradiction| Error::Usage(contradiction.to_string()))?;
+        }
         let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
         let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
         if variants.is_empty() {
@@ -92,22 +102,26 @@ impl<'a> Pair<'a> {
         known.then(|| Task { title: label(info), ratios, orders, over_all: false })
     }
 
-    /// The sum over the tasks in the totals that are in both.
+    /// The total over the tasks in the totals that are in both.
     fn total(&self, tasks: &[(usize, usize)]) -> Option<Task<'a>> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (a.values(*i), b.values(*j))).unzip();
+        let of = |run: &'a Side, task: usize| (&run.record.tasks[task], run.values(task));
+        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
-        if overall_a.total.is_none() || first.is_empty() {
+        if first.is_empty() {
             return None;
         }
+        let totals = |run: &Side, tasks| {
+            all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
+        };
         // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
         Some(Task {
-            title: format!("TOTAL of {} tasks", first.len()),
-            ratios: self.ratios(&all_tasks::sums(&first), &all_tasks::sums(&second)),
+            title: format!("{} of {} tasks", overall_a.name.to_uppercase(), first.len()),
+            ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
             orders: orders.filter(|_| same),
             over_all: true,
         })
