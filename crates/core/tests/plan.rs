@@ -284,8 +284,8 @@ fn faults_in_claims_point_at_the_character() {
     let said = read(GOOD, &over).unwrap_err();
     assert!(said.starts_with("--claim: column 22: Unknown variant `etx4`"), "{said}");
     assert!(said.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{said}");
-    let margin = read(&with("[stop]\nmargin = \"100%\""), &Overrides::default()).unwrap_err();
-    assert!(margin.starts_with("plan.toml, line 3, column 10: cannot read the margin `100%`"), "{margin}");
+    let margin = read(&with("[stop]\nmargin = \"10001%\""), &Overrides::default()).unwrap_err();
+    assert!(margin.starts_with("plan.toml, line 3, column 10: cannot read the margin `10001%`"), "{margin}");
 }
 
 mod properties {

@@ -57,6 +57,9 @@ fn build_of_a_tarball() {
 
 #[test]
 fn what_an_application_lacks_is_told() {
+    if !has(&["git"]) {
+        return;
+    }
     let place = Place::new();
     let (_, said) = place.expect(2, &["run", "apps/gti"]);
     assert!(said.contains("Did you mean `apps/git`?"), "{said}");

@@ -1,6 +1,7 @@
 //! The axes of the machine through the real binary: each is brought about, and undone whatever ends the run.
 
 use crate::common::gate::{Gate, Running, When};
+use crate::common::kernel::has;
 use crate::common::{Place, root};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -165,7 +166,7 @@ fn a_scheduler_is_put_back_after_its_cell() {
 
 #[test]
 fn journals_on_devices_of_their_own() {
-    if !root() {
+    if !root() || !has(&["mkfs.xfs"]) {
         return;
     }
     let place = Place::new();
@@ -183,7 +184,7 @@ fn journals_on_devices_of_their_own() {
 
 #[test]
 fn btrfs_over_two_devices() {
-    if !root() {
+    if !root() || !has(&["mkfs.btrfs"]) {
         return;
     }
     let place = Place::new();

@@ -1,6 +1,7 @@
 //! Small inputs have a bounded cost, and errors repeat no more of them than a person reads.
 
 use crate::common::gate::Running;
+use crate::common::kernel::has;
 use crate::common::{Place, root, text};
 use std::time::{Duration, Instant};
 use std::{
@@ -94,7 +95,10 @@ fn files_are_read_up_to_a_limit() {
     let sparse = std::fs::File::create(place.dir.join("sparse.csv")).unwrap();
     sparse.set_len(3 << 30).unwrap();
     let limit = ["sparse.csv", "it has 3.0 GiB, and the limit is"];
-    expect(&place, 2, &["run", "plan.toml", "--on", "qemu", "--kernel", "sparse.csv", "--dry-run"], &limit);
+    if has(&["qemu-system-x86_64"]) {
+        let kernel = ["run", "plan.toml", "--on", "qemu", "--kernel", "sparse.csv", "--dry-run"];
+        expect(&place, 2, &kernel, &limit);
+    }
     expect(&place, 2, &["run", "sparse.csv"], &limit);
     expect(&place, 2, &["compare", "sparse.csv", "sparse.csv"], &limit);
     expect(&place, 2, &["analyse", "sparse.csv"], &limit);

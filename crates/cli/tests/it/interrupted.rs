@@ -1,6 +1,7 @@
 //! Nothing holds a signal up: pipes and devices are refused before they are opened, and what computes ends at once.
 
 use crate::common::gate::{Gate, Running, When, fifo};
+use crate::common::kernel::has;
 use crate::common::{Place, root, stored};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -70,7 +71,6 @@ fn pipes_devices_and_directories_are_refused_by_what_they_are() {
     for line in [
         "run pipe",
         "run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=pipe",
-        "run plan.toml --on qemu --kernel pipe --dry-run",
         "ab pipe --a fs=ext4 --b fs=ext4",
         "watch --log pipe --windows 1 --window 1s",
         "compare pipe pipe",
@@ -81,11 +81,14 @@ fn pipes_devices_and_directories_are_refused_by_what_they_are() {
     for line in [
         "run /dev/zero",
         "run gus3 --workload dbench --on dir:home --scale tiny --set loadfile=/dev/zero",
-        "run plan.toml --on qemu --kernel /dev/zero --dry-run",
         "watch --log /dev/zero --windows 1 --window 1s",
         "compare /dev/zero /dev/zero",
     ] {
         refused(&place, line, &zero);
+    }
+    if has(&["qemu-system-x86_64"]) {
+        refused(&place, "run plan.toml --on qemu --kernel pipe --dry-run", &pipe);
+        refused(&place, "run plan.toml --on qemu --kernel /dev/zero --dry-run", &zero);
     }
     std::fs::rename(place.dir.join("pipe"), place.dir.join("pipe.csv")).unwrap();
     refused(&place, "analyse pipe.csv", &pipe[1..]);

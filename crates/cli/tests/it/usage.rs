@@ -238,7 +238,7 @@ fn flags_that_do_not_apply_are_refused() {
 /// Before it measures anything, fsarena tries the options that the user wrote with mkfs and the kernel.
 #[test]
 fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
-    if !root() {
+    if !root() || !has(&["mkfs.xfs", "mkfs.btrfs"]) {
         return;
     }
     let refusals = [
@@ -282,7 +282,7 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
 /// Sizes with suffixes, and the modes of fio and of sysbench, in every command that takes them.
 #[test]
 fn sizes_and_modes_are_written_alike_everywhere() {
-    if !root() {
+    if !root() || !has(&["mkfs.xfs"]) {
         return;
     }
     let place = Place::new();
@@ -298,7 +298,7 @@ fn sizes_and_modes_are_written_alike_everywhere() {
 /// Filesystems that lack an option set are named on the screen and in the report.
 #[test]
 fn filesystems_that_an_option_set_leaves_out_are_named() {
-    if !root() {
+    if !root() || !has(&["mkfs.xfs"]) {
         return;
     }
     let place = Place::new();
@@ -311,6 +311,9 @@ fn filesystems_that_an_option_set_leaves_out_are_named() {
 /// Settings of a study that another workload lacks are left out and named; settings of the user are refused.
 #[test]
 fn a_workload_in_place_of_a_studys_takes_what_it_has() {
+    if !has(&["squid"]) {
+        return;
+    }
     let place = Place::new();
     let squid = ["run", "wilton", "--workload", "squid", "--on", "dir:.", "--dry-run"];
     let (plan, _) = place.expect(0, &squid);
