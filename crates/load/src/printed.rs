@@ -173,15 +173,11 @@ impl Printed {
             let (metric, value) = marked(text).map_err(fault)?;
             self.set(&metric, value, &format!("`{line}`"))?;
         }
-        for (at, rule) in self.rules.clone().iter().enumerate() {
-            if let Some(value) = rule.find(line) {
-                self.set(
-                    &rule.metric,
-                    value.map_err(fault)?,
-                    &format!("the rule `{}`", rule.regex.as_str()),
-                )?;
-                self.matched.insert(at);
-            }
+        for at in 0..self.rules.len() {
+            let Some(value) = self.rules[at].find(line) else { continue };
+            let Rule { metric, regex } = self.rules[at].clone();
+            self.set(&metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
+            self.matched.insert(at);
         }
         Ok(())
     }
@@ -344,7 +340,8 @@ mod tests {
         assert_eq!(value("took s lower: total time: +([0-9.]+)s", sysbench), 0.0009);
         // fio 3.33 changes its units.
         let fio = "  write: IOPS=256k, BW=1000MiB/s (1049MB/s)(1024KiB/1msec); 0 zone resets\n";
-        assert!(read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err().contains("part of `256k`"));
+        let said = read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err();
+        assert!(said.contains("part of `256k`"), "{said}");
     }
 
     #[test]

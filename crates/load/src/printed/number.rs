@@ -43,7 +43,7 @@ pub fn whole(
     let of_number = |c: char| c.is_alphanumeric() || ".,+-%'".contains(c);
     let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_at(before, at));
     let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
-    let (part, all) = (&line[piece], &line[start..end]);
+    let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
     Err(format!(
         "`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"
     ))
