@@ -35,3 +35,4 @@ pub mod series;
 pub mod setting;
 pub mod state;
 pub mod study;
+pub mod unit;

@@ -2,6 +2,7 @@
 //!
 //! A new format is one file in `import/` and its line in [`IMPORTERS`].
 
+mod collector;
 mod csv;
 mod dbench;
 mod distinct;
@@ -27,7 +28,7 @@ pub use series::{LeftOut, Samples, Series};
 pub(crate) use sheet::{CLIENTS, Sheet, is_setting};
 pub(crate) use text::decode;
 
-use series::Collector;
+use collector::Collector;
 
 /// No file of measurements that people compare comes near this size, in bytes.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -115,8 +116,18 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats =
-            ["distinct", "documents", "foreign", "importer", "mpi", "reading", "series", "sheet", "text"];
+        let not_formats = [
+            "collector",
+            "distinct",
+            "documents",
+            "foreign",
+            "importer",
+            "mpi",
+            "reading",
+            "series",
+            "sheet",
+            "text",
+        ];
         let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

@@ -175,7 +175,7 @@ fn printed_figures_of_every_unit_come_back() {
     let mut print: Vec<String> =
         units.iter().map(|unit| format!("echo fsarena-metric: figure 12.5 {unit} higher")).collect();
     print.push("echo fsarena-metric: tps 1234.5 per_s higher".into());
-    let command = format!("work={}", print.join("; "));
+    let command = print.join("; ");
     place.expect(0, &["run", "--fs", "ext4", "--rounds", "2", "--on", "ram", "-q", "--cmd", &command]);
     place.expect(0, &["report", "--export", "csv=out.csv"]);
     for unit in units {

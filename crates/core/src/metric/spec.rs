@@ -1,6 +1,6 @@
 //! The definition of a metric: unit, better direction, whose it is, and how its values combine.
 
-use crate::sample::{Direction, Unit};
+use crate::unit::{Direction, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 

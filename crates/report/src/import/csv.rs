@@ -4,9 +4,9 @@
 //! but numbers are metrics; the rest, if they differ from row to row, name what was measured. fsarena's own exports are
 //! such files.
 
+use super::collector::Collector;
 use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
-use super::series::{Collector, direction};
+use super::reading::{Conditions, Reading, direction};
 use super::sheet::{Sheet, is_absent, is_setting};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};

@@ -1,8 +1,8 @@
 //! dbench, versions 1 to 5: its table of operations and its last line.
 
+use super::collector::Collector;
 use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
-use super::series::Collector;
 use fsarena_core::dbench::{Said, read, recognises};
 
 /// dbench's text.

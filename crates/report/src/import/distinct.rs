@@ -85,8 +85,8 @@ fn differing(series: &[&Series]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::collector::Collector;
     use super::super::reading::{Conditions, Reading};
-    use super::super::series::Collector;
 
     fn names(runs: &[&[(&str, &str)]]) -> Vec<String> {
         let mut into = Collector::default();

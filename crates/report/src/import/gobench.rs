@@ -1,9 +1,9 @@
 //! The Go benchmark format, as `go test -bench` prints it and benchstat reads it
 //! (golang.org/design/14313-benchmark-format).
 
+use super::collector::Collector;
 use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
-use super::series::{Collector, direction};
+use super::reading::{Conditions, Reading, direction};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 

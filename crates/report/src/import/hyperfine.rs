@@ -1,9 +1,9 @@
 //! hyperfine: `--export-json`.
 
+use super::collector::Collector;
 use super::documents::documents;
 use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
-use super::series::Collector;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

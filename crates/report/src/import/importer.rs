@@ -1,6 +1,6 @@
 //! A format that samples can be read from, and why they could not be read.
 
-use super::series::Collector;
+use super::collector::Collector;
 use fsarena_core::exit::{ExitCode, Exits};
 
 /// A format that samples can be read from.

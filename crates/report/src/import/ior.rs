@@ -1,10 +1,10 @@
 //! IOR, versions 2.10 to 4.1: the rows of its results, as text, as CSV (from 4.0 on) and as JSON.
 
+use super::collector::Collector;
 use super::documents::documents;
 use super::importer::{Fault, Importer};
 use super::mpi::{bytes, options};
 use super::reading::{Conditions, Reading};
-use super::series::Collector;
 use crate::findings::figures::size;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! mdtest, versions 1.8 to 4.1: the summaries of its rates and times.
 
+use super::collector::Collector;
 use super::importer::{Fault, Importer};
 use super::mpi::options;
 use super::reading::{Conditions, Reading};
-use super::series::Collector;
 
 /// mdtest's text.
 pub const MDTEST: Importer = Importer {

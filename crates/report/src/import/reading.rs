@@ -1,6 +1,5 @@
 //! What one run of a benchmark measured, as a file states it. Every reader makes these and nothing else.
 
-use super::series::direction;
 use fsarena_core::sample::Direction;
 
 /// One run: what was measured, under which conditions, and its figures.
@@ -82,6 +81,21 @@ impl Conditions {
     }
 }
 
+/// Which way is better, by the unit: of what comes a second there should be more, of all else less.
+/// None where the unit says nothing.
+pub fn direction(unit: &str) -> Option<Direction> {
+    let unit = unit.to_ascii_lowercase();
+    let rate = ["/s", "/sec", "per_s", "iops", "bps"].iter().any(|end| unit.ends_with(end));
+    let cost = ["ns", "us", "µs", "ms", "s", "sec", "bytes", "b", "/op", "seconds"];
+    if rate {
+        Some(Direction::Higher)
+    } else if cost.iter().any(|end| unit == *end || (end.starts_with('/') && unit.ends_with(end))) {
+        Some(Direction::Lower)
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +118,12 @@ mod tests {
         reading.figure("rate", "/s", Some(2.0));
         assert_eq!(reading.figures.len(), 1);
         assert_eq!(reading.figures[0].direction, Direction::Higher);
+    }
+
+    #[test]
+    fn rates_should_be_high_and_costs_low() {
+        let of = ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction);
+        let (up, down) = (Some(Direction::Higher), Some(Direction::Lower));
+        assert_eq!(of, [up, up, up, down, down, down, down, None]);
     }
 }

@@ -1,8 +1,8 @@
 //! sysbench, versions 0.4 to 1.1: what `sysbench … run` prints. Each run of a file begins with its version line.
 
+use super::collector::Collector;
 use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
-use super::series::Collector;
 
 /// sysbench's text.
 pub const SYSBENCH: Importer = Importer {
