@@ -13,7 +13,7 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("rounds = 8", "rounds = 4294967295", "rounds"),
     ("rounds = 8", "rounds = 8\nwarmup = 4294967295", "warmup"),
     ("rounds = 8", "rounds = 8\nmargin = nan", "margin"),
-    ("rounds = 8", "rounds = 8\nmargin = 1.5", "margin"),
+    ("rounds = 8", "rounds = 8\nmargin = 101.0", "margin"),
     ("rounds = 8", "rounds = 8\nbest_within = -0.1", "best_within"),
     ("rounds = 8", "rounds = 8\nbudget_s = -1.0", "budget_s"),
     ("rounds = 8", "rounds = 8\nbudget_s = 1e30", "budget_s"),

@@ -178,9 +178,7 @@ fn printed() -> impl Strategy<Value = MetricSpec> {
         "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|durable"
     ];
     (name, 0..UNITS.len()).prop_map(|(name, unit)| {
-        let suffix = UNITS[unit].suffix();
-        let id = if name.ends_with(suffix) { name } else { format!("{name}_{suffix}") };
-        MetricSpec::new(id, UNITS[unit], Direction::Higher, String::new())
+        MetricSpec::new(UNITS[unit].named(&name), UNITS[unit], Direction::Higher, String::new())
     })
 }
 
@@ -230,10 +228,12 @@ proptest! {
         for (column, reading) in record.readings.iter().enumerate() {
             let name = head[place + column];
             let mut found: Vec<u64> = vec![];
-            for series in samples.series.iter().filter(|s| s.metric == name || name == format!("{}_s", s.metric)) {
+            let unit = reading.unit;
+            let of_column = samples.series.iter().filter(|series| series.unit == unit.symbol());
+            // A metric of fsarena's own is read without its unit.
+            for series in of_column.filter(|series| series.metric == name || unit.named(&series.metric) == name) {
                 prop_assert!(series.rounds.is_some());
                 prop_assert_eq!(series.values.len(), series.rounds.as_ref().unwrap().len());
-                prop_assert_eq!(&series.unit, reading.unit.symbol());
                 found.extend(series.values.iter().map(|value| value.to_bits()));
             }
             found.sort_unstable();
