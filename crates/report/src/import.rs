@@ -24,7 +24,7 @@ pub use distinct::Distinctions;
 pub use importer::{Fault, ImportError, Importer};
 pub use reading::Conditions;
 pub use series::{LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, Sheet, is_setting};
+pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_setting};
 pub(crate) use text::decode;
 
 use series::Collector;

@@ -1,8 +1,8 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
-use crate::import::{CLIENTS, Fault, ImportError, Sheet, decode, is_setting};
+use crate::import::{CLIENTS, Fault, ImportError, Sheet, decode, is_absent, is_setting};
 use csv::StringRecord;
-use fsarena_stats::scaling::series::Series;
+use fsarena_stats::scaling::series::{self, Series};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No curve that people measure comes near this size, in bytes.
@@ -31,22 +31,31 @@ fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
     let sheet = Sheet::read(&decode(bytes)?, Some(b'#'))?;
     within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
-    let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
-    let (mut rounds, mut numbers) = (BTreeMap::new(), BTreeSet::new());
-    // Without a column of rounds, repeats of one number are rounds in their order.
-    let mut repeats: BTreeMap<(String, u64), u32> = BTreeMap::new();
+    let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    let mut numbers = BTreeSet::new();
     for row in &sheet.rows {
         let (name, n, x) = columns.read(row)?;
-        let repeat = repeats.entry((name.clone(), n.to_bits())).or_default();
-        let next = rounds.len() as u32;
-        let round = sheet.round.map_or(*repeat, |at| *rounds.entry(&row[at]).or_insert(next));
+        let round = sheet.round.map(|at| &row[at]).filter(|round| !is_absent(round));
         curves.entry(name).or_default().push((n, round, x));
-        *repeat += 1;
         numbers.insert(n.to_bits());
     }
     within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
-    let series = curves.iter().map(|(name, rows)| Series::new(name, rows));
+    let series = curves.iter().map(|(name, points)| series(name, points));
     series.collect::<Result<_, _>>().map_err(|error| Fault::whole(error.to_string()))
+}
+
+/// A number of clients, the round if the file states one, a throughput.
+type Point<'a> = (f64, Option<&'a str>, f64);
+
+/// One curve. Values pair if all state their round, and nothing depends on the order of the rows.
+fn series(name: &str, points: &[Point]) -> Result<Series, series::Error> {
+    let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
+    let numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
+    let row = |(n, round, x): &Point| round.map(|round| (*n, numbers[round], *x));
+    match points.iter().map(row).collect::<Option<Vec<_>>>() {
+        Some(rows) => Series::new(name, &rows),
+        None => Series::unpaired(name, &points.iter().map(|(n, _, x)| (*n, *x)).collect::<Vec<_>>()),
+    }
 }
 
 fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
@@ -144,7 +153,11 @@ mod tests {
     fn any_file_of_clients_and_throughput_is_read() {
         let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
         assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
-        assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are rounds");
+        assert_eq!(
+            (&*bare[0].x[2], bare[0].paired),
+            ([30.0, 32.0].as_slice(), false),
+            "repeats are no rounds"
+        );
         let named =
             parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
                 .unwrap();
@@ -160,6 +173,35 @@ mod tests {
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
         assert_eq!(names, ["block_size=1048576", "block_size=4096"]);
         assert_eq!(curves[1].x, [[100.0], [190.0]]);
+    }
+
+    #[test]
+    fn the_order_of_rows_changes_nothing() {
+        let said = |rows: &[String]| {
+            let curves = parse(rows.concat().as_bytes()).unwrap();
+            let all: Vec<_> =
+                curves.into_iter().map(|curve| fsarena_stats::scaling::analyse(curve, 1)).collect();
+            crate::scaling::page("f", &all, true).json.to_string()
+        };
+        for (head, round) in [("n,round,x\n", true), ("n,x\n", false)] {
+            let value = |at: u32| {
+                (at % 5 + 1, at / 5, 100.0 + 17.0 * f64::from(at % 5) + 3.1 * f64::from(at * at % 7))
+            };
+            let row = |(n, at, x)| if round { format!("{n},{at},{x}\n") } else { format!("{n},{x}\n") };
+            let rows: Vec<String> = (0..50).map(value).map(row).collect();
+            let ordered = said(&[&[head.to_string()], &*rows].concat());
+            assert!(ordered.contains(&format!("\"paired\":{round}")), "{ordered}");
+            for step in [7, 13, 49] {
+                let shuffled = (0..50).map(|at| rows[at * step % 50].clone());
+                assert_eq!(
+                    said(&std::iter::once(head.to_string()).chain(shuffled).collect::<Vec<_>>()),
+                    ordered
+                );
+            }
+        }
+        // A value without its round ends the pairing.
+        let gap = parse(b"n,round,x\n1,a,1\n2,a,2\n1,b,1\n2,,2\n").unwrap();
+        assert_eq!((gap[0].paired, gap[0].rounds()), (false, 2));
     }
 
     #[test]
