@@ -14,6 +14,7 @@ mod importer;
 mod ior;
 mod mdtest;
 mod mpi;
+mod outcome;
 mod reading;
 mod series;
 mod sheet;
@@ -22,9 +23,10 @@ mod text;
 
 pub use distinct::Distinctions;
 pub use importer::{Fault, ImportError, Importer};
+pub(crate) use outcome::Outcome;
 pub use reading::Conditions;
 pub use series::{LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_setting};
+pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_clients, is_setting};
 pub(crate) use text::decode;
 
 use series::Collector;
@@ -115,8 +117,18 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats =
-            ["distinct", "documents", "foreign", "importer", "mpi", "reading", "series", "sheet", "text"];
+        let not_formats = [
+            "distinct",
+            "documents",
+            "foreign",
+            "importer",
+            "mpi",
+            "outcome",
+            "reading",
+            "series",
+            "sheet",
+            "text",
+        ];
         let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

@@ -230,7 +230,10 @@ proptest! {
         for (column, reading) in record.readings.iter().enumerate() {
             let name = head[place + column];
             let mut found: Vec<u64> = vec![];
-            for series in samples.series.iter().filter(|s| s.metric == name || name == format!("{}_s", s.metric)) {
+            // fsarena's own metrics, such as `iops`, are read without their unit.
+            let unit = reading.unit;
+            let is = |metric: &str, symbol| metric == name || (symbol == unit.symbol() && unit.named(metric) == name);
+            for series in samples.series.iter().filter(|s| is(&s.metric, &s.unit)) {
                 prop_assert!(series.rounds.is_some());
                 prop_assert_eq!(series.values.len(), series.rounds.as_ref().unwrap().len());
                 prop_assert_eq!(&series.unit, reading.unit.symbol());
