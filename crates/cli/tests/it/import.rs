@@ -173,13 +173,13 @@ fn printed_figures_of_every_unit_come_back() {
     let place = Place::new();
     let units = ["ns", "s", "bytes", "count", "percent", "ratio", "per_s", "bytes_per_s"];
     let mut print: Vec<String> =
-        units.iter().map(|unit| format!("echo fsarena-metric: figure 12.5 {unit} higher")).collect();
+        units.iter().map(|unit| format!("echo fsarena-metric: {unit}_of 12.5 {unit} higher")).collect();
     print.push("echo fsarena-metric: tps 1234.5 per_s higher".into());
     let command = format!("work={}", print.join("; "));
     place.expect(0, &["run", "--fs", "ext4", "--rounds", "2", "--on", "ram", "-q", "--cmd", &command]);
     place.expect(0, &["report", "--export", "csv=out.csv"]);
     for unit in units {
-        let page = compare(&place, "out.csv", "out.csv", &["--metric", &format!("figure_{unit}")]);
+        let page = compare(&place, "out.csv", "out.csv", &["--metric", &format!("{unit}_of_{unit}")]);
         assert_eq!((&page["rows"][0]["median_a"], &page["rows"][0]["paired"]), (&12.5.into(), &true.into()));
     }
     let page = compare(&place, "out.csv", "out.csv", &["--metric", "tps_per_s"]);
