@@ -367,7 +367,10 @@ mod tests {
     #[test]
     fn the_front_of_a_longer_number_is_no_value() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
-        for rest in ["1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ"] {
+        for rest in [
+            "1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000",
+            "5:06",
+        ] {
             let said = read(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
             assert!(said.contains(&format!("`tps = {rest}`")) && said.contains("part of"), "{rest}: {said}");
         }
