@@ -97,7 +97,8 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         return of_published(&args, name);
     }
-    if args.what.ends_with(".csv") || input::is_stream(&args.what) {
+    // A run is a directory.
+    if args.what.ends_with(".csv") || Path::new(&args.what).is_file() || input::is_stream(&args.what) {
         args.refuse(&["metric", "ceiling"], "is a file of curves")?;
         args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
         let origin = if args.what == "-" { "standard input" } else { &args.what };

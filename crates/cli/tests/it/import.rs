@@ -163,6 +163,12 @@ fn curves_of_settings_are_told_apart_and_latencies_are_no_curves() {
     write(&place, "latency.csv", "threads,latency_ms\n1,1\n2,1.5\n4,2.5\n8,5\n");
     let (_, said) = place.expect(2, &["analyse", "latency.csv"]);
     assert!(said.contains("latency.csv, line 1: column `latency_ms` is a latency"), "{said}");
+    std::fs::write(place.dir.join("curve.csv.gz"), b"\x1f\x8b\x08\0").unwrap();
+    let (_, said) = place.expect(2, &["analyse", "curve.csv.gz"]);
+    assert!(said.contains("curve.csv.gz: this is a gzip file"), "{said}");
+    write(&place, "failed.csv", "n,x,rc\n1,10,0\n2,19,0\n2,1,137\n");
+    let (_, said) = place.expect(0, &["analyse", "failed.csv"]);
+    assert!(said.contains("Left out: 1 run: rc is 137."), "{said}");
 }
 
 #[test]
@@ -175,7 +181,7 @@ fn printed_figures_of_every_unit_come_back() {
     let mut print: Vec<String> =
         units.iter().map(|unit| format!("echo fsarena-metric: {unit}_of 12.5 {unit} higher")).collect();
     print.push("echo fsarena-metric: tps 1234.5 per_s higher".into());
-    let command = format!("work={}", print.join("; "));
+    let command = print.join("; ");
     place.expect(0, &["run", "--fs", "ext4", "--rounds", "2", "--on", "ram", "-q", "--cmd", &command]);
     place.expect(0, &["report", "--export", "csv=out.csv"]);
     for unit in units {

@@ -132,8 +132,8 @@ fn contradicting_declarations_fail_the_cell_and_name_both() {
     let [count, seconds, ns] =
         ["count", "s", "ns"].map(|unit| printing(&[("m", 1.0, &format!("{unit} lower"))]));
     for commands in [vec![format!("{count}{ns}")], vec![seconds, ns]] {
-        let place = place(&commands.iter().map(String::as_str).collect::<Vec<_>>());
-        let said = place.expect(4, &[&RUN[..], &["--quiet"]].concat()).1;
+        plan(&place, "", &commands.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = crate::common::text(&place.output(&[&RUN[..], &["--quiet"]].concat()).stderr);
         assert!(said.contains("m was declared "), "{said}");
     }
 }

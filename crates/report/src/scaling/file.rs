@@ -114,8 +114,10 @@ impl Columns {
         }
         let heads: Vec<String> = sheet.heads.iter().map(|head| head.to_ascii_lowercase()).collect();
         let throughput = THROUGHPUT.iter().find_map(|word| heads.iter().position(|head| head == word));
-        // A unit may follow: `throughput_mb_per_s`.
-        let with_unit = |head: &String| THROUGHPUT.iter().any(|word| head.starts_with(&format!("{word}_")));
+        // A unit may follow: `throughput_mb_per_s`, `throughput (MB/s)`.
+        let follows = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
+        let with_unit =
+            |head: &String| THROUGHPUT.iter().any(|word| head.strip_prefix(word).is_some_and(follows));
         let throughput = throughput.or_else(|| heads.iter().position(with_unit));
         let missing = |what: &str, words: &[&str]| {
             Fault::at(1, format!("no column is the {what}: call it one of {}", words.join(", ")))
@@ -256,6 +258,7 @@ mod tests {
             "jobs_per_s,clients\n5,1\n9,2\n",
             "n_ops,iops,num_clients\n7,5,1\n8,9,2\n",
             "# iops,threads\n5,1\n9,2\n",
+            "Clients,Throughput (MB/s),Latency (ms)\n1,5,3\n2,9,4\n",
         ] {
             let curves = parse(text.as_bytes()).unwrap();
             assert_eq!(
