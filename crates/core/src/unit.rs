@@ -71,6 +71,12 @@ impl Unit {
         id.strip_suffix(self.suffix()).and_then(|rest| rest.strip_suffix('_')).unwrap_or(id)
     }
 
+    /// Whether both measure the same: `s` and `ns`, `percent` and `ratio`.
+    pub fn is_of_same_quantity(self, other: Unit) -> bool {
+        const SAME: [[Unit; 2]; 2] = [[Unit::Nanoseconds, Unit::Seconds], [Unit::Percent, Unit::Ratio]];
+        self == other || SAME.iter().any(|units| units.contains(&self) && units.contains(&other))
+    }
+
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
         Unit::ALL.iter().find(|(_, own, _)| *own == suffix).map(|(unit, ..)| *unit)

@@ -24,7 +24,7 @@ pub fn curves(bytes: &[u8]) {
     match scaling::file::read("curves.csv", bytes) {
         Err(error) => sensible(&error, bytes),
         Ok(curves) => {
-            for curve in curves {
+            for curve in curves.series {
                 // A round without a figure has no number.
                 assert!(!curve.n.iter().chain(curve.x.iter().flatten()).any(|number| number.is_infinite()));
             }

@@ -20,6 +20,8 @@ const MOST: usize = 64;
 pub struct Rule {
     /// What it means.
     pub metric: MetricSpec,
+    /// Its name without the unit.
+    name: String,
     regex: Regex,
 }
 
@@ -39,7 +41,7 @@ impl Rule {
         if regex.captures_len() != 2 {
             return Err(format!("`{}` needs one group in parentheses, the value", regex.as_str()));
         }
-        Ok(Rule { metric: declared(name, unit, direction, over)?, regex })
+        Ok(Rule { metric: declared(name, unit, direction, over)?, name: (*name).into(), regex })
     }
 
     /// The value in a line; none where the line does not match.
@@ -126,6 +128,8 @@ pub struct Printed {
     rules: Vec<Rule>,
     line: Vec<u8>,
     declared: Declared,
+    /// Each name as it was printed, with its unit and who declared that.
+    units: BTreeMap<String, (Unit, String)>,
     values: BTreeMap<String, f64>,
     /// The rules, by their places, that found a value.
     matched: BTreeSet<usize>,
@@ -171,20 +175,30 @@ impl Printed {
         let fault = |fault| format!("it printed `{line}`: {fault}");
         if let Some(text) = line.trim_start().strip_prefix(MARK) {
             let (metric, value) = marked(text).map_err(fault)?;
-            self.set(&metric, value, &format!("`{line}`"))?;
+            let name = text.split_whitespace().next().unwrap_or("");
+            self.set(name, &metric, value, &format!("`{line}`"))?;
         }
         for at in 0..self.rules.len() {
             let Some(value) = self.rules[at].find(line) else { continue };
-            let Rule { metric, regex } = self.rules[at].clone();
-            self.set(&metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
+            let Rule { metric, name, regex } = self.rules[at].clone();
+            self.set(&name, &metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
             self.matched.insert(at);
         }
         Ok(())
     }
 
     /// Takes a value. A program that prints a figure as it goes prints the last one last.
-    fn set(&mut self, metric: &MetricSpec, value: f64, by: &str) -> Result<(), String> {
-        let new = self.declared.declare(metric, by).map_err(|contradiction| contradiction.to_string())?;
+    fn set(&mut self, name: &str, metric: &MetricSpec, value: f64, by: &str) -> Result<(), String> {
+        let (unit, first) = self.units.entry(name.into()).or_insert_with(|| (metric.unit, by.into()));
+        if *unit != metric.unit {
+            return Err(format!(
+                "{name} was declared in `{}` by {first} and in `{}` by {by}; give both one unit, or two names",
+                unit.suffix(),
+                metric.unit.suffix()
+            ));
+        }
+        let new =
+            self.declared.declare_printed(metric, by).map_err(|contradiction| contradiction.to_string())?;
         if new && self.values.len() == MOST {
             return Err(format!("it printed more than {MOST} metrics"));
         }
@@ -315,6 +329,12 @@ mod tests {
         let said = read(&[], &[text]).unwrap_err();
         assert!(said.contains("`m_s s lower` by `fsarena-metric: m 1 s lower`"), "{said}");
         assert!(said.contains("`m_s s higher` by `fsarena-metric: m 2 s higher`"), "{said}");
+        let text = "fsarena-metric: m 1 count lower\nfsarena-metric: m 2 bytes lower\n";
+        let said = read(&[], &[text]).unwrap_err();
+        let both = "m was declared in `count` by `fsarena-metric: m 1 count lower` and in `bytes` by `fsarena-metric: m 2 bytes";
+        assert!(said.contains(both), "{said}");
+        let two_names = "fsarena-metric: m_count 1 count lower\nfsarena-metric: m_bytes 2 bytes lower\n";
+        assert_eq!(read(&[], &[two_names]).unwrap().len(), 2);
         let text = "fsarena-metric: m 1 s lower\nm is 5\n";
         assert!(
             read(&["m s higher: is ([0-9]+)"], &[text]).unwrap_err().contains("by the rule `is ([0-9]+)`")
@@ -347,7 +367,10 @@ mod tests {
     #[test]
     fn the_front_of_a_longer_number_is_no_value() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
-        for rest in ["1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ"] {
+        for rest in [
+            "1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000",
+            "5:06",
+        ] {
             let said = read(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
             assert!(said.contains(&format!("`tps = {rest}`")) && said.contains("part of"), "{rest}: {said}");
         }

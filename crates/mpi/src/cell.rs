@@ -99,7 +99,7 @@ impl Work<'_> {
 
     /// Takes over a metric that a command of a rank printed; one that contradicts that of another rank fails the cell.
     fn reading(&mut self, from: u32, metric: MetricSpec) {
-        match self.declared.declare(&metric, &self.ranks.name(from)) {
+        match self.declared.declare_printed(&metric, &self.ranks.name(from)) {
             Ok(true) => {
                 self.ranks.specs.insert(metric.id.clone(), metric.clone());
                 (self.emit)(CellEvent::Reading(metric));

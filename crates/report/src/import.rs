@@ -15,6 +15,7 @@ mod importer;
 mod ior;
 mod mdtest;
 mod mpi;
+mod outcome;
 mod reading;
 mod series;
 mod sheet;
@@ -23,9 +24,10 @@ mod text;
 
 pub use distinct::Distinctions;
 pub use importer::{Fault, ImportError, Importer};
+pub(crate) use outcome::Outcome;
 pub use reading::Conditions;
 pub use series::{LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, Sheet, is_setting};
+pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_clients, is_setting};
 pub(crate) use text::decode;
 
 use collector::Collector;
@@ -123,6 +125,7 @@ mod tests {
             "foreign",
             "importer",
             "mpi",
+            "outcome",
             "reading",
             "series",
             "sheet",

@@ -17,10 +17,10 @@ use words::{grounds, overview};
 pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
-    let rounds = all.iter().map(|one| one.series.rounds()).max().unwrap_or(0);
-    document.text(grounds(rounds));
-    if (2..FIRST_LOOK).contains(&rounds) {
-        document.loud("PROVISIONAL: fewer than 8 rounds give no exact interval.");
+    document.text(grounds(all.iter()));
+    let replicates = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
+    if all.iter().any(replicates) {
+        document.loud("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));
@@ -65,6 +65,7 @@ fn series(one: &Scaling) -> Value {
     let point = |(n, x): (&f64, &Vec<f64>)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() });
     json!({
         "name": one.series.name,
+        "paired": one.series.paired,
         "sentences": words::sentences(one),
         "winner": one.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
         "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit)).collect::<Vec<_>>(),

@@ -58,7 +58,7 @@ pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result
         if let Some(taken) = refusal(&metric.id) {
             return Err(format!("the command printed {taken}"));
         }
-        if declared.declare(metric, by).map_err(|error| error.to_string())? {
+        if declared.declare_printed(metric, by).map_err(|error| error.to_string())? {
             new.push(metric.clone());
         }
     }

@@ -48,7 +48,8 @@ impl Work {
                 let Survey { room, demands, remarks, prints } = workload.survey(&job)?;
                 for Declaration { metric, by } in &prints {
                     let taken = printed::refusal(&metric.id).map(|taken| format!("{by} finds {taken}"));
-                    let contradicts = || declared.declare(metric, by).err().map(|error| error.to_string());
+                    let contradicts =
+                        || declared.declare_printed(metric, by).err().map(|error| error.to_string());
                     if let Some(why) = taken.or_else(contradicts) {
                         return Err(Fatal::Plan(why));
                     }

@@ -97,13 +97,18 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         return of_published(&args, name);
     }
-    if args.what.ends_with(".csv") || input::is_stream(&args.what) {
+    // A run is a directory.
+    if args.what.ends_with(".csv") || Path::new(&args.what).is_file() || input::is_stream(&args.what) {
         args.refuse(&["metric", "ceiling"], "is a file of curves")?;
         args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
         let origin = if args.what == "-" { "standard input" } else { &args.what };
         let bytes =
             input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
-        return scaling(&args, origin, file::read(origin, &bytes)?, FILE_SEED);
+        let curves = file::read(origin, &bytes)?;
+        if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
+            let _ = writeln!(std::io::stderr(), "Left out: {list}.");
+        }
+        return scaling(&args, origin, curves.series, FILE_SEED);
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let again = args.explain.is_some() || args.profile.is_some() || args.confirm;

@@ -163,6 +163,12 @@ fn curves_of_settings_are_told_apart_and_latencies_are_no_curves() {
     write(&place, "latency.csv", "threads,latency_ms\n1,1\n2,1.5\n4,2.5\n8,5\n");
     let (_, said) = place.expect(2, &["analyse", "latency.csv"]);
     assert!(said.contains("latency.csv, line 1: column `latency_ms` is a latency"), "{said}");
+    std::fs::write(place.dir.join("curve.csv.gz"), b"\x1f\x8b\x08\0").unwrap();
+    let (_, said) = place.expect(2, &["analyse", "curve.csv.gz"]);
+    assert!(said.contains("curve.csv.gz: this is a gzip file"), "{said}");
+    write(&place, "failed.csv", "n,x,rc\n1,10,0\n2,19,0\n2,1,137\n");
+    let (_, said) = place.expect(0, &["analyse", "failed.csv"]);
+    assert!(said.contains("Left out: 1 run: rc is 137."), "{said}");
 }
 
 #[test]
@@ -173,13 +179,13 @@ fn printed_figures_of_every_unit_come_back() {
     let place = Place::new();
     let units = ["ns", "s", "bytes", "count", "percent", "ratio", "per_s", "bytes_per_s"];
     let mut print: Vec<String> =
-        units.iter().map(|unit| format!("echo fsarena-metric: figure 12.5 {unit} higher")).collect();
+        units.iter().map(|unit| format!("echo fsarena-metric: {unit}_of 12.5 {unit} higher")).collect();
     print.push("echo fsarena-metric: tps 1234.5 per_s higher".into());
     let command = print.join("; ");
     place.expect(0, &["run", "--fs", "ext4", "--rounds", "2", "--on", "ram", "-q", "--cmd", &command]);
     place.expect(0, &["report", "--export", "csv=out.csv"]);
     for unit in units {
-        let page = compare(&place, "out.csv", "out.csv", &["--metric", &format!("figure_{unit}")]);
+        let page = compare(&place, "out.csv", "out.csv", &["--metric", &format!("{unit}_of_{unit}")]);
         assert_eq!((&page["rows"][0]["median_a"], &page["rows"][0]["paired"]), (&12.5.into(), &true.into()));
     }
     let page = compare(&place, "out.csv", "out.csv", &["--metric", "tps_per_s"]);

@@ -128,6 +128,14 @@ fn contradicting_declarations_fail_the_cell_and_name_both() {
     says(&[&by_variant], &[" in round 1"]);
     let by_round = format!("if [ $FSARENA_ROUND = 1 ]; then {lower} else {higher} fi");
     says(&[&by_round], &[" in round 1 and as", " in round 2;"]);
+    // Two units, in one output and between tasks.
+    let [count, seconds, ns] =
+        ["count", "s", "ns"].map(|unit| printing(&[("m", 1.0, &format!("{unit} lower"))]));
+    for commands in [vec![format!("{count}{ns}")], vec![seconds, ns]] {
+        plan(&place, "", &commands.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = crate::common::text(&place.output(&[&RUN[..], &["--quiet"]].concat()).stderr);
+        assert!(said.contains("m was declared "), "{said}");
+    }
 }
 
 #[test]

@@ -16,12 +16,20 @@ pub struct Declaration {
 /// Two declarations of one name that mean different things.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{} was declared as `{}` by {} and as `{}` by {}; give both one meaning, or two names",
-        .later.metric.id, .earlier.metric, .earlier.by, .later.metric, .later.by)]
+        self.name(), .earlier.metric, .earlier.by, .later.metric, .later.by)]
 pub struct Contradiction {
     /// The first.
     pub earlier: Declaration,
     /// The one that differs.
     pub later: Declaration,
+}
+
+impl Contradiction {
+    /// What both declare: without the unit, where they differ in it.
+    fn name(&self) -> &str {
+        let later = &self.later.metric;
+        if self.earlier.metric.id == later.id { &later.id } else { later.unit.bare(&later.id) }
+    }
 }
 
 /// Metrics by name, each with its first declaration.
@@ -45,6 +53,27 @@ impl Declared {
                 self.0.insert(metric.id.clone(), later);
                 Ok(true)
             }
+        }
+    }
+
+    /// Takes over a metric that a command printed. One quantity has one unit: `x_s` and `x_ns` contradict each other, and
+    /// `x_bytes` and `x_count` do not. True if the name is new.
+    ///
+    /// # Errors
+    /// An earlier declaration of that name with another meaning.
+    pub fn declare_printed(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
+        let printed = |metric: &MetricSpec| metric.unit.bare(&metric.id).to_string();
+        let name = printed(metric);
+        let other = |known: &&Declaration| {
+            let unit = known.metric.unit;
+            unit != metric.unit && unit.is_of_same_quantity(metric.unit) && printed(&known.metric) == name
+        };
+        match self.0.values().find(other) {
+            Some(earlier) => {
+                let later = Declaration { metric: metric.clone(), by: by.into() };
+                Err(Box::new(Contradiction { earlier: earlier.clone(), later }))
+            }
+            None => self.declare(metric, by),
         }
     }
 
@@ -80,6 +109,12 @@ mod tests {
         assert!(
             declared.declare(&summed, "task d").unwrap_err().to_string().contains("`x_s s lower over=sum`")
         );
+        let other = MetricSpec::new("x_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new());
+        assert_eq!(
+            declared.declare_printed(&other, "task f").unwrap_err().to_string(),
+            "x was declared as `x_s s lower` by task a and as `x_ns ns lower` by task f; give both one meaning, or two names"
+        );
+        assert_eq!(declared.declare_printed(&spec(Direction::Lower, "one"), "task g"), Ok(false));
         let of = Some(["a_s".to_string(), "b_count".to_string()]);
         assert!(declared.declare(&MetricSpec { of, ..spec(Direction::Lower, "one") }, "task e").is_err());
     }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// What may stand between the digits of a number.
+const SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
+
 /// A finite number.
 pub fn number(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
@@ -25,7 +28,9 @@ pub fn whole(
 ) -> Result<(), String> {
     let (before, after) = (&line[..piece.start], &line[piece.end..]);
     let next = after.chars().next();
-    let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent));
+    // `5:06` are minutes and seconds.
+    let clock = after.strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent) || clock);
     // Of the same length, so that the piece stays where it is.
     let other = |next: char| "\u{1}".repeat(next.len_utf8());
     let has_suffix = suffix.is_some_and(|next| {
@@ -40,7 +45,7 @@ pub fn whole(
     if !has_suffix && !has_prefix && !goes_on(after) {
         return Ok(());
     }
-    let of_number = |c: char| c.is_alphanumeric() || ".,+-%'".contains(c);
+    let of_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
     let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_at(before, at));
     let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
@@ -54,7 +59,7 @@ fn goes_on(after: &str) -> bool {
     let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let behind = |marks: &[char]| after.strip_prefix(marks);
     let exponent = |rest: &str| digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
-    digit(after) || behind(&['.', ',', '\'']).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
+    digit(after) || behind(&SEPARATORS).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
 }
 
 /// Whether a number began before its piece: with digits, or with a sign.
@@ -63,7 +68,7 @@ fn began_earlier(before: &str) -> bool {
     let begins =
         |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
     digit(before)
-        || before.strip_suffix(['.', ',', '\'']).is_some_and(digit)
+        || before.strip_suffix(SEPARATORS).is_some_and(digit)
         || before.strip_suffix('-').is_some_and(begins)
 }
 

@@ -6,8 +6,9 @@
 
 use super::collector::Collector;
 use super::importer::{Fault, Importer};
+use super::outcome::Outcome;
 use super::reading::{Conditions, Reading, direction};
-use super::sheet::{Sheet, is_absent, is_setting};
+use super::sheet::{COMMENT, Sheet, is_absent, is_setting};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -53,7 +54,7 @@ enum Column {
 }
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let sheet = Sheet::read(text, None)?;
+    let sheet = Sheet::read(text)?;
     let mut seen = BTreeSet::new();
     if let Some(twice) = sheet.heads.iter().find(|head| !seen.insert(*head)) {
         return Err(Fault::at(1, format!("two columns are called `{twice}`")));
@@ -67,8 +68,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let metrics: Vec<(usize, Metric)> =
         of(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at], own))).collect();
     if metrics.is_empty() {
-        return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
+        return Err(Fault::whole(no_numbers(&sheet)));
     }
+    let outcomes = (!own).then(|| Outcome::all(&sheet));
     let between = separator(&sheet, &names);
     let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
     for row in &sheet.rows {
@@ -80,6 +82,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         let mut conditions = Conditions::default();
         of(Column::Setting).for_each(|at| conditions.set(&sheet.heads[at], &row[at]));
         let mut reading = Reading::of(subject, &conditions);
+        reading.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
         reading.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
         for (at, metric) in &metrics {
             let value =
@@ -89,6 +92,20 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         into.take(reading);
     }
     Ok(())
+}
+
+/// Why there is no figure, with a field that was perhaps meant as one.
+fn no_numbers(sheet: &Sheet) -> String {
+    let meant =
+        |field: &str| field.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
+    let example = sheet
+        .rows
+        .iter()
+        .flat_map(|row| row.iter().zip(&sheet.heads))
+        .find(|(field, _)| meant(field) && field.parse::<f64>().is_err());
+    let hint = example
+        .map(|(field, head)| format!(": `{field}` in column `{head}` is not a plain number, such as 1234.5"));
+    format!("no column of it holds numbers alone, so there is nothing to compare{}", hint.unwrap_or_default())
 }
 
 /// What separates the texts that name a row: nothing that one of them has, so that two names are never the same.
@@ -113,12 +130,16 @@ fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
         let lower = head.to_ascii_lowercase();
         Ok(if Some(at) == sheet.round || CIRCUMSTANCES.contains(&lower.as_str()) {
             Column::Ignored
+        } else if lower == "run" && !own && sheet.is_of_numbers(at) {
+            Column::Ignored
         } else if own && at <= task {
             if OWN_NAMES.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
         } else if own && WARM_UP.contains(&head.as_str()) {
             Column::Ignored
         } else if !own && is_setting(head) {
             Column::Setting
+        } else if !own && Outcome::of(sheet, at).is_some() {
+            Column::Ignored
         } else if sheet.is_of_numbers(at) {
             Column::Metric
         } else if !own && metric_of(head, own).unit.is_empty() {
@@ -217,7 +238,7 @@ fn by_word(head: &str) -> Direction {
 
 /// Whether a text is of rows: its first two lines have several fields, or it is a list of numbers below at most one head.
 fn looks_like_rows(text: &str) -> bool {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(COMMENT));
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {
         return false;
     };
@@ -277,6 +298,29 @@ mod tests {
             [("threads=1", "iops", vec![100.0]), ("threads=8", "iops", vec![700.0, 710.0])]
         );
         assert_eq!(samples.series[0].direction, Direction::Higher);
+    }
+
+    #[test]
+    fn settings_are_known_however_their_columns_are_called() {
+        let samples = read("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
+        let names: Vec<&str> = samples.series.iter().map(|one| one.name.as_str()).collect();
+        let expected =
+            [(1, 4), (8, 4), (1, 64)].map(|(n, size)| format!("nthreads={n},Block Size (KiB)={size}"));
+        assert_eq!(names, expected);
+        assert!(samples.series.iter().all(|one| one.metric == "IOPS" && one.values.len() == 1));
+    }
+
+    #[test]
+    fn figures_that_are_no_plain_numbers_are_named() {
+        for (text, field) in
+            [("fs;x\na;1.234,5\n", "1.234,5"), ("fs,x\na,1.5s\n", "1.5s"), ("fs,x\na,50%\n", "50%")]
+        {
+            let error = parse("a", text.as_bytes(), None).unwrap_err().to_string();
+            assert!(
+                error.ends_with(&format!("`{field}` in column `x` is not a plain number, such as 1234.5")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -39,6 +39,22 @@ const CONDITIONS: [(&str, &[&str]); 15] = [
     ("path", &["filename", "directory"]),
 ];
 
+/// Options that change nothing of what a job measures.
+const NO_CONDITIONS: [&str; 12] = [
+    "name",
+    "description",
+    "stonewall",
+    "wait_for_previous",
+    "new_group",
+    "group_reporting",
+    "startdelay",
+    "log_avg_msec",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "write_hist_log",
+];
+
 #[derive(Deserialize)]
 struct Output {
     #[serde(rename = "fio version")]
@@ -139,8 +155,26 @@ impl Job {
         for (name, options) in CONDITIONS {
             conditions.set(name, options.iter().find_map(option).unwrap_or_default());
         }
+        conditions.set("options", self.other_options(output));
         conditions.set("version", &output.version);
         conditions
+    }
+
+    /// Every option that is no condition of its own: `end_fsync=1 random_distribution=zipf:1.2`.
+    fn other_options(&self, output: &Output) -> String {
+        let named = |name: &str| CONDITIONS.iter().any(|(_, options)| options.contains(&name));
+        let mut all = BTreeMap::new();
+        for options in [&output.options, &self.options].into_iter().flatten() {
+            all.extend(options.as_object().into_iter().flatten());
+        }
+        let others =
+            all.into_iter().filter(|(name, _)| !named(name) && !NO_CONDITIONS.contains(&name.as_str()));
+        let word = |(name, value): (&String, &Value)| match value.as_str() {
+            Some("") => name.clone(),
+            Some(text) => format!("{name}={text}"),
+            None => format!("{name}={value}"),
+        };
+        others.map(word).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -296,6 +330,25 @@ Run status group 0 (all jobs):
         // (100·5 + 300·9)/400 = 8. The second run did not measure its latency.
         assert_eq!(series("latency").values, [8.0]);
         assert_eq!(samples.series[0].name, "r write");
+    }
+
+    #[test]
+    fn every_option_that_differs_is_a_condition() {
+        let document = |options: &str| {
+            format!(
+                "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"r\", \"job options\": {{{options}}}, \"read\": \
+                 {{\"total_ios\": 1, \"bw_bytes\": 9}}}}]}}\n"
+            )
+        };
+        let names = |first: &str, second: &str| -> Vec<String> {
+            let samples = read(&format!("{}{}", document(first), document(second)));
+            samples.series.into_iter().map(|one| one.name).collect()
+        };
+        assert_eq!(
+            names("\"bs\": \"4k\"", "\"bs\": \"4k\", \"end_fsync\": \"1\", \"buffered\": \"1\""),
+            ["r read", "r read[options=buffered=1 end_fsync=1]"]
+        );
+        assert_eq!(names("\"stonewall\": \"\"", "\"description\": \"cold\""), ["r read"]);
     }
 
     #[test]

@@ -58,6 +58,11 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         } else if let Some((key, value)) = configuration(line) {
             match key {
                 ROUND => round = Some(value.to_string()).filter(|number| !number.is_empty()),
+                // The package before lacks its last line.
+                "pkg" => {
+                    package.end(true, into);
+                    config.set(key, value);
+                }
                 _ => config.set(key, value),
             }
         } else if let Some(rest) = line.strip_prefix("Unit ") {
@@ -164,6 +169,13 @@ mod tests {
         assert_eq!(shown(&samples), [("X-8", vec![5.0])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(left_out, ["1 run of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]);
+    }
+
+    #[test]
+    fn a_package_ends_where_the_next_begins() {
+        let text = "pkg: a\nBenchmarkX 1 5 ns/op\npkg: b\nBenchmarkZ 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
+        let samples = parse("a.txt", text.as_bytes(), None).unwrap();
+        assert_eq!((shown(&samples), samples.left_out.len()), (vec![("X", vec![5.0])], 1));
     }
 
     #[test]

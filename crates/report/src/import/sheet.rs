@@ -9,7 +9,10 @@ const ROUND: &str = "round";
 /// What a column of numbers of clients is called.
 pub const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// What other columns of settings are called. Their numbers are not measured.
-const SETTINGS: [&str; 21] = [
+const SETTINGS: [&str; 24] = [
+    "concurrency",
+    "connections",
+    "depth",
     "tasks",
     "ranks",
     "nodes",
@@ -34,14 +37,32 @@ const SETTINGS: [&str; 21] = [
 ];
 /// Units that may follow the name of a setting.
 const SIZES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
+/// How lines that are no rows begin.
+pub const COMMENT: char = '#';
 /// What programs write where they have no value.
 const ABSENT: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
 
 /// Whether a column states a setting, by its name.
 pub fn is_setting(head: &str) -> bool {
-    let head = head.to_ascii_lowercase().replace([' ', '-'], "_");
-    let bare = SIZES.iter().find_map(|unit| head.strip_suffix(unit)).unwrap_or(&head);
-    (CLIENTS.contains(&bare) && bare != "n") || SETTINGS.contains(&bare)
+    is_clients(head) && head != "n" || spellings(head).any(|name| SETTINGS.contains(&name.as_str()))
+}
+
+/// Whether a column states a number of clients, by its name.
+pub fn is_clients(head: &str) -> bool {
+    spellings(head).any(|name| CLIENTS.contains(&name.as_str()))
+}
+
+/// The ways in which the name of a setting may be written: `Block Size (KiB)` is `block_size`, `nthreads` and
+/// `thread_count` are `threads`.
+fn spellings(head: &str) -> impl Iterator<Item = String> {
+    let head = head.to_ascii_lowercase();
+    let bare = head.split(['(', '[']).next().unwrap_or("").trim().replace([' ', '-'], "_");
+    let bare = SIZES.iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(&bare).to_string();
+    let counted = ["number_of_", "num_", "nr_", "n_", "n"]
+        .iter()
+        .find_map(|word| bare.strip_prefix(word).map(String::from))
+        .or_else(|| bare.strip_suffix("_count").map(|one| format!("{}s", one.trim_end_matches('s'))));
+    std::iter::once(bare).chain(counted.filter(|name| name.len() > 1))
 }
 
 /// Whether a field states no value.
@@ -63,29 +84,38 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Reads a table whose columns tabs, semicolons or commas separate. Lines that begin with `comment` are passed over.
+    /// Reads a table whose columns tabs, semicolons or commas separate. Lines that begin with `#` are passed over; the last of
+    /// them before rows of numbers is their head if it has as many columns.
     ///
     /// Between tabs and semicolons a comma is a decimal comma, where a whole column of numbers has it.
     ///
     /// # Errors
     /// The line of the fault.
-    pub fn read(text: &str, comment: Option<u8>) -> Result<Sheet, Fault> {
-        let mut lines = text.lines();
-        let first = lines.find(|line| comment.is_none() || line.bytes().next() != comment);
+    pub fn read(text: &str) -> Result<Sheet, Fault> {
+        let first = text.lines().find(|line| !line.starts_with(COMMENT));
+        let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
         let separates = |byte: &u8| first.is_some_and(|line| line.as_bytes().contains(byte));
         let delimiter = [b'\t', b';'].into_iter().find(separates).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .delimiter(delimiter)
             .trim(csv::Trim::All)
-            .comment(comment)
+            .comment(Some(COMMENT as u8))
             .from_reader(text.as_bytes());
         let mut rows = reader
             .records()
             .collect::<Result<Vec<StringRecord>, _>>()
             .map_err(|error| fault(error, delimiter))?;
         let is_value = |field: &str| is_number(field) || (delimiter != b',' && is_number(&pointed(field)));
-        let headless = rows.first().is_none_or(|row| row.iter().all(is_value));
+        let is_list = |row: &StringRecord| row.iter().all(is_value);
+        if let Some(list) = rows.first().filter(|row| is_list(row)) {
+            let comment =
+                comment.map(|line| line.trim_start_matches(COMMENT).split(delimiter as char).map(str::trim));
+            let heads = comment.map(|fields| fields.collect::<StringRecord>());
+            let fits = |heads: &StringRecord| heads.len() == list.len() && heads.len() > 1 && !is_list(heads);
+            rows.splice(0..0, heads.filter(fits));
+        }
+        let headless = rows.first().is_none_or(is_list);
         let heads: Vec<String> = match headless {
             true => {
                 (1..=rows.first().map_or(0, StringRecord::len)).map(|at| format!("column {at}")).collect()
@@ -186,7 +216,7 @@ mod tests {
     use super::*;
 
     fn column(text: &str) -> Result<Vec<String>, String> {
-        let sheet = Sheet::read(text, None).map_err(|fault| fault.message)?;
+        let sheet = Sheet::read(text).map_err(|fault| fault.message)?;
         Ok(sheet.rows.iter().map(|row| row[1].to_string()).collect())
     }
 
@@ -203,7 +233,37 @@ mod tests {
 
     #[test]
     fn settings_are_known_by_their_names() {
-        let setting = ["threads", "Block Size", "block_size_kib", "bs", "iops", "jobs_per_s", "n"];
-        assert_eq!(setting.map(is_setting), [true, true, true, true, false, false, false]);
+        for head in [
+            "threads",
+            "Block Size (KiB)",
+            "block_size_kib",
+            "bs",
+            "nthreads",
+            "num_jobs",
+            "Thread Count",
+            "IO depth",
+        ] {
+            assert!(is_setting(head), "{head}");
+        }
+        for head in ["iops", "jobs_per_s", "n", "ns", "size_bytes", "hit_count", "files"] {
+            assert!(!is_setting(head), "{head}");
+        }
+    }
+
+    #[test]
+    fn comments_are_no_rows_and_the_last_of_them_can_be_the_head() {
+        let heads = |text: &str| {
+            let sheet = Sheet::read(text).map_err(|fault| fault.message).unwrap();
+            (sheet.heads.join("|"), sheet.headless, sheet.rows.len())
+        };
+        assert_eq!(
+            heads("# made by x, y\n# iops,threads\n100,1\n190,2\n"),
+            ("iops|threads".into(), false, 2)
+        );
+        assert_eq!(
+            heads("# a comment\niops,threads\n100,1\n# another\n190,2\n"),
+            ("iops|threads".into(), false, 2)
+        );
+        assert_eq!(heads("# no head\n100,1\n"), ("column 1|column 2".into(), true, 1));
     }
 }

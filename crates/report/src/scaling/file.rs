@@ -1,8 +1,10 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
-use crate::import::{CLIENTS, Fault, ImportError, Sheet, decode, is_setting};
+use crate::import::{
+    CLIENTS, Fault, ImportError, LeftOut, Outcome, Sheet, decode, is_absent, is_clients, is_setting,
+};
 use csv::StringRecord;
-use fsarena_stats::scaling::series::Series;
+use fsarena_stats::scaling::series::{self, Series};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No curve that people measure comes near this size, in bytes.
@@ -18,35 +20,71 @@ const LATENCY: [&str; 15] = [
     "p50", "p95", "p99",
 ];
 
+/// The curves of a file.
+#[derive(Debug)]
+pub struct Curves {
+    /// The curves, by name.
+    pub series: Vec<Series>,
+    /// Rows of runs that failed, in words; none if all succeeded.
+    pub left_out: Option<String>,
+}
+
 /// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text and of settings tell curves apart; a
 /// column `round` pairs; without a head the first column is the number of clients and the second the throughput.
 ///
 /// # Errors
 /// The fault, with file and line.
-pub fn read(origin: &str, bytes: &[u8]) -> Result<Vec<Series>, ImportError> {
-    parse(bytes).map_err(|fault| ImportError::fault(origin, fault))
+pub fn read(origin: &str, bytes: &[u8]) -> Result<Curves, ImportError> {
+    curves(bytes).map_err(|fault| ImportError::fault(origin, fault))
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
-    let sheet = Sheet::read(&decode(bytes)?, Some(b'#'))?;
+fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
+    let sheet = Sheet::read(&decode(bytes)?)?;
     within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
-    let mut curves: BTreeMap<String, Vec<(f64, u32, f64)>> = BTreeMap::new();
-    let (mut rounds, mut numbers) = (BTreeMap::new(), BTreeSet::new());
-    // Without a column of rounds, repeats of one number are rounds in their order.
-    let mut repeats: BTreeMap<(String, u64), u32> = BTreeMap::new();
+    let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    let outcomes = Outcome::all(&sheet);
+    let (mut numbers, mut failed) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
+        if let Some(why) = outcomes.failure(&sheet, row) {
+            *failed.entry(why).or_insert(0) += 1;
+            continue;
+        }
+        if is_absent(&row[columns.throughput]) {
+            continue;
+        }
         let (name, n, x) = columns.read(row)?;
-        let repeat = repeats.entry((name.clone(), n.to_bits())).or_default();
-        let next = rounds.len() as u32;
-        let round = sheet.round.map_or(*repeat, |at| *rounds.entry(&row[at]).or_insert(next));
+        let round = sheet.round.map(|at| &row[at]).filter(|round| !is_absent(round));
         curves.entry(name).or_default().push((n, round, x));
-        *repeat += 1;
         numbers.insert(n.to_bits());
     }
     within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
-    let series = curves.iter().map(|(name, rows)| Series::new(name, rows));
-    series.collect::<Result<_, _>>().map_err(|error| Fault::whole(error.to_string()))
+    let failed =
+        failed.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
+    let left_out = LeftOut::words(&failed.collect::<Vec<_>>());
+    let series = curves.iter().map(|(name, points)| series(name, points));
+    match series.collect::<Result<Vec<_>, _>>() {
+        Ok(series) if series.is_empty() => {
+            let failed = left_out.map(|list| format!("; left out: {list}"));
+            Err(Fault::whole(format!("no row has a throughput{}", failed.unwrap_or_default())))
+        }
+        Ok(series) => Ok(Curves { series, left_out }),
+        Err(error) => Err(Fault::whole(error.to_string())),
+    }
+}
+
+/// A number of clients, the round if the file states one, a throughput.
+type Point<'a> = (f64, Option<&'a str>, f64);
+
+/// One curve. Values pair if all state their round, and nothing depends on the order of the rows.
+fn series(name: &str, points: &[Point]) -> Result<Series, series::Error> {
+    let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
+    let numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
+    let row = |(n, round, x): &Point| round.map(|round| (*n, numbers[round], *x));
+    match points.iter().map(row).collect::<Option<Vec<_>>>() {
+        Some(rows) => Series::new(name, &rows),
+        None => Series::unpaired(name, &points.iter().map(|(n, _, x)| (*n, *x)).collect::<Vec<_>>()),
+    }
 }
 
 fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
@@ -75,22 +113,25 @@ impl Columns {
             };
         }
         let heads: Vec<String> = sheet.heads.iter().map(|head| head.to_ascii_lowercase()).collect();
-        let called = |words: &[&str]| {
-            // A unit may follow: `throughput_mb_per_s`.
-            let is = |head: &String| {
-                words.iter().any(|word| head == word || head.starts_with(&format!("{word}_")))
-            };
-            heads.iter().position(is)
-        };
+        let throughput = THROUGHPUT.iter().find_map(|word| heads.iter().position(|head| head == word));
+        // A unit may follow: `throughput_mb_per_s`, `throughput (MB/s)`.
+        let follows = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
+        let with_unit =
+            |head: &String| THROUGHPUT.iter().any(|word| head.strip_prefix(word).is_some_and(follows));
+        let throughput = throughput.or_else(|| heads.iter().position(with_unit));
         let missing = |what: &str, words: &[&str]| {
             Fault::at(1, format!("no column is the {what}: call it one of {}", words.join(", ")))
         };
-        let clients = called(&CLIENTS).ok_or_else(|| missing("number of clients", &CLIENTS))?;
-        let others = (0..heads.len()).filter(|at| *at != clients && Some(*at) != sheet.round);
+        let clients = heads.iter().position(|head| CLIENTS.contains(&head.as_str()));
+        let clients = clients.or_else(|| heads.iter().position(|head| is_clients(head)));
+        let clients = clients.ok_or_else(|| missing("number of clients", &CLIENTS))?;
+        let taken =
+            |at: &usize| *at == clients || Some(*at) == sheet.round || Outcome::of(sheet, *at).is_some();
+        let others = (0..heads.len()).filter(|at| !taken(at));
         let (settings, others): (Vec<_>, Vec<_>) = others.partition(|at| is_setting(&heads[*at]));
         let (numbers, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|at| sheet.is_of_numbers(*at));
         let only = <[usize; 1]>::try_from(numbers).ok().map(|[only]| only);
-        let throughput = called(&THROUGHPUT).filter(|at| *at != clients).or(only);
+        let throughput = throughput.filter(|at| *at != clients).or(only);
         let throughput = throughput.ok_or_else(|| missing("throughput", &THROUGHPUT))?;
         if is_latency(&heads[throughput]) {
             let head = &sheet.heads[throughput];
@@ -135,6 +176,22 @@ fn is_latency(head: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
+        curves(bytes).map(|curves| curves.series)
+    }
+
+    #[test]
+    fn failed_runs_and_absent_values_are_no_points() {
+        let text = "n,x,exit_code\n1,10,0\n2,19,0\n2,1,137\n4,NA,0\n2,2,1\n2,3,1\n";
+        let found = curves(text.as_bytes()).unwrap();
+        assert_eq!(found.series[0].x, [[10.0], [19.0]]);
+        assert_eq!(found.left_out.as_deref(), Some("2 runs: exit_code is 1; 1 run: exit_code is 137"));
+        assert!(
+            fault("n,x,status\n1,10,failed\n2,9,failed\n")
+                .contains("no row has a throughput; left out: 2 runs")
+        );
+    }
+
     fn fault(text: &str) -> String {
         let fault = parse(text.as_bytes()).unwrap_err();
         format!("{:?} {}", fault.line, fault.message)
@@ -144,7 +201,11 @@ mod tests {
     fn any_file_of_clients_and_throughput_is_read() {
         let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
         assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
-        assert_eq!(bare[0].x[2], [30.0, 32.0], "repeats are rounds");
+        assert_eq!(
+            (&*bare[0].x[2], bare[0].paired),
+            ([30.0, 32.0].as_slice(), false),
+            "repeats are no rounds"
+        );
         let named =
             parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
                 .unwrap();
@@ -160,6 +221,51 @@ mod tests {
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
         assert_eq!(names, ["block_size=1048576", "block_size=4096"]);
         assert_eq!(curves[1].x, [[100.0], [190.0]]);
+    }
+
+    #[test]
+    fn the_order_of_rows_changes_nothing() {
+        let said = |rows: &[String]| {
+            let curves = parse(rows.concat().as_bytes()).unwrap();
+            let all: Vec<_> =
+                curves.into_iter().map(|curve| fsarena_stats::scaling::analyse(curve, 1)).collect();
+            crate::scaling::page("f", &all, true).json.to_string()
+        };
+        for (head, round) in [("n,round,x\n", true), ("n,x\n", false)] {
+            let value = |at: u32| {
+                (at % 5 + 1, at / 5, 100.0 + 17.0 * f64::from(at % 5) + 3.1 * f64::from(at * at % 7))
+            };
+            let row = |(n, at, x)| if round { format!("{n},{at},{x}\n") } else { format!("{n},{x}\n") };
+            let rows: Vec<String> = (0..50).map(value).map(row).collect();
+            let ordered = said(&[&[head.to_string()], &*rows].concat());
+            assert!(ordered.contains(&format!("\"paired\":{round}")), "{ordered}");
+            for step in [7, 13, 49] {
+                let shuffled = (0..50).map(|at| rows[at * step % 50].clone());
+                assert_eq!(
+                    said(&std::iter::once(head.to_string()).chain(shuffled).collect::<Vec<_>>()),
+                    ordered
+                );
+            }
+        }
+        // A value without its round ends the pairing.
+        let gap = parse(b"n,round,x\n1,a,1\n2,a,2\n1,b,1\n2,,2\n").unwrap();
+        assert_eq!((gap[0].paired, gap[0].rounds()), (false, 2));
+    }
+
+    #[test]
+    fn columns_are_found_in_any_order() {
+        for text in [
+            "jobs_per_s,clients\n5,1\n9,2\n",
+            "n_ops,iops,num_clients\n7,5,1\n8,9,2\n",
+            "# iops,threads\n5,1\n9,2\n",
+            "Clients,Throughput (MB/s),Latency (ms)\n1,5,3\n2,9,4\n",
+        ] {
+            let curves = parse(text.as_bytes()).unwrap();
+            assert_eq!(
+                (&*curves[0].n, &*curves[0].x),
+                ([1.0, 2.0].as_slice(), [[5.0], [9.0]].map(Vec::from).as_slice())
+            );
+        }
     }
 
     #[test]

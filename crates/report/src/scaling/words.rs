@@ -6,13 +6,29 @@ use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::{scaling::Scaling, scaling::laws::Law};
 
 /// What the intervals stand on.
-pub fn grounds(rounds: usize) -> String {
-    match rounds {
-        0 | 1 => "There is only one value per point, so intervals are unknown.".into(),
-        rounds => format!(
-            "Up to {}. Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left \
-             at the end are within-round ratios with 95% intervals, the peak has that of round bootstrap.",
+pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling> + Clone) -> String {
+    let most = |paired: bool| {
+        all.clone()
+            .filter(|one| one.series.paired == paired)
+            .map(|one| one.series.rounds())
+            .max()
+            .unwrap_or(0)
+    };
+    let (rounds, values) = (most(true), most(false));
+    if rounds.max(values) < 2 {
+        return "There is only one value per point, so intervals are unknown.".into();
+    }
+    let laws = "Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left at the end are";
+    match values {
+        0 | 1 => format!(
+            "Up to {}. {laws} within-round ratios with 95% intervals, the peak has that of round bootstrap.",
             plural(rounds, "round")
+        ),
+        values => format!(
+            "UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
+             sample, up to {}. {laws} ratios of two such samples with 95% intervals, the peak has that of a bootstrap of each. \
+             Whatever changed on the machine from one number of clients to the next is in them.",
+            plural(values, "value")
         ),
     }
 }

@@ -27,7 +27,6 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     let misfit =
         |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
-    let rounds = curves.iter().map(|(_, one)| one.series.rounds()).max().unwrap_or(0);
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
-    document.text(format!("{}{rest}", grounds(rounds)));
+    document.text(format!("{}{rest}", grounds(curves.iter().map(|(_, one)| one))));
 }

@@ -2,8 +2,7 @@
 
 use super::{series::Series, usl};
 use crate::ratio::{Estimate, Ratio};
-use crate::{average::sorted, pairs::log_ratios, simulate::stream};
-use rand::RngExt;
+use crate::{average::sorted, simulate::stream};
 
 /// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.
 const RESAMPLES: usize = 1_000;
@@ -13,9 +12,9 @@ const REFITS: usize = 200;
 /// The number of clients with the highest throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peak {
-    /// The number of clients; the interval is that of round bootstrap, none under two rounds.
+    /// The number of clients; the interval is that of a bootstrap, none under two rounds.
     pub at: f64,
-    /// Where it is in 95% of resamples of rounds.
+    /// Where it is in 95% of resamples of rounds, or of the values of each number where there are no rounds.
     pub interval: Option<(f64, f64)>,
     /// The geometric mean of its throughput over rounds.
     pub throughput: f64,
@@ -34,12 +33,12 @@ impl Peak {
             at: series.n[top],
             interval: middle(draws).filter(|_| series.rounds() > 1),
             throughput: means[top].exp(),
-            at_end: (top != last).then(|| Ratio::of(log_ratios(&series.x[top], &series.x[last]).d)).flatten(),
+            at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
         }
     }
 }
 
-/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by round bootstrap. None where it
+/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by bootstrap. None where it
 /// has no peak. Resamples that have none count as peaks behind everything measured.
 pub fn modelled(series: &Series, seed: u64) -> Option<Estimate> {
     let peak = |series: &Series| usl::fit(&series.points()).and_then(|fit| fit.law.peak());
@@ -56,15 +55,10 @@ fn top(means: &[f64]) -> usize {
     (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0)
 }
 
-/// A statistic of series whose rounds are drawn again.
+/// A statistic of series whose rounds or values are drawn again.
 fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> f64) -> Vec<f64> {
-    let rounds = series.rounds();
     let mut rng = stream(seed, 0);
-    let mut one = || {
-        let drawn: Vec<usize> = (0..rounds).map(|_| rng.random_range(0..rounds)).collect();
-        series.drawn(&drawn).map(|drawn| of(&drawn))
-    };
-    (0..times).filter_map(|_| one()).collect()
+    (0..times).filter_map(|_| series.drawn(&mut rng)).map(|drawn| of(&drawn)).collect()
 }
 
 /// The 2.5% and 97.5% percentiles.

@@ -1,7 +1,7 @@
 //! Saturation: the number of clients above which more clients hardly add throughput, under any law.
 
 use super::series::Series;
-use crate::{pairs::log_ratios, ratio::Ratio};
+use crate::ratio::Ratio;
 
 /// Twice the clients pay where they bring more than this.
 pub const GAIN: f64 = 1.05;
@@ -11,7 +11,7 @@ pub const GAIN: f64 = 1.05;
 pub struct Doubling {
     /// The number of clients.
     pub n: f64,
-    /// X(2N)/X(N) within rounds.
+    /// X(2N)/X(N): within rounds, where there are any.
     pub gain: Ratio,
 }
 
@@ -31,7 +31,7 @@ impl Saturation {
     pub fn of(series: &Series) -> Option<Saturation> {
         let doubling = |(at, n): (usize, &f64)| {
             let double = series.position(2.0 * n)?;
-            let gain = Ratio::of(log_ratios(&series.x[at], &series.x[double]).d)?;
+            let gain = series.ratio(double, at)?;
             Some(Doubling { n: *n, gain })
         };
         let doublings: Vec<Doubling> = series.n.iter().enumerate().filter_map(doubling).collect();

@@ -1,7 +1,9 @@
 //! Throughput by the number of clients, round by round.
 
 use crate::average::{mean, sorted};
+use crate::{pairs::log_ratios, ratio::Ratio, shift};
 use fsarena_core::exit::{ExitCode, Exits};
+use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The throughput of one thing at several numbers of clients.
@@ -12,8 +14,10 @@ pub struct Series {
     /// The numbers of clients, ascending, each once.
     pub n: Vec<f64>,
     /// `x[number][round]`: its throughput in each round; NaN where there is none. A table without replicates has
-    /// one round.
+    /// one round. Without rounds `x[number]` has every value of that number, ascending.
     pub x: Vec<Vec<f64>>,
+    /// Whether values of one round were measured together. If not, the values of each number are an independent sample.
+    pub paired: bool,
 }
 
 /// A number of clients, a round, a throughput.
@@ -41,40 +45,53 @@ impl Exits for Error {
 
 impl Series {
     /// Sorts rows of (clients, round, throughput). Several rows of one round and number are one observation:
-    /// their mean.
+    /// their mean. The order of the rows changes nothing.
     ///
     /// # Errors
     /// A value that is not above 0, or fewer than two numbers of clients.
     pub fn new(name: &str, rows: &[Row]) -> Result<Series, Error> {
-        for (n, _, x) in rows {
-            for (what, value) in [("number of clients", *n), ("throughput", *x)] {
-                // Sums of such numbers are numbers.
-                if !(value > 0.0 && value < 1e300) {
-                    return Err(Error::NotPositive(name.into(), what, value));
-                }
-            }
-        }
-        let mut numbers = sorted(rows.iter().map(|row| row.0));
-        numbers.dedup();
-        if numbers.len() < 2 {
-            return Err(Error::OneNumber { name: name.into() });
-        }
+        let numbers = numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
         let rounds: BTreeSet<u32> = rows.iter().map(|row| row.1).collect();
         let rounds: Vec<u32> = rounds.into_iter().collect();
-        let mut sums: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+        let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         for (n, round, x) in rows {
             let at = (numbers.partition_point(|m| m < n), rounds.partition_point(|b| b < round));
-            let sum = sums.entry(at).or_default();
-            *sum = (sum.0 + x, sum.1 + 1.0);
+            cells.entry(at).or_default().push(*x);
         }
         let mut x = vec![vec![f64::NAN; rounds.len()]; numbers.len()];
-        sums.into_iter().for_each(|((number, round), (sum, count))| x[number][round] = sum / count);
-        Ok(Series { name: name.into(), n: numbers, x })
+        // Sorted, because a sum depends on its order.
+        cells.into_iter().for_each(|((number, round), cell)| x[number][round] = mean(sorted(cell)));
+        Ok(Series { name: name.into(), n: numbers, x, paired: true })
     }
 
-    /// The number of rounds.
+    /// Sorts points of (clients, throughput) that no rounds pair.
+    ///
+    /// # Errors
+    /// A value that is not above 0, or fewer than two numbers of clients.
+    pub fn unpaired(name: &str, points: &[(f64, f64)]) -> Result<Series, Error> {
+        let numbers = numbers(name, points.iter().copied())?;
+        let of = |n: &f64| sorted(points.iter().filter(|point| point.0 == *n).map(|point| point.1));
+        let x = numbers.iter().map(of).collect();
+        Ok(Series { name: name.into(), n: numbers, x, paired: false })
+    }
+
+    /// The number of rounds; without rounds the most values of a number of clients.
     pub fn rounds(&self) -> usize {
-        self.x.first().map_or(0, Vec::len)
+        self.x.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The fewest values of a number of clients.
+    pub fn fewest(&self) -> usize {
+        self.x.iter().map(|x| x.iter().filter(|x| !x.is_nan()).count()).min().unwrap_or(0)
+    }
+
+    /// X at one number of clients over that at another: within rounds, or of two independent samples where there are no
+    /// rounds. None without values.
+    pub fn ratio(&self, to: usize, from: usize) -> Option<Ratio> {
+        match self.paired {
+            true => Ratio::of(log_ratios(&self.x[from], &self.x[to]).d),
+            false => shift::ratio(&self.x[from], &self.x[to]),
+        }
     }
 
     /// (N, ln X) of every replicate.
@@ -91,11 +108,17 @@ impl Series {
         self.x.iter().map(mean).collect()
     }
 
-    /// The same with these rounds, which may repeat: one draw of a bootstrap. None where a number of clients
-    /// would have no value.
-    pub(super) fn drawn(&self, rounds: &[usize]) -> Option<Series> {
-        let x: Vec<Vec<f64>> =
-            self.x.iter().map(|row| rounds.iter().map(|round| row[*round]).collect()).collect();
+    /// One draw of a bootstrap: of rounds, or of the values of each number of clients where there are no rounds. None where
+    /// a number of clients would have no value.
+    pub(super) fn drawn(&self, rng: &mut impl Rng) -> Option<Series> {
+        let mut draw = |of: usize| -> Vec<usize> { (0..of).map(|_| rng.random_range(0..of)).collect() };
+        let taken = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
+        let x: Vec<Vec<f64>> = if self.paired {
+            let rounds = draw(self.rounds());
+            self.x.iter().map(|row| taken(row, &rounds)).collect()
+        } else {
+            self.x.iter().map(|row| taken(row, &draw(row.len()))).collect()
+        };
         let known = |row: &Vec<f64>| row.iter().any(|x| !x.is_nan());
         x.iter().all(known).then(|| Series { x, ..self.clone() })
     }
@@ -103,6 +126,24 @@ impl Series {
     /// Where a number of clients stands.
     pub fn position(&self, n: f64) -> Option<usize> {
         self.n.iter().position(|known| *known == n)
+    }
+}
+
+/// The numbers of clients, ascending, if every number and value has a logarithm.
+fn numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, Error> {
+    for (n, x) in points.clone() {
+        for (what, value) in [("number of clients", n), ("throughput", x)] {
+            // Sums of such numbers are numbers.
+            if !(value > 0.0 && value < 1e300) {
+                return Err(Error::NotPositive(name.into(), what, value));
+            }
+        }
+    }
+    let mut numbers = sorted(points.map(|point| point.0));
+    numbers.dedup();
+    match numbers.len() {
+        0 | 1 => Err(Error::OneNumber { name: name.into() }),
+        _ => Ok(numbers),
     }
 }
 
@@ -134,8 +175,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_draw_repeats_rounds() {
-        let series = Series::new("s", &[(1.0, 0, 1.0), (1.0, 1, 2.0), (2.0, 0, 3.0), (2.0, 1, 4.0)]).unwrap();
-        assert_eq!(series.drawn(&[1, 1]).unwrap().x, [[2.0, 2.0], [4.0, 4.0]]);
+    fn a_draw_takes_whole_rounds_or_the_values_of_each_number() {
+        let rows: Vec<Row> =
+            (0..8).flat_map(|r| [(1.0, r, 1.0 + f64::from(r)), (2.0, r, 2.0 + f64::from(r))]).collect();
+        let points: Vec<(f64, f64)> = rows.iter().map(|(n, _, x)| (*n, *x)).collect();
+        let together = |series: Series| {
+            let drawn = series.drawn(&mut crate::simulate::stream(1, 0)).unwrap();
+            drawn.x[0].iter().zip(&drawn.x[1]).all(|(one, two)| two - one == 1.0)
+        };
+        assert!(together(Series::new("s", &rows).unwrap()));
+        assert!(!together(Series::unpaired("s", &points).unwrap()));
+    }
+
+    #[test]
+    fn without_rounds_every_number_is_a_sample_of_its_own() {
+        let points = [(2.0, 30.0), (1.0, 10.0), (2.0, 20.0), (1.0, 12.0), (2.0, 25.0)];
+        let series = Series::unpaired("s", &points).unwrap();
+        assert_eq!(series.x, [vec![10.0, 12.0], vec![20.0, 25.0, 30.0]]);
+        assert_eq!((series.rounds(), series.points().len()), (3, 5));
+        let ratio = series.ratio(1, 0).unwrap();
+        assert!(ratio.provisional && (ratio.low - 20.0 / 12.0).abs() < 1e-12, "{ratio:?}");
+        let error = Series::unpaired("s", &[points[1], points[3]]).unwrap_err();
+        assert!(error.to_string().contains("one number of clients only"), "{error}");
     }
 }
