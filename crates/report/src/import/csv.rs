@@ -128,9 +128,8 @@ fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
     let task = sheet.heads.iter().position(|head| own && head == "task").unwrap_or(0);
     let column = |(at, head): (usize, &String)| {
         let lower = head.to_ascii_lowercase();
-        Ok(if Some(at) == sheet.round || CIRCUMSTANCES.contains(&lower.as_str()) {
-            Column::Ignored
-        } else if lower == "run" && !own && sheet.is_of_numbers(at) {
+        let numbers_runs = lower == "run" && !own && sheet.is_of_numbers(at);
+        Ok(if Some(at) == sheet.round || numbers_runs || CIRCUMSTANCES.contains(&lower.as_str()) {
             Column::Ignored
         } else if own && at <= task {
             if OWN_NAMES.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
