@@ -1,4 +1,4 @@
-//! The work of a plan, and its requirements.
+//! The work of a plan: its workloads as its variants run them, their requirements, tasks and metrics.
 
 use crate::bench::{lifecycle, readings};
 use crate::executor::{Fatal, Result};
@@ -18,40 +18,39 @@ use std::{path::Path, time::Duration};
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
 pub struct Work {
-    /// Room on the filesystem under test, where one workload runs after another on a fresh one; on the other
-    /// disk the inputs of all lie side by side.
+    /// Space. On the filesystem under test it is that of the largest workload, because each runs on a fresh filesystem; on
+    /// the source disk it is the sum, because the inputs of all workloads are there at once.
     pub room: Room,
-    /// What they ask of the filesystem besides.
+    /// Other requirements of the filesystem under test.
     pub demands: Demands,
-    /// Programs that they execute.
+    /// Programs that the workloads execute.
     pub programs: BTreeSet<String>,
-    /// Programs that the user wrote into the settings, by name or path.
+    /// Programs that the settings of workloads name, by name or path.
     pub own_programs: BTreeSet<String>,
-    /// Caveats for every report of them.
+    /// Caveats for every report.
     pub remarks: Vec<Note>,
-    /// Their timed tasks.
+    /// The number of timed tasks.
     pub tasks: u32,
 }
 
 impl Work {
-    /// The work of a plan, whichever of its variants does it.
+    /// The combined requirements of the workloads of a plan in all its variants.
     ///
     /// # Errors
-    /// A workload that is unknown, or inputs of it that cannot be had.
+    /// If a workload is unknown, its inputs are missing, or two declare a metric of one name differently.
     pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work> {
         let (mut all, mut declared) = (Work::default(), Declared::default());
-        for asked in &plan.workloads {
-            // The variant that needs most decides; those that find their inputs in one directory share them.
+        for planned in &plan.workloads {
+            // The variant with the largest requirements decides. Variants whose inputs are in one directory share them.
             let mut inputs = BTreeMap::new();
-            for (at, way) in ways(asked, variants).iter().enumerate() {
+            for (at, way) in ways(planned, variants).iter().enumerate() {
                 let (workload, job) = workload(plan, way)?;
                 let Survey { room, demands, remarks, prints } = workload.survey(&job)?;
                 for Declaration { metric, by } in &prints {
-                    let taken = printed::refusal(&metric.id).map(|taken| format!("{by} finds {taken}"));
-                    let contradicts = || declared.declare(metric, by).err().map(|error| error.to_string());
-                    if let Some(why) = taken.or_else(contradicts) {
-                        return Err(Fatal::Plan(why));
+                    if let Some(taken) = printed::refusal(&metric.id) {
+                        return Err(Fatal::Plan(format!("{by} finds {taken}")));
                     }
+                    declared.declare(metric, by).map_err(|error| Fatal::Plan(error.to_string()))?;
                 }
                 all.demands = all.demands.and(demands);
                 all.room.bytes = all.room.bytes.max(room.bytes);
@@ -71,30 +70,36 @@ impl Work {
     }
 }
 
-/// What the variants make of a workload, each way once.
-fn ways(asked: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
-    variants.iter().map(|variant| work_of(variant, asked)).fold(vec![], |mut ways, way| {
+/// The forms that a workload takes in these variants, each once: variants can change its settings.
+fn ways(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
+    let mut ways = vec![];
+    for variant in variants {
+        let way = work_of(variant, planned);
         if !ways.contains(&way) {
             ways.push(way);
         }
-        ways
-    })
+    }
+    ways
 }
 
-/// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
+/// Makes the inputs of every workload of a plan below the directory `other`, and syncs them before anything is timed.
 ///
 /// # Errors
 /// Where a file cannot be read or written.
 pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
     let variants = matrix::expand(plan);
     let mut made = BTreeSet::new();
-    let all = |asked: &WorkloadPlan| std::iter::once(asked.clone()).chain(ways(asked, &variants));
-    for way in plan.workloads.iter().flat_map(all) {
+    let mut all = vec![];
+    for planned in &plan.workloads {
+        all.push(planned.clone());
+        all.extend(ways(planned, &variants));
+    }
+    for way in all {
         if !made.insert(way.directory()) {
             continue;
         }
         let (workload, job) = workload(plan, &way)?;
-        // Inputs know no filesystem under test: they are the same for every variant.
+        // Inputs do not depend on the filesystem under test, so its directory is a placeholder here.
         let place = Place::of(&way, other, other);
         fsarena_sys::tree::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;
@@ -103,54 +108,61 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
     Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }
 
-/// A workload and its job.
+/// A workload and its job: checked settings, scale and seed.
 type Ready = (&'static dyn Workload, Job);
 
-/// The workload of a plan, ready to be asked.
+/// A workload of a plan with its job.
 ///
 /// # Errors
-/// A workload that this fsarena lacks, or a setting of it that is out of range.
-pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<Ready> {
-    ready(asked, plan.scale, plan.seed).map_err(Fatal::Plan)
+/// If this fsarena lacks the workload, or a setting is out of range.
+pub fn workload(plan: &Plan, planned: &WorkloadPlan) -> Result<Ready> {
+    ready(planned, plan.scale, plan.seed).map_err(Fatal::Plan)
 }
 
-/// The workload of a cell, ready to be asked.
+/// The workload of a cell with its job.
 ///
 /// # Errors
-/// Those of [`workload`], in words.
+/// The message of an error of [`workload`].
 pub fn of_cell(cell: &Cell) -> Result<Ready, String> {
     ready(&cell.workload, cell.scale, cell.seed)
 }
 
-/// The time that each command of a cell may take, where its work has such a limit.
+/// The time limit of each command of a cell; None where its workload has no limit.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
     let (workload, job) = of_cell(cell).ok()?;
     workload.time_limit(&job)
 }
 
-/// The only way to a job, so that none has settings that nobody checked, be they of a stored plan or of a message.
-fn ready(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Ready, String> {
-    let lacking = || format!("this fsarena has no workload {}", asked.name);
-    let workload = workloads::find(&asked.name).ok_or_else(lacking)?;
-    workload.def().check(&asked.settings)?;
-    Ok((workload, Job { settings: asked.settings.clone(), scale, seed }))
+/// Finds a workload and checks its settings. Every job is made here, so the settings of a stored plan or of a message are
+/// checked too.
+fn ready(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Ready, String> {
+    let Some(workload) = workloads::find(&planned.name) else {
+        return Err(format!("this fsarena has no workload {}", planned.name));
+    };
+    workload.def().check(&planned.settings)?;
+    Ok((workload, Job { settings: planned.settings.clone(), scale, seed }))
 }
 
-/// Checks the work of a stored plan, in each way in which its variants do it.
+/// Checks the workloads of a stored plan in all variants.
 ///
 /// # Errors
-/// Those of [`workload`], in words.
+/// The message of an error of [`workload`].
 pub fn check(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
-    let mut ways = plan.workloads.iter().flat_map(|asked| ways(asked, &variants));
-    ways.try_for_each(|way| ready(&way, plan.scale, plan.seed).map(drop))
+    for planned in &plan.workloads {
+        for way in ways(planned, &variants) {
+            ready(&way, plan.scale, plan.seed)?;
+        }
+    }
+    Ok(())
 }
 
-/// The metrics that answer for the workloads of a plan by default, the main one first.
+/// The metrics by which a plan is judged by default, the primary one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let mut own = plan.workloads.iter().filter_map(|asked| Some(workloads::find(&asked.name)?.def().metrics));
-    // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
-    // them whatever it does, so there it is a call that has a cost.
+    let mut own =
+        plan.workloads.iter().filter_map(|planned| Some(workloads::find(&planned.name)?.def().metrics));
+    // A guest that counts instructions has no real time. A load that runs for a fixed time executes the same number of
+    // instructions on every variant, so the metric there is the cost of a call.
     if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
         return match own.all(|metrics| metrics.contains(&"elapsed")) {
             true => vec![reading::KERNEL_INSTRUCTIONS, "instructions"],
@@ -160,40 +172,47 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
     distinct(plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied()))
 }
 
-/// The metrics that answer for a run: those of its workloads that it has values of, and what its commands printed.
+/// The metrics by which a run is judged: those of [`metrics`] that it has values of, then those that its commands printed.
 pub fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = readings().map(|reading| reading.id).collect();
-    let asked = metrics(&record.plan);
+    let planned = metrics(&record.plan);
     let printed = record.readings.iter().map(|reading| reading.id.as_str());
-    let printed = printed.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
-    asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
+    let printed = printed.filter(|id| record.plan.prints() && !own.contains(id) && !planned.contains(id));
+    planned.iter().copied().filter(has).chain(printed).map(String::from).collect()
 }
 
-/// The metric that answers for a plan: the first of [`metrics`].
+/// The primary metric of a plan: the first of [`metrics`].
 pub fn main_metric(plan: &Plan) -> &str {
     metrics(plan).first().unwrap_or(&"elapsed")
 }
 
-/// The tasks of a plan's cells in their order, with those that every filesystem goes through.
+/// The tasks of a cell of a plan in order, with mkfs, mount and unmount where fsarena times these.
 pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let formatted = plan.device.backing != Backing::Dir;
     // In a guest mkfs is not a task.
     let made = formatted && !matches!(plan.device.backing, Backing::Guest(_));
-    let task = |there: bool, id, title| there.then(|| lifecycle(id, title));
     let variants = matrix::expand(plan);
-    let of_variant =
-        |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
     let by_clients = variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty());
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_variant(asked)).ok());
-    let tasks = asked.flat_map(|(workload, job)| {
-        let mut tasks = workload.outline(&job);
-        if by_clients {
-            tasks.iter_mut().for_each(|task| task.id.forget_clients());
+    let mut tasks = vec![];
+    if made {
+        tasks.push(lifecycle("mkfs", "Make the filesystem"));
+    }
+    if formatted {
+        tasks.push(lifecycle("mount", "Mount"));
+    }
+    for planned in &plan.workloads {
+        let way = variants.first().map_or(planned.clone(), |variant| work_of(variant, planned));
+        let Ok((workload, job)) = workload(plan, &way) else { continue };
+        for mut task in workload.outline(&job) {
+            if by_clients {
+                task.id.forget_clients();
+            }
+            tasks.push(task);
         }
-        tasks
-    });
-    let mkfs = task(made, "mkfs", "Make the filesystem").into_iter();
-    let mount = task(formatted, "mount", "Mount");
-    mkfs.chain(mount).chain(tasks).chain(task(formatted, "unmount", "Unmount")).collect()
+    }
+    if formatted {
+        tasks.push(lifecycle("unmount", "Unmount"));
+    }
+    tasks
 }
