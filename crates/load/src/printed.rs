@@ -1,4 +1,4 @@
-//! Metrics that a command prints: `fsarena-metric: tps 1234.5 per_s higher`, or what a regular expression finds.
+//! Metrics in the output of a command: lines `fsarena-metric: tps 1234.5 per_s higher`, and matches of regular expressions.
 
 mod number;
 
@@ -9,25 +9,28 @@ use number::{number, whole};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a line begins that has a metric.
+/// The beginning of a line that declares a metric.
 const MARK: &str = "fsarena-metric:";
-/// The longest line that is read for metrics, and the most metrics of one command.
-const LONGEST: usize = 4096;
-const MOST: usize = 64;
+/// The longest part of a line that is searched for metrics, in bytes.
+const MAX_LINE_BYTES: usize = 4096;
+/// The most metrics of one command.
+const MAX_METRICS: usize = 64;
+/// The longest name of a metric, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// A metric to look for in every line: `tps per_s higher: tps = ([0-9.]+)`.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What it means.
+    /// The definition of the metric.
     pub metric: MetricSpec,
     regex: Regex,
 }
 
 impl Rule {
-    /// Reads a rule as a plan or a command line has it.
+    /// Parses a rule from a plan or a command line: `NAME UNIT DIRECTION: REGEX`.
     ///
     /// # Errors
-    /// The fault of the text, in words.
+    /// What is wrong with the text, as a message.
     pub fn parse(text: &str) -> Result<Rule, String> {
         let form = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
         let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {form}"))?;
@@ -39,14 +42,14 @@ impl Rule {
         if regex.captures_len() != 2 {
             return Err(format!("`{}` needs one group in parentheses, the value", regex.as_str()));
         }
-        Ok(Rule { metric: declared(name, unit, direction, over)?, regex })
+        Ok(Rule { metric: parse_declaration(name, unit, direction, over)?, regex })
     }
 
-    /// The value in a line; none where the line does not match.
+    /// The value in a line; None where the line does not match. An error if the group matches only part of a number.
     fn find(&self, line: &str) -> Option<Result<f64, String>> {
         let group = self.regex.captures(line)?.get(1)?;
         let percent = self.metric.unit == Unit::Percent;
-        // A pattern that names what follows the number, such as `([0-9.]+)ms`, does not match without it.
+        // Whether the pattern requires the character that `without` lacks: `([0-9.]+)ms` does not match without `m`.
         let named = |without: &str| {
             let found = self.regex.captures(without).and_then(|found| found.get(1));
             found.is_none_or(|found| found.range() != group.range())
@@ -55,28 +58,33 @@ impl Rule {
     }
 }
 
-/// A metric by its words. Its name ends with its unit, as all readings do, so that one name has one unit.
-fn declared(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
-    well_named(name)?;
+/// Makes the definition of a metric from the words of its declaration. Its name ends with its unit, as that of all
+/// readings, so that one name has one unit.
+fn parse_declaration(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
+    check_name(name)?;
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
         format!("Unknown unit `{unit}`. Available: {}", Unit::suffixes().collect::<Vec<_>>().join(", "))
     })?;
     let direction: Direction = serde_json::from_value(direction.into())
         .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;
     let metric = MetricSpec::new(unit.named(name), unit, direction, "printed by the command".into());
-    combined(metric, over)
+    parse_combination(metric, over)
 }
 
-fn well_named(name: &str) -> Result<(), String> {
+/// Checks the name of a metric: lower-case letters, digits and `_`, beginning with a letter.
+fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MOST {
+    if !name.starts_with(|c: char| c.is_ascii_lowercase())
+        || !name.chars().all(fits)
+        || name.len() > MAX_NAME_BYTES
+    {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
     Ok(())
 }
 
-/// A metric with how it combines, as the words behind its direction declare.
-fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
+/// Adds to a metric how its values combine, from the words after its direction: `over=sum`, `of=a/b`.
+fn parse_combination(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
     const FORM: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
                         over_hosts, or of=NUMERATOR/DENOMINATOR";
     let mut given = BTreeMap::new();
@@ -110,7 +118,7 @@ fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
             let (above, below) = parts.split_once('/').ok_or_else(|| {
                 format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings")
             })?;
-            well_named(above).and_then(|()| well_named(below))?;
+            check_name(above).and_then(|()| check_name(below))?;
             Some([above.to_string(), below.to_string()])
         }
     };
@@ -120,29 +128,31 @@ fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
     }
 }
 
-/// Reads the output of one command as it comes.
+/// Collects the metrics in the output of one command, piece by piece.
 #[derive(Debug, Default)]
 pub struct Printed {
     rules: Vec<Rule>,
+    /// The current line, as far as it has arrived.
     line: Vec<u8>,
     declared: Declared,
     values: BTreeMap<String, f64>,
-    /// The rules, by their places, that found a value.
+    /// The indices of the rules that have found a value.
     matched: BTreeSet<usize>,
+    /// The first fault.
     fault: Option<String>,
 }
 
 impl Printed {
-    /// A reader with these rules.
+    /// A collector with these rules.
     pub fn by(rules: &[Rule]) -> Printed {
         Printed { rules: rules.to_vec(), ..Printed::default() }
     }
 
-    /// Takes a piece of the output.
+    /// Adds a piece of the output.
     pub fn take(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // One byte more than is read tells a line that is longer.
-            let room = (LONGEST + 1).saturating_sub(self.line.len());
+            // One byte beyond the limit is kept, which shows that the line is longer.
+            let room = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
             self.line.extend(&part[..part.len().min(room)]);
             if part.ends_with(b"\n") {
                 self.end_line();
@@ -150,15 +160,16 @@ impl Printed {
         }
     }
 
+    /// Searches the current line, and clears it.
     fn end_line(&mut self) {
-        // A build prints many lines that have no metric.
+        // The common case is fast: a build prints many lines without a metric.
         if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(MARK.as_bytes()) {
             return self.line.clear();
         }
         let mut bytes = std::mem::take(&mut self.line);
-        if bytes.len() > LONGEST && !bytes.ends_with(b"\n") {
-            // A number that the cut divides would be another one.
-            bytes.truncate(LONGEST);
+        if bytes.len() > MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+            // Drops the last word, because the cut may have divided a number.
+            bytes.truncate(MAX_LINE_BYTES);
             bytes.truncate(bytes.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0));
         }
         let line = String::from_utf8_lossy(&bytes).trim_end().to_string();
@@ -167,10 +178,11 @@ impl Printed {
         }
     }
 
+    /// Searches a line for a declared metric, and for the values of all rules.
     fn read(&mut self, line: &str) -> Result<(), String> {
         let fault = |fault| format!("it printed `{line}`: {fault}");
         if let Some(text) = line.trim_start().strip_prefix(MARK) {
-            let (metric, value) = marked(text).map_err(fault)?;
+            let (metric, value) = parse_marked_line(text).map_err(fault)?;
             self.set(&metric, value, &format!("`{line}`"))?;
         }
         for at in 0..self.rules.len() {
@@ -182,40 +194,39 @@ impl Printed {
         Ok(())
     }
 
-    /// Takes a value. A program that prints a figure as it goes prints the last one last.
+    /// Stores a value. A later value of the same metric replaces it: programs that report progress print the result last.
     fn set(&mut self, metric: &MetricSpec, value: f64, by: &str) -> Result<(), String> {
         let new = self.declared.declare(metric, by).map_err(|contradiction| contradiction.to_string())?;
-        if new && self.values.len() == MOST {
-            return Err(format!("it printed more than {MOST} metrics"));
+        if new && self.values.len() == MAX_METRICS {
+            return Err(format!("it printed more than {MAX_METRICS} metrics"));
         }
         self.values.insert(metric.id.clone(), value);
         Ok(())
     }
 
-    /// The metrics with their values, once the output has ended.
+    /// Ends the output, and returns the metrics with their values.
     ///
     /// # Errors
     /// The first line with a fault, or the first rule that found no value.
     pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
         self.end_line();
-        let without = self.rules.iter().enumerate().find(|(at, _)| !self.matched.contains(at));
-        match (self.fault, without) {
-            (Some(fault), _) => Err(fault),
-            (None, Some((_, rule))) => {
-                Err(format!("no line of its output matches `{}`", rule.regex.as_str()))
-            }
-            (None, None) => {
-                Ok(self.declared.metrics().map(|metric| (metric.clone(), self.values[&metric.id])).collect())
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            if !self.matched.contains(&at) {
+                return Err(format!("no line of its output matches `{}`", rule.regex.as_str()));
             }
         }
+        Ok(self.declared.metrics().map(|metric| (metric.clone(), self.values[&metric.id])).collect())
     }
 }
 
-/// `tps 1234.5 per_s higher over=max`.
-fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
+/// Parses the rest of a marked line: `tps 1234.5 per_s higher over=max`.
+fn parse_marked_line(text: &str) -> Result<(MetricSpec, f64), String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         [name, value, unit, direction, ref over @ ..] => {
-            Ok((declared(name, unit, direction, over)?, number(value)?))
+            Ok((parse_declaration(name, unit, direction, over)?, number(value)?))
         }
         _ => Err("write a name, a value, a unit, and `lower`, `higher` or `neutral`".into()),
     }
@@ -268,7 +279,7 @@ mod tests {
     fn a_long_line_is_cut_before_a_number_that_it_would_divide() {
         let long = format!("{}\nfsarena-metric: a 1 s lower\n", "x".repeat(1 << 20));
         assert_eq!(read(&[], &[&long]).unwrap(), [("a_s".into(), 1.0)]);
-        let divided = format!("tps = 1 {} 12345 6789", "x".repeat(LONGEST - 11));
+        let divided = format!("tps = 1 {} 12345 6789", "x".repeat(MAX_LINE_BYTES - 11));
         assert_eq!(read(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(), [("tps_per_s".into(), 1.0)]);
         assert!(read(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line"));
     }
@@ -285,7 +296,7 @@ mod tests {
     #[test]
     fn how_a_metric_combines_follows_its_direction_in_any_order() {
         let over = |words: &str| {
-            let metric = marked(&format!("m 1 s lower {words}"))?.0;
+            let metric = parse_marked_line(&format!("m 1 s lower {words}"))?.0;
             Ok::<_, String>((metric.over, metric.of))
         };
         let (none, max) = (Fold::None, Fold::Max);

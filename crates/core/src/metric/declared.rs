@@ -1,13 +1,13 @@
-//! The metrics that the commands of a run declared by printing them, and where two declarations contradict each other.
+//! The metrics that commands of a run declare by printing them, and contradictions between declarations.
 
 use crate::sample::MetricSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A metric as somebody declared it.
+/// A metric, and the task or rule that declared it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declaration {
-    /// What it means.
+    /// The definition.
     pub metric: MetricSpec,
     /// Who declared it: `task build of ext4 in round 1`.
     pub by: String,
@@ -30,10 +30,10 @@ pub struct Contradiction {
 pub struct Declared(BTreeMap<String, Declaration>);
 
 impl Declared {
-    /// Takes over a declaration. True if the name is new.
+    /// Adds a declaration by `by`. Returns whether the name is new; a repeated declaration is not stored.
     ///
     /// # Errors
-    /// An earlier declaration of that name with another meaning.
+    /// If an earlier declaration of the name has another meaning.
     pub fn declare(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
         let later = Declaration { metric: metric.clone(), by: by.into() };
         match self.0.get(&metric.id) {
@@ -48,12 +48,12 @@ impl Declared {
         }
     }
 
-    /// A metric by its name, where it was declared.
+    /// The declared metric of a name; None if there is none.
     pub fn get(&self, id: &str) -> Option<&MetricSpec> {
         self.0.get(id).map(|declaration| &declaration.metric)
     }
 
-    /// Every metric.
+    /// All declared metrics, by name.
     pub fn metrics(&self) -> impl Iterator<Item = &MetricSpec> {
         self.0.values().map(|declaration| &declaration.metric)
     }

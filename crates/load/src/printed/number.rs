@@ -1,22 +1,26 @@
-//! Numbers in what programs print, whole or refused.
+//! Numbers in the output of programs; a part of a longer number is rejected.
 
 use std::ops::Range;
 
-/// A finite number.
+/// Parses a finite number.
 pub fn number(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
     value.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
-/// A figure that a benchmark prints: finite, and not below 0.
+/// Parses a figure that a benchmark prints; None unless it is finite and at least 0.
 pub fn figure(text: &str) -> Option<f64> {
     number(text.trim()).ok().filter(|value| *value >= 0.0)
 }
 
-/// Refuses a piece of a line that is the front or the back of a longer number, such as `1.5` of `1.5e+06`, `1` of `1,234`, or
-/// `12.5` of `12.5k`. A letter or a per cent sign behind it, and what stands before it, count unless the pattern names them:
-/// `named` tells whether the pattern no longer finds the piece in a line with another character there. Where the value is in
-/// per cent, its sign may follow.
+/// Checks that a piece of a line is not part of a longer number, as `1.5` of `1.5e+06`, `1` of `1,234`, or `12.5` of `12.5k`.
+///
+/// A letter or `%` directly after the piece, and digits or a sign directly before it, are accepted if the pattern names
+/// them. To find out, the character is replaced: `named` returns whether the pattern no longer matches the changed line.
+/// `percent` accepts any `%` after the piece.
+///
+/// # Errors
+/// A message that quotes the whole number.
 pub fn whole(
     line: &str,
     piece: Range<usize>,
@@ -26,22 +30,22 @@ pub fn whole(
     let (before, after) = (&line[..piece.start], &line[piece.end..]);
     let next = after.chars().next();
     let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent));
-    // Of the same length, so that the piece stays where it is.
-    let other = |next: char| "\u{1}".repeat(next.len_utf8());
+    // A replacement of the same length, so that the offset of the piece does not change.
+    let replacement = |next: char| "\u{1}".repeat(next.len_utf8());
     let has_suffix = suffix.is_some_and(|next| {
         let rest = &after[next.len_utf8()..];
-        !named(&format!("{before}{}{}{rest}", &line[piece.clone()], other(next)))
+        !named(&format!("{before}{}{}{rest}", &line[piece.clone()], replacement(next)))
     });
-    let has_prefix = began_earlier(before)
+    let has_prefix = begins_before(before)
         && before.chars().next_back().is_some_and(|last| {
             let rest = &before[..before.len() - last.len_utf8()];
-            !named(&format!("{rest}{}{}", other(last), &line[piece.start..]))
+            !named(&format!("{rest}{}{}", replacement(last), &line[piece.start..]))
         });
-    if !has_suffix && !has_prefix && !goes_on(after) {
+    if !has_suffix && !has_prefix && !continues(after) {
         return Ok(());
     }
     let of_number = |c: char| c.is_alphanumeric() || ".,+-%'".contains(c);
-    let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_at(before, at));
+    let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_len_at(before, at));
     let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
     Err(format!(
@@ -49,24 +53,27 @@ pub fn whole(
     ))
 }
 
-/// Whether digits go on behind a number, after a separator or as its exponent.
-fn goes_on(after: &str) -> bool {
+/// Whether a number continues in the text after it: with digits, a separator and digits, or an exponent.
+fn continues(after: &str) -> bool {
     let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let behind = |marks: &[char]| after.strip_prefix(marks);
+    let after_one_of = |marks: &[char]| after.strip_prefix(marks);
     let exponent = |rest: &str| digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
-    digit(after) || behind(&['.', ',', '\'']).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
+    digit(after)
+        || after_one_of(&['.', ',', '\'']).is_some_and(digit)
+        || after_one_of(&['e', 'E']).is_some_and(exponent)
 }
 
-/// Whether a number began before its piece: with digits, or with a sign.
-fn began_earlier(before: &str) -> bool {
+/// Whether a number begins in the text before it: with digits, or with a minus sign that is not an operator.
+fn begins_before(before: &str) -> bool {
     let digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
-    let begins =
+    let ends_a_word =
         |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
     digit(before)
         || before.strip_suffix(['.', ',', '\'']).is_some_and(digit)
-        || before.strip_suffix('-').is_some_and(begins)
+        || before.strip_suffix('-').is_some_and(ends_a_word)
 }
 
-fn char_at(text: &str, at: usize) -> usize {
+/// The length in bytes of the character at an offset; 0 at the end.
+fn char_len_at(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(0, char::len_utf8)
 }
