@@ -1,8 +1,8 @@
 //! CSV with any columns.
 //!
-//! A column called `round` pairs. Columns of settings, such as `threads`, are conditions. Other columns that hold nothing
-//! but numbers are metrics; the rest, if they differ from row to row, name what was measured. fsarena's own exports are
-//! such files.
+//! The column `round` pairs the rows of two files. Columns of settings, such as `threads`, are conditions. Other columns are
+//! metrics if they have only numbers; columns of text that differ between rows name what was measured. fsarena's own
+//! exports are read the same way.
 
 use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
@@ -12,7 +12,7 @@ use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
 
-/// CSV with any columns.
+/// The importer of CSV with any columns.
 pub const CSV: Importer = Importer {
     id: "csv",
     help: "any columns: `round` pairs, `threads` and alike are settings, numbers are metrics, text names what was measured",
@@ -21,8 +21,8 @@ pub const CSV: Importer = Importer {
     read,
 };
 
-/// Columns that say when and in which order something ran, not how it went.
-const CIRCUMSTANCES: [&str; 13] = [
+/// Columns of times and positions in the order of runs, which are neither metrics nor names.
+const IGNORED_COLUMNS: [&str; 13] = [
     "position",
     "started_at_s",
     "start_s",
@@ -37,13 +37,14 @@ const CIRCUMSTANCES: [&str; 13] = [
     "index",
     "id",
 ];
-/// How the head of fsarena's own files begins, and the columns of them that name a row.
-const OWN: [&str; 4] = ["run", "round", "position", "variant"];
-const OWN_NAMES: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
-/// Columns of fsarena's own files that mark rows which count for nothing.
-const WARM_UP: [&str; 2] = ["warmup", "warm_up"];
+/// The first columns of fsarena's own files.
+const OWN_HEADS: [&str; 4] = ["run", "round", "position", "variant"];
+/// The columns of fsarena's own files that name what a row measured.
+const OWN_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
+/// Columns of fsarena's own files that mark warm-up rows, which are left out.
+const WARM_UP_COLUMNS: [&str; 2] = ["warmup", "warm_up"];
 
-/// What a column is.
+/// The role of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Name,
@@ -52,6 +53,7 @@ enum Column {
     Ignored,
 }
 
+/// Reads a table, and adds a reading for each row.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let sheet = Sheet::read(text, None)?;
     let mut seen = BTreeSet::new();
@@ -59,26 +61,26 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         return Err(Fault::at(1, format!("two columns are called `{twice}`")));
     }
     let columns = columns(&sheet)?;
-    let of = |kind| columns.iter().enumerate().filter(move |(_, is)| **is == kind).map(|(at, _)| at);
-    // A column that is the same in every row names nothing.
+    let of_kind = |kind| columns.iter().enumerate().filter(move |(_, is)| **is == kind).map(|(at, _)| at);
+    // A column with the same text in every row distinguishes nothing.
     let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
-    let names: Vec<usize> = of(Column::Name).filter(varies).collect();
+    let names: Vec<usize> = of_kind(Column::Name).filter(varies).collect();
     let own = is_own(&sheet.heads);
     let metrics: Vec<(usize, Metric)> =
-        of(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at], own))).collect();
+        of_kind(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at], own))).collect();
     if metrics.is_empty() {
         return Err(Fault::whole("no column of it holds numbers alone, so there is nothing to compare"));
     }
-    let between = separator(&sheet, &names);
-    let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
+    let separator = separator(&sheet, &names);
+    let warm_up = sheet.heads.iter().position(|head| own && WARM_UP_COLUMNS.contains(&head.as_str()));
     for row in &sheet.rows {
-        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(between);
+        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(separator);
         if warm_up.is_some_and(|at| matches!(&row[at], "true" | "1")) {
             into.leave_out("row", "", "warm-up, which counts for nothing");
             continue;
         }
         let mut conditions = Conditions::default();
-        of(Column::Setting).for_each(|at| conditions.set(&sheet.heads[at], &row[at]));
+        of_kind(Column::Setting).for_each(|at| conditions.set(&sheet.heads[at], &row[at]));
         let mut reading = Reading::of(subject, &conditions);
         reading.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
         for (at, metric) in &metrics {
@@ -91,7 +93,8 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What separates the texts that name a row: nothing that one of them has, so that two names are never the same.
+/// The separator between the texts that name a row: one that occurs in none of them, so that different rows have different
+/// names.
 fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
     let has = |separator: &str| {
@@ -100,22 +103,23 @@ fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     SEPARATORS.into_iter().find(|separator| !has(separator)).unwrap_or(SEPARATORS[3])
 }
 
+/// Whether these are the columns of one of fsarena's own files.
 fn is_own(heads: &[String]) -> bool {
-    heads.iter().zip(OWN).filter(|(head, own)| head == own).count() == OWN.len()
+    heads.iter().zip(OWN_HEADS).filter(|(head, own)| head == own).count() == OWN_HEADS.len()
 }
 
-/// What each column is.
+/// The role of each column.
 fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
     let own = is_own(&sheet.heads);
     // In fsarena's own files the readings follow the task.
     let task = sheet.heads.iter().position(|head| own && head == "task").unwrap_or(0);
     let column = |(at, head): (usize, &String)| {
         let lower = head.to_ascii_lowercase();
-        Ok(if Some(at) == sheet.round || CIRCUMSTANCES.contains(&lower.as_str()) {
+        Ok(if Some(at) == sheet.round || IGNORED_COLUMNS.contains(&lower.as_str()) {
             Column::Ignored
         } else if own && at <= task {
-            if OWN_NAMES.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
-        } else if own && WARM_UP.contains(&head.as_str()) {
+            if OWN_NAME_COLUMNS.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
+        } else if own && WARM_UP_COLUMNS.contains(&head.as_str()) {
             Column::Ignored
         } else if !own && is_setting(head) {
             Column::Setting
@@ -124,16 +128,16 @@ fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
         } else if !own && metric_of(head, own).unit.is_empty() {
             Column::Name
         } else {
-            // It is empty, or a figure that is not a number.
-            not_a_number(sheet, at)?;
+            // The column is empty, or a metric by its name.
+            refuse_non_numbers(sheet, at)?;
             Column::Ignored
         })
     };
     sheet.heads.iter().enumerate().map(column).collect()
 }
 
-/// Refuses a column of figures in which some are numbers and some are not.
-fn not_a_number(sheet: &Sheet, at: usize) -> Result<(), Fault> {
+/// Returns a fault if some values of a column are numbers and others are not.
+fn refuse_non_numbers(sheet: &Sheet, at: usize) -> Result<(), Fault> {
     let wrong = |field: &str| !is_absent(field) && field.parse::<f64>().is_err();
     let some = sheet.rows.iter().any(|row| row[at].parse::<f64>().is_ok());
     match sheet.rows.iter().find(|row| wrong(&row[at])).filter(|_| some) {
@@ -146,14 +150,14 @@ fn not_a_number(sheet: &Sheet, at: usize) -> Result<(), Fault> {
     }
 }
 
-/// A metric by the name of its column.
+/// A metric as the name of its column defines it.
 struct Metric<'a> {
     name: &'a str,
     unit: &'a str,
     direction: Direction,
 }
 
-/// Units of other programs behind the last `_` of a name, and their symbols.
+/// Units with which other programs end the name of a column, after `_`, and their symbols.
 const UNITS: [(&str, &str); 16] = [
     ("ms", "ms"),
     ("us", "µs"),
@@ -173,14 +177,14 @@ const UNITS: [(&str, &str); 16] = [
     ("kib_per_s", "KiB/s"),
 ];
 
-/// `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. What fsarena knows has the direction that it
-/// has there.
+/// The metric of a column: `elapsed_s` is `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. A metric that fsarena defines
+/// keeps its direction.
 fn metric_of(head: &str, own: bool) -> Metric<'_> {
     let split = head
         .char_indices()
         .filter(|(_, c)| *c == '_')
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
-    // `read_mib_s` is no figure in seconds.
+    // Units of other programs come first: `read_mib_s` is in MiB/s, not in seconds.
     let foreign = foreign_unit(head).filter(|_| !own);
     let (None, Some((name, unit))) = (foreign, split) else {
         let unit = foreign.unwrap_or("");
@@ -193,6 +197,7 @@ fn metric_of(head: &str, own: bool) -> Metric<'_> {
     Metric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
 }
 
+/// The symbol of a unit in brackets or from [`UNITS`] at the end of a name.
 fn foreign_unit(head: &str) -> Option<&str> {
     let bracketed = |open, close| head.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
     let behind = |(suffix, symbol): &(&str, &'static str)| {
@@ -203,19 +208,22 @@ fn foreign_unit(head: &str) -> Option<&str> {
     bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| UNITS.iter().find_map(behind))
 }
 
-/// Which way is better by the words of a name without a unit.
+/// Which direction is better, by the words in a name that has no unit.
 fn by_word(head: &str) -> Direction {
     let head = head.to_ascii_lowercase();
     let has =
         |words: &[&str]| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
-    match () {
-        () if has(&["iops", "throughput", "bandwidth", "bw", "tps", "qps"]) => Direction::Higher,
-        () if has(&["latency", "lat", "elapsed", "time", "duration"]) => Direction::Lower,
-        () => Direction::Neutral,
+    if has(&["iops", "throughput", "bandwidth", "bw", "tps", "qps"]) {
+        Direction::Higher
+    } else if has(&["latency", "lat", "elapsed", "time", "duration"]) {
+        Direction::Lower
+    } else {
+        Direction::Neutral
     }
 }
 
-/// Whether a text is of rows: its first two lines have several fields, or it is a list of numbers below at most one head.
+/// Whether a text looks like a table: its first two lines have several fields, or it is a list of numbers, with or without
+/// a head.
 fn looks_like_rows(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {

@@ -1,17 +1,17 @@
-//! JSON documents in a text, with other text before, between and behind them.
+//! Finds JSON documents in a text that has other lines before, between and after them.
 
 use super::importer::Fault;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Every JSON object of a text that begins a line, with the number of that line.
+/// All JSON objects that begin at the start of a line, each with the number of that line.
 ///
 /// Programs also print `nan` and `inf`, which JSON does not have: they are read as null.
 ///
 /// # Errors
-/// The line of the fault, and the words of the JSON parser.
+/// The message of the JSON parser, with the line.
 pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, Fault> {
-    let text = without_infinities(text);
+    let text = without_non_numbers(text);
     let (mut found, mut rest, mut line) = (vec![], &*text, 1);
     while !rest.is_empty() {
         let mut length = rest.find('\n').map_or(rest.len(), |end| end + 1);
@@ -28,20 +28,25 @@ pub fn documents(text: &str) -> Result<Vec<(usize, Value)>, Fault> {
     Ok(found)
 }
 
-/// The text with null for numbers that JSON does not have: `"lat" : -nan,`.
-fn without_infinities(text: &str) -> Cow<'_, str> {
-    let infinity = |line: &str| {
+/// Replaces numbers that JSON does not have, as in `"lat" : -nan,`, with null.
+fn without_non_numbers(text: &str) -> Cow<'_, str> {
+    let non_number = |line: &str| {
         let value = line.rsplit_once(':')?.1.trim().trim_end_matches(',');
         matches!(value, "nan" | "-nan" | "inf" | "-inf").then(|| value.to_string())
     };
-    if !text.lines().any(|line| infinity(line).is_some()) {
+    if !text.lines().any(|line| non_number(line).is_some()) {
         return Cow::Borrowed(text);
     }
-    let mended = text.split_inclusive('\n').map(|line| match infinity(line).zip(line.rsplit_once(':')) {
-        Some((word, (name, value))) => Cow::Owned(format!("{name}:{}", value.replacen(&word, "null", 1))),
-        None => Cow::Borrowed(line),
-    });
-    Cow::Owned(mended.collect())
+    let mut replaced = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        match non_number(line).zip(line.rsplit_once(':')) {
+            Some((word, (name, value))) => {
+                replaced.extend([name, ":", &value.replacen(&word, "null", 1)]);
+            }
+            None => replaced.push_str(line),
+        }
+    }
+    Cow::Owned(replaced)
 }
 
 #[cfg(test)]

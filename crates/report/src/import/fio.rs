@@ -1,5 +1,5 @@
-//! fio: `--output-format=json`, of versions 2.0 to 3.41. Each document is one run; the snapshots of `--status-interval`
-//! are one run, its last.
+//! fio: `--output-format=json`, of versions 2.0 to 3.41. Each document is one run. Of the snapshots that
+//! `--status-interval` prints of a run, only the last is read.
 
 use super::documents::documents;
 use super::importer::{Fault, Importer};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// fio's JSON.
+/// The importer of fio's JSON.
 pub const FIO: Importer = Importer {
     id: "fio",
     help: "JSON of `fio --output-format=json`, one document a run, one after the other",
@@ -20,7 +20,7 @@ pub const FIO: Importer = Importer {
     read,
 };
 
-/// Options of a job that are conditions of its figures, and their names in series. The first that is set counts.
+/// The names of conditions, each with the options of a job that state it; the first option that is set counts.
 const CONDITIONS: [(&str, &[&str]); 15] = [
     ("rw", &["rw", "readwrite"]),
     ("bs", &["bs", "blocksize"]),
@@ -39,13 +39,14 @@ const CONDITIONS: [(&str, &[&str]); 15] = [
     ("path", &["filename", "directory"]),
 ];
 
+/// A document.
 #[derive(Deserialize)]
 struct Output {
     #[serde(rename = "fio version")]
     version: String,
     timestamp: Option<f64>,
     timestamp_ms: Option<f64>,
-    /// A list in the output of a client.
+    /// An object, or a list in the output of `--client`.
     #[serde(rename = "global options")]
     options: Option<Value>,
     #[serde(default)]
@@ -54,6 +55,7 @@ struct Output {
     client_stats: Vec<Job>,
 }
 
+/// A job, or a group of jobs with `--group_reporting`.
 #[derive(Deserialize)]
 struct Job {
     jobname: String,
@@ -71,7 +73,7 @@ struct Job {
     mixed: Option<Io>,
 }
 
-/// What went in one direction. Older versions lack some of it, and `bw` and `lat` are in KiB/s and µs.
+/// The figures of one direction, such as reads. Older versions lack some fields. `bw` is in KiB/s, `lat` in µs.
 #[derive(Deserialize, Default, Clone)]
 #[serde(default)]
 struct Io {
@@ -92,7 +94,7 @@ struct Latency {
 }
 
 impl Io {
-    /// fio prints 0 for what it did not measure.
+    /// The bandwidth in bytes a second; None for 0, which fio prints where it measured nothing.
     fn bandwidth(&self) -> Option<f64> {
         self.bw_bytes.or(self.bw.map(|kib| kib * 1024.0)).filter(|value| *value > 0.0)
     }
@@ -106,6 +108,7 @@ impl Io {
         mean(&self.lat_ns).or(mean(&self.lat).map(|us| us * 1e3)).filter(|value| *value > 0.0)
     }
 
+    /// Whether the job did any I/O in this direction.
     fn ran(&self) -> bool {
         let counts = [self.total_ios, self.io_bytes, self.bw_bytes, self.bw, self.iops];
         counts.into_iter().flatten().any(|count| count > 0.0)
@@ -113,6 +116,7 @@ impl Io {
 }
 
 impl Job {
+    /// The directions that the document has, with their names.
     fn directions(&self) -> impl Iterator<Item = (&'static str, &Io)> {
         let all = [
             ("read", &self.read),
@@ -124,6 +128,7 @@ impl Job {
         all.into_iter().filter_map(|(word, io)| Some((word, io.as_ref()?)))
     }
 
+    /// The conditions of the job: its options, else the global ones.
     fn conditions(&self, output: &Output) -> Conditions {
         let option = |name: &&str| {
             let of = |options: &Option<Value>| match options.as_ref()?.get(name)? {
@@ -164,22 +169,23 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 }
 
 impl Output {
+    /// All jobs of the document.
     fn all(&self) -> impl Iterator<Item = &Job> {
-        // The last entry of a client's output sums up all jobs.
+        // The entry `All clients` is the sum of all jobs.
         let clients = self.client_stats.iter().filter(|job| job.jobname != "All clients");
         self.jobs.iter().chain(clients)
     }
 
-    /// Jobs of one name under the same conditions ran at the same time: their rates add up, their latency is that of all
-    /// requests.
+    /// Adds a reading for each direction of each job. Jobs with the same name and conditions ran at the same time and become
+    /// one reading: their rates add up, and the latency is the mean over all requests.
     fn collect(&self, into: &mut Collector) {
         let mut places: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
         let mut runs: Vec<Vec<(&Job, &Io)>> = vec![];
         let mut readings: Vec<Reading> = vec![];
         for job in self.all() {
-            let ran = job.directions().filter(|(_, io)| io.ran());
+            let active = job.directions().filter(|(_, io)| io.ran());
             let conditions = job.conditions(self);
-            for (word, io) in ran {
+            for (word, io) in active {
                 let key = (format!("{} {word}", job.jobname), conditions.clone());
                 let at = *places.entry(key).or_insert_with_key(|(subject, conditions)| {
                     readings.push(Reading::of(subject, conditions));
@@ -204,12 +210,13 @@ impl Output {
         }
     }
 
-    /// When it was printed, in milliseconds.
+    /// The time at which the document was printed, in milliseconds.
     fn printed_ms(&self) -> Option<f64> {
         self.timestamp_ms.or(self.timestamp.map(|seconds| seconds * 1e3))
     }
 
-    /// Whether this is a later snapshot of the run of `before`: the same jobs have gone on, for as long as the clock says.
+    /// Whether this document is a later snapshot of the run of `before`: the same jobs, counters that have grown, and a run
+    /// time that fits the clock.
     fn continues(&self, before: &Output) -> bool {
         let names = |output: &Output| -> Vec<_> {
             output
@@ -242,9 +249,9 @@ impl Output {
         match (before.printed_ms(), self.printed_ms()) {
             (Some(then), Some(now)) => {
                 let elapsed_ms = self.all().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
-                // Whether this run had been going on for a while when the other document was printed.
+                // Whether this run had begun at least 3 s before the other document was printed.
                 let had_begun = then - (now - elapsed_ms) >= 3e3;
-                // A run that began later took all its time since then, and not only the difference.
+                // A snapshot has run all the time between the two documents; a later run began after the first document.
                 let clock_ms = if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
                 let all_since_then = now - then - longer_ms <= clock_ms;
                 now >= then && longer_ms * 2.0 >= now - then && (had_begun || all_since_then)
@@ -255,6 +262,7 @@ impl Output {
     }
 }
 
+/// Why a job failed; None if it succeeded.
 fn failure(job: &Job) -> Option<String> {
     let error = job.error.filter(|error| *error != 0)?;
     Some(format!("fio's error: {}", std::io::Error::from_raw_os_error(error)))
@@ -262,10 +270,11 @@ fn failure(job: &Job) -> Option<String> {
 
 /// The mean latency of all requests.
 fn mean_latency<'a>(all: impl Iterator<Item = &'a Io>) -> Option<f64> {
-    // Versions before 2.2 do not count requests; jobs that ran together have them in the ratio of their rates.
-    let weighed = all.filter_map(|io| Some((io.latency_ns()?, io.total_ios.or(io.iops)?)));
+    // Versions before 2.2 do not count requests. Jobs that ran together have requests in the ratio of their rates, so the
+    // rate is the weight.
+    let weighted = all.filter_map(|io| Some((io.latency_ns()?, io.total_ios.or(io.iops)?)));
     let (sum, weight) =
-        weighed.fold((0.0, 0.0), |(sum, weight), (value, of)| (sum + value * of, weight + of));
+        weighted.fold((0.0, 0.0), |(sum, weight), (value, of)| (sum + value * of, weight + of));
     (weight > 0.0).then(|| sum / weight)
 }
 

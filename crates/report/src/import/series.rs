@@ -1,4 +1,4 @@
-//! Samples in one shape, whatever they came from.
+//! The samples of a file as series, in the same structure for every format.
 
 use super::distinct::Distinctions;
 use super::reading::{Conditions, Figure, Reading};
@@ -14,16 +14,16 @@ pub struct Samples {
     pub origin: String,
     /// The format it was in.
     pub format: &'static str,
-    /// The series, in the order of the file; those of the metric that people compare first.
+    /// The series: first those of the metrics that people compare, then the others, each in the order of the file.
     pub series: Vec<Series>,
-    /// What the file has and fsarena does not count.
+    /// Parts of the file that are not among the samples.
     pub left_out: Vec<LeftOut>,
 }
 
-/// One quantity, measured again and again under equal conditions.
+/// One metric of one subject, measured repeatedly under equal conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The subject, and the conditions by which its series in this file differ: `random read test[threads=8]`.
+    /// The subject, with the conditions that distinguish this series from others of the subject: `read test[threads=8]`.
     pub name: String,
     /// The benchmark, task or command. Empty if the file does not name one.
     pub subject: String,
@@ -37,7 +37,7 @@ pub struct Series {
     pub direction: Direction,
     /// Every value, in the order of the file.
     pub values: Vec<f64>,
-    /// The mean value of each round; None if some value has no round.
+    /// The mean of the values of each round; None if a value has no round.
     pub rounds: Option<BTreeMap<String, f64>>,
 }
 
@@ -55,7 +55,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Lists what was left out, the first five kinds by name; None if nothing was.
+    /// Lists what was left out: the first five kinds, then the number of others. None if nothing was left out.
     pub fn words(all: &[LeftOut]) -> Option<String> {
         const NAMED: usize = 5;
         let mut words: Vec<String> = all.iter().take(NAMED).map(LeftOut::to_string).collect();
@@ -73,22 +73,23 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Takes the readings of a file, and makes series of them: the one place that every reader goes through.
+/// Collects the readings of a file into series. Every reader uses it.
 #[derive(Debug, Default)]
 pub struct Collector {
     series: Vec<Series>,
-    /// Each subject with conditions, and where in `places` its series are.
+    /// For each subject with its conditions, an index into `places`.
     runs: HashMap<(String, Conditions), usize>,
-    /// The series of each of these, in the order in which runs state their figures.
+    /// For each of these, the indices into `series` of its figures, in the order in which runs state them.
     places: Vec<Vec<usize>>,
-    /// Values seen of each round, for their mean.
+    /// For each series, the number of values of each round, from which the mean is updated.
     counts: Vec<BTreeMap<String, f64>>,
     left_out: Vec<LeftOut>,
+    /// For each kind of part, its index into `left_out`.
     left_out_places: BTreeMap<(&'static str, String, String), usize>,
 }
 
 impl Collector {
-    /// Takes a run: its figures become samples of their series, unless the run failed.
+    /// Adds the figures of a run to their series. A run that failed is left out.
     pub fn take(&mut self, reading: Reading) {
         let Reading { subject, conditions, round, failed, figures } = reading;
         if let Some(why) = failed {
@@ -130,6 +131,7 @@ impl Collector {
         Samples { origin: origin.into(), format, series: self.series, left_out: self.left_out }
     }
 
+    /// Adds a value to a series, and updates the mean of its round.
     fn push(&mut self, at: usize, value: f64, round: Option<&str>) {
         let series = &mut self.series[at];
         series.values.push(value);
@@ -141,7 +143,7 @@ impl Collector {
         match (rounds.get_mut(round), counts.get_mut(round)) {
             (Some(mean), Some(count)) => {
                 *count += 1.0;
-                // The difference of two finite numbers may be none.
+                // Divided first, because the difference of two finite numbers can overflow.
                 *mean += value / *count - *mean / *count;
             }
             _ => {
@@ -151,14 +153,14 @@ impl Collector {
         }
     }
 
-    /// The series of the nth figure of a run; a new one if it has none.
+    /// The index of the series of the nth figure of a run; makes the series if it is new.
     fn place(&mut self, run: usize, key: &(String, Conditions), nth: usize, figure: &Figure) -> usize {
         let places = &mut self.places[run];
         let is = |at: &usize| {
             let series = &self.series[*at];
             series.metric == figure.metric && series.unit == figure.unit
         };
-        // Runs state their figures in the same order.
+        // Usually runs state their figures in the same order, so the nth place is tried first.
         let found = places.get(nth).filter(|at| is(at)).or_else(|| places.iter().find(|at| is(at)));
         if let Some(at) = found {
             return *at;
@@ -179,8 +181,8 @@ impl Collector {
     }
 }
 
-/// Which way is better, by the unit: of what comes a second there should be more, of all else less.
-/// None where the unit says nothing.
+/// Which direction is better, by the unit: higher for rates, lower for times, sizes and costs per operation. None for other
+/// units.
 pub fn direction(unit: &str) -> Option<Direction> {
     let unit = unit.to_ascii_lowercase();
     let rate = ["/s", "/sec", "per_s", "iops", "bps"].iter().any(|end| unit.ends_with(end));

@@ -1,4 +1,4 @@
-//! A table in CSV, from any program.
+//! Reads a table in CSV from any program.
 
 use super::importer::Fault;
 use csv::StringRecord;
@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 /// The column that numbers the rounds.
 const ROUND: &str = "round";
-/// What a column of numbers of clients is called.
+/// Names of the column with the number of clients.
 pub const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
-/// What other columns of settings are called. Their numbers are not measured.
+/// Names of other columns that state settings, so their numbers are not measurements.
 const SETTINGS: [&str; 21] = [
     "tasks",
     "ranks",
@@ -32,9 +32,9 @@ const SETTINGS: [&str; 21] = [
     "queue_depth",
     "qd",
 ];
-/// Units that may follow the name of a setting.
+/// Units that can end the name of a setting.
 const SIZES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
-/// What programs write where they have no value.
+/// Texts that programs write for a missing value.
 const ABSENT: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
 
 /// Whether a column states a setting, by its name.
@@ -54,7 +54,7 @@ pub fn is_absent(field: &str) -> bool {
 pub struct Sheet {
     /// The names of its columns: `column 1` where it has no head.
     pub heads: Vec<String>,
-    /// Whether it has none: a list of numbers.
+    /// Whether the table has no head: a list of numbers.
     pub headless: bool,
     /// The rows below the head.
     pub rows: Vec<StringRecord>,
@@ -63,12 +63,12 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Reads a table whose columns tabs, semicolons or commas separate. Lines that begin with `comment` are passed over.
+    /// Parses a table with tabs, semicolons or commas between its columns. Lines that begin with `comment` are skipped.
     ///
-    /// Between tabs and semicolons a comma is a decimal comma, where a whole column of numbers has it.
+    /// With tabs or semicolons, commas are decimal commas in a column whose values are then all numbers.
     ///
     /// # Errors
-    /// The line of the fault.
+    /// A fault with its line.
     pub fn read(text: &str, comment: Option<u8>) -> Result<Sheet, Fault> {
         let mut lines = text.lines();
         let first = lines.find(|line| comment.is_none() || line.bytes().next() != comment);
@@ -94,24 +94,24 @@ impl Sheet {
         };
         let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND));
         let mut sheet = Sheet { heads, headless, rows, round };
-        sheet.decimal_commas(delimiter)?;
+        sheet.replace_decimal_commas(delimiter)?;
         Ok(sheet)
     }
 
-    /// Whether a column holds numbers alone, where it has values.
+    /// Whether a column has values, and all of them are numbers.
     pub fn is_of_numbers(&self, at: usize) -> bool {
         let mut values = self.values(at).peekable();
         values.peek().is_some() && values.all(is_number)
     }
 
-    /// The fields of a column that state a value.
+    /// The fields of a column that have a value.
     fn values(&self, at: usize) -> impl Iterator<Item = &str> {
         self.rows.iter().map(move |row| &row[at]).filter(|field| !is_absent(field))
     }
 
-    /// Puts points where columns of numbers have decimal commas.
-    fn decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
-        let mut mended = BTreeSet::new();
+    /// Replaces decimal commas by points in columns of numbers.
+    fn replace_decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
+        let mut columns = BTreeSet::new();
         for at in 0..self.heads.len() {
             let with_comma = |field: &&str| field.contains(',');
             let Some(example) = self.values(at).find(with_comma).map(String::from) else { continue };
@@ -131,13 +131,13 @@ impl Sheet {
                 );
                 return Err(Fault::whole(message));
             }
-            mended.insert(at);
+            columns.insert(at);
         }
-        if mended.is_empty() {
+        if columns.is_empty() {
             return Ok(());
         }
         for row in &mut self.rows {
-            let field = |(at, field): (usize, &str)| match mended.contains(&at) {
+            let field = |(at, field): (usize, &str)| match columns.contains(&at) {
                 true => pointed(field),
                 false => field.to_string(),
             };
@@ -153,7 +153,7 @@ fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok()
 }
 
-/// With a point for the decimal comma.
+/// Replaces the first comma, a decimal comma, by a point.
 fn pointed(field: &str) -> String {
     field.replacen(',', ".", 1)
 }
@@ -165,6 +165,7 @@ fn thousands(field: &str) -> bool {
     !before.starts_with('0') && (1..=3).contains(&before.len()) && after.len() == 3 && is_number(after)
 }
 
+/// Describes an error of the CSV parser.
 fn fault(error: csv::Error, delimiter: u8) -> Fault {
     let line = error.position().map(|position| position.line() as usize);
     let message = match error.kind() {
