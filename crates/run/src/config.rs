@@ -67,7 +67,7 @@ impl Config {
         let origin = path.display().to_string();
         let bytes = match input::read(&path, MAX_BYTES) {
             Ok(bytes) => bytes,
-            // HOME can be that of another user, for example under sudo, and unreadable.
+            // HOME can be the home directory of another user, which this user may not read.
             Err(error)
                 if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
             {
