@@ -1,8 +1,8 @@
-//! One sample of what all clients measured of a task.
+//! Merges the samples of a task from all clients into one.
 //!
-//! Times go from the first start to the last end, and rates are all amounts in that time, as IOR defines them: a late
-//! client counts against the whole. Beside them stand the rates while all clients worked, from the last start to the
-//! first end.
+//! Times are from the first start to the last end, and rates are the amounts of all clients divided by that time, as IOR
+//! defines them, so a late client lowers the rate. The merged sample also has the rates of the time in which all clients
+//! worked: from the last start to the first end.
 
 use crate::{clock::Offset, message::Machine};
 use fsarena_core::latency::Latencies;
@@ -11,7 +11,7 @@ use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
 use fsarena_run::vocabulary;
 use std::collections::{BTreeMap, HashMap};
 
-/// The definition of each reading.
+/// The definitions of readings, by id.
 pub type Specs = HashMap<String, MetricSpec>;
 
 /// The definitions of all readings that fsarena takes.
@@ -19,18 +19,18 @@ pub fn specs() -> Specs {
     vocabulary::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
-/// What one client measured.
+/// The sample of one client.
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
-    /// Where.
+    /// The machine of the client.
     pub machine: &'a Machine,
-    /// How far its clock is ahead.
+    /// How far the clock of the client is ahead of that of rank 0.
     pub clock: Offset,
-    /// What.
+    /// What it measured.
     pub sample: &'a Sample,
 }
 
-/// A stretch of time by the clock of rank 0, in seconds.
+/// A time window by the clock of rank 0, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Window {
     start: f64,
@@ -42,20 +42,20 @@ impl Window {
         self.end - self.start
     }
 
-    /// From the first start to the last end.
+    /// The window from the first start to the last end.
     fn around(all: &[Window]) -> Window {
         let start = all.iter().map(|one| one.start).fold(f64::INFINITY, f64::min);
         Window { start, end: all.iter().map(|one| one.end).fold(f64::NEG_INFINITY, f64::max) }
     }
 
-    /// From the last start to the first end; empty if some client ended before another began.
+    /// The window from the last start to the first end; empty if one client ended before another began.
     fn common(all: &[Window]) -> Window {
         let start = all.iter().map(|one| one.start).fold(f64::NEG_INFINITY, f64::max);
         let end = all.iter().map(|one| one.end).fold(f64::INFINITY, f64::min);
         Window { start, end: end.max(start) }
     }
 
-    /// The share of this one that lies in another.
+    /// The fraction of this window that is inside another one; 0 for an empty window.
     fn share_in(self, other: Window) -> f64 {
         let both = self.end.min(other.end) - self.start.max(other.start);
         if self.length() > 0.0 { (both / self.length()).clamp(0.0, 1.0) } else { 0.0 }
@@ -63,19 +63,20 @@ impl Window {
 }
 
 impl Part<'_> {
+    /// A reading of the sample.
     fn get(&self, id: &str) -> Option<f64> {
         self.sample.readings.get(id)
     }
 
-    /// From its start until its time of this reading is over.
-    fn until(&self, id: &str) -> Window {
+    /// The window that begins with the task and is as long as the reading `id`, a time in nanoseconds.
+    fn window_until(&self, id: &str) -> Window {
         let start = self.sample.started_at - self.clock.ahead_s;
         Window { start, end: start + self.get(id).unwrap_or(0.0) / 1e9 }
     }
 
-    /// The time that its rates are of: a load leaves a warm-up out, and its final syncs follow.
+    /// The window that the rates of the client refer to. For a load that is without the warm-up and the final syncs.
     fn measured(&self) -> Window {
-        let whole = self.until(reading::ELAPSED);
+        let whole = self.window_until(reading::ELAPSED);
         match self.get(reading::LOAD_ELAPSED) {
             None => whole,
             Some(ns) => {
@@ -85,7 +86,7 @@ impl Part<'_> {
         }
     }
 
-    /// Its operations and bytes a second.
+    /// The operations and the bytes of the client per second; None where it has no such rate.
     fn rates(&self) -> (Option<f64>, Option<f64>) {
         let sum = |a: &str, b: &str| {
             [self.get(a), self.get(b)].into_iter().flatten().reduce(|a, b| a + b).filter(|sum| *sum > 0.0)
@@ -95,13 +96,13 @@ impl Part<'_> {
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 
-    /// Its rate in one number, to compare clients by: bytes, else operations, else tasks a second.
+    /// The rate by which clients are compared: bytes per second, else operations, else tasks.
     pub fn rate(&self) -> f64 {
         let (operations, bytes) = self.rates();
         bytes.or(operations).unwrap_or_else(|| 1e9 / self.get(reading::ELAPSED).unwrap_or(f64::INFINITY))
     }
 
-    /// Operations and bytes in a stretch of time.
+    /// The operations and bytes of the client in a window: from its time series, else from its mean rates.
     fn within(&self, window: Window) -> (f64, f64) {
         let own = self.measured();
         let (operations, bytes) = self.rates();
@@ -117,15 +118,15 @@ impl Part<'_> {
         })
     }
 
-    /// The share of what it read that no cache had; none where it read next to nothing.
+    /// The fraction of the bytes read that came from the device or the network instead of a cache; None below 64 KiB read.
     pub fn fetched(&self) -> Option<f64> {
-        const LEAST: f64 = 65_536.0;
-        let read = self.get(reading::READ).filter(|read| *read >= LEAST)?;
+        const MIN_BYTES: f64 = 65_536.0;
+        let read = self.get(reading::READ).filter(|read| *read >= MIN_BYTES)?;
         Some(self.get(reading::FETCHED)? / read)
     }
 }
 
-/// The sample of all clients.
+/// Merges the samples of all clients of a task.
 pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
     let measured: Vec<Window> = parts.iter().map(Part::measured).collect();
     let common = Window::common(&measured);
@@ -134,18 +135,19 @@ pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
     for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
         if readings.get(id).is_none()
             && let Some(spec) = specs.get(id)
-            && let Some(value) = one(&clients, specs, spec)
+            && let Some(value) = merged(&clients, specs, spec)
         {
             readings.set(id, value);
         }
     }
-    let whole = Window::around(&parts.iter().map(|part| part.until(reading::ELAPSED)).collect::<Vec<_>>());
+    let whole =
+        Window::around(&parts.iter().map(|part| part.window_until(reading::ELAPSED)).collect::<Vec<_>>());
     readings.set(reading::ELAPSED, whole.length() * 1e9);
     if parts.iter().all(|part| part.get(reading::DURABLE).is_some()) {
-        let ends = parts.iter().map(|part| part.until(reading::DURABLE).end);
+        let ends = parts.iter().map(|part| part.window_until(reading::DURABLE).end);
         readings.set(reading::DURABLE, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
     }
-    together(parts, common, &mut readings);
+    set_common_readings(parts, common, &mut readings);
     let mut latencies = Latencies::default();
     parts.iter().for_each(|part| latencies.add(&part.sample.latencies));
     Sample {
@@ -157,8 +159,8 @@ pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
     }
 }
 
-/// What only several clients have.
-fn together(parts: &[Part], common: Window, readings: &mut Readings) {
+/// Sets the readings that only a group of clients has: their number, fairness, and rates in the common window.
+fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) {
     readings.set(reading::CLIENTS, parts.len() as f64);
     readings.set(reading::COMMON_TIME, common.length() * 1e9);
     if common.length() > 0.0 {
@@ -170,7 +172,7 @@ fn together(parts: &[Part], common: Window, readings: &mut Readings) {
             }
         }
     }
-    let starts: Vec<Window> = parts.iter().map(|part| part.until(reading::ELAPSED)).collect();
+    let starts: Vec<Window> = parts.iter().map(|part| part.window_until(reading::ELAPSED)).collect();
     readings
         .set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
     let errors = parts.iter().map(|part| part.clock.error_s);
@@ -190,11 +192,11 @@ fn together(parts: &[Part], common: Window, readings: &mut Readings) {
     }
 }
 
-/// A client, and the time that its rates are of.
+/// A client, and the window that its rates refer to.
 type Client<'a> = (&'a Part<'a>, Window);
 
-/// One reading of all clients: a quotient is formed from what its parts make of all.
-fn one(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
+/// The value of a reading for all clients. A quotient is the combined numerator divided by the combined denominator.
+fn merged(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
     let Some(parts) = &spec.of else { return combined(clients, spec) };
     let part = |id: &String| {
         let part = specs.get(id)?;
@@ -204,26 +206,33 @@ fn one(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
     spec.quotient([above?, below?])
 }
 
-/// The values of all clients as one: those of each machine first, where machines combine otherwise than clients do.
+/// Combines the values of all clients: first those of each machine, if machines combine differently from clients.
 fn combined(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
-    let value = |(part, window): &Client| Some((part.get(&spec.id)?, *window));
+    let values = |clients: &[Client]| -> Vec<(f64, Window)> {
+        clients.iter().filter_map(|(part, window)| Some((part.get(&spec.id)?, *window))).collect()
+    };
     let around =
         |clients: &[Client]| Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>());
     let Over { ranks, hosts, .. } = spec.over;
     if ranks == hosts {
-        return folded(ranks, clients.iter().filter_map(value).collect(), around(clients));
+        return folded(ranks, values(clients), around(clients));
     }
     let mut machines: BTreeMap<&Machine, Vec<Client>> = BTreeMap::new();
-    clients.iter().for_each(|client| machines.entry(client.0.machine).or_default().push(*client));
-    let of_machine = |clients: &Vec<Client>| {
-        let around = around(clients);
-        Some((folded(ranks, clients.iter().filter_map(value).collect(), around)?, around))
-    };
-    folded(hosts, machines.values().filter_map(of_machine).collect(), around(clients))
+    for client in clients {
+        machines.entry(client.0.machine).or_default().push(*client);
+    }
+    let mut of_machines = vec![];
+    for clients in machines.values() {
+        let window = around(clients);
+        if let Some(value) = folded(ranks, values(clients), window) {
+            of_machines.push((value, window));
+        }
+    }
+    folded(hosts, of_machines, around(clients))
 }
 
-/// Values as one, each with the time that it is of; a rate is of the time around all. A single value stands for itself where
-/// nothing combines several.
+/// Combines values, each with its window. A rate is the sum of the amounts divided by the length of `around`, the window
+/// around all clients. For [`Fold::None`] a single value is the result.
 fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
     match (by, &values[..]) {
         (Fold::Rate, [_, ..]) if around.length() > 0.0 => {

@@ -1,6 +1,6 @@
-//! Samples from anywhere: files of other tools, read into one shape.
+//! Imports samples: reads the output files of other tools into one structure, [`Samples`].
 //!
-//! A new format is one file in `import/` and its line in [`IMPORTERS`].
+//! A new format is one file in `import/` and one line in [`IMPORTERS`].
 
 mod collector;
 mod csv;
@@ -32,12 +32,12 @@ pub(crate) use text::decode;
 
 use collector::Collector;
 
-/// No file of measurements that people compare comes near this size, in bytes.
+/// The largest file, in bytes. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
-/// The most series of a file: a page with more helps no one.
+/// The most series of a file: a page with more is unreadable.
 pub const MAX_SERIES: usize = 10_000;
 
-/// Every format, in the order in which they are tried. CSV is last: almost any text is CSV.
+/// All formats, in the order in which they are tried. CSV is the last, because almost any text is valid CSV.
 pub const IMPORTERS: &[&Importer] = &[
     &hyperfine::HYPERFINE,
     &fio::FIO,
@@ -49,22 +49,24 @@ pub const IMPORTERS: &[&Importer] = &[
     &csv::CSV,
 ];
 
-/// Reads samples from the bytes of a file; its format is recognised unless `format` names it. `origin` names the file in
-/// errors.
+/// Reads samples from the bytes of a file, in the format `format`, or by default in the format that it recognises. `origin`
+/// names the file in errors.
 ///
 /// # Errors
-/// Where they are in no known format, or hold no sample.
+/// If the format is unknown, the file has a fault, or it has no samples.
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
     let failed = |fault| ImportError::fault(origin, fault);
     let text = decode(bytes).map_err(failed)?;
     if text.trim().is_empty() {
         return Err(failed(Fault::whole("it is empty")));
     }
-    let importer = recognised(&text, format).map_err(failed)?;
+    let importer = find_importer(&text, format).map_err(failed)?;
     let mut collector = Collector::default();
     (importer.read)(&text, &mut collector).map_err(failed)?;
-    for other in of_tools().filter(|other| format.is_none() && other.id != importer.id) {
-        if importer.id != csv::CSV.id && (other.recognises)(&text) {
+    // A file can have the output of two tools; the user learns which one was not read.
+    for other in of_tools() {
+        let was_guessed = format.is_none() && importer.id != csv::CSV.id;
+        if was_guessed && other.id != importer.id && (other.recognises)(&text) {
             collector.leave_out(
                 "output",
                 other.id,
@@ -86,13 +88,13 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     Err(failed(Fault::whole(fault)))
 }
 
-/// The formats that belong to a tool: all but CSV.
+/// The formats of particular tools: all but CSV.
 fn of_tools() -> impl Iterator<Item = &'static Importer> {
     IMPORTERS.iter().copied().filter(|importer| importer.id != csv::CSV.id)
 }
 
-/// The importer that the user names, or that recognises the text.
-fn recognised(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
+/// The importer that the user names, else the first that recognises the text.
+fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
     let found = match format {
         Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
         None => of_tools().find(|importer| (importer.recognises)(text)),
@@ -107,7 +109,7 @@ fn recognised(text: &str, format: Option<&str>) -> Result<&'static Importer, Fau
     }
 }
 
-/// The names of all formats, for people.
+/// The names of all formats, separated by commas.
 pub fn names() -> String {
     IMPORTERS.iter().map(|importer| importer.id).collect::<Vec<_>>().join(", ")
 }

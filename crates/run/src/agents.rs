@@ -1,5 +1,5 @@
-//! The agents of a run: the part that they play, and the users of what they start. All users are looked up once, before
-//! the first cell; an agent is told what was found.
+//! The agents of a run: their role, and the users that workloads and servers run as. The users are looked up once, before
+//! the first cell, and are part of the request to each agent.
 
 use crate::executor::{Fatal, Result, require};
 use crate::protocol::{Profiling, Rights, Role};
@@ -13,23 +13,24 @@ use std::collections::BTreeMap;
 /// What all agents of a run have in common.
 #[derive(Debug, Clone)]
 pub struct Agents {
-    /// Further profiling of each task.
+    /// How to profile each task, if at all.
     pub profiling: Option<Profiling>,
-    /// The part.
+    /// Whether agents set up and confine a worker, or do everything themselves.
     pub role: Role,
     /// The user of the workloads.
     pub user: User,
-    /// The users of servers that workloads start, by the name of the workload. Only root can become another user.
+    /// The users that servers run as, by the name of the workload that starts the server. Empty unless workloads run as
+    /// root: only root can become another user.
     server_users: BTreeMap<String, User>,
     /// Notes for the report of the run.
     pub notes: Vec<Note>,
 }
 
 impl Agents {
-    /// The agents of a run: its workloads run as this user, or as the one who started fsarena.
+    /// The agents of a run whose workloads run as the user `name`, or by default as the user who started fsarena.
     ///
     /// # Errors
-    /// A user that is unknown, or one that only root can become; a database of users that does not answer.
+    /// If the user is unknown, if only root can become that user, or if the user database does not answer.
     pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<Agents> {
         let users = UserDatabase::host();
         let own = User::of_process();
@@ -41,17 +42,17 @@ impl Agents {
         } else {
             Role::Alone
         };
-        // The tracer of a profile needs the rights of root, and its figures are not kept.
+        // The tracer of a profile requires root. The run keeps no figures of it, so the workload may run as root too.
         if own.is_root() && profiling.is_some() {
             user = own;
         }
         let mut server_users = BTreeMap::new();
         let in_guests = matches!(plan.device.backing, Backing::Guest(_));
         if user.is_root() && !in_guests {
-            for asked in &plan.workloads {
-                let candidates = workload(plan, asked)?.0.server_users();
+            for planned in &plan.workloads {
+                let candidates = workload(plan, planned)?.0.server_users();
                 if let Some(user) = find_first(&users, candidates)? {
-                    server_users.insert(asked.name.clone(), user);
+                    server_users.insert(planned.name.clone(), user);
                 }
             }
         }
@@ -64,12 +65,13 @@ impl Agents {
         Agents { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
-    /// The user of the server that a workload starts; none where it starts none, or not as another user.
+    /// The user that the server of a workload runs as; None where the workload starts no server, or runs it as its own
+    /// user.
     pub fn server_user(&self, workload: &str) -> Option<User> {
         self.server_users.get(workload).cloned()
     }
 
-    /// The facts that a run records: the user of its workloads, and the means that confine them.
+    /// The facts that a run records: `workload_user` and `workload_confined_by`.
     pub fn facts(&self) -> [(String, String); 2] {
         let means = match &self.role {
             Role::Keeper(rights) if rights.pid_namespace => {
@@ -84,7 +86,7 @@ impl Agents {
     }
 }
 
-/// The user of the workloads of a run: the one of this name, or the one who started fsarena. With notes for the report.
+/// The user that the workloads of a run run as, and notes for the report. By default it is the user who started fsarena.
 ///
 /// # Errors
 /// Those of [`Agents::of_run`].
@@ -95,7 +97,7 @@ pub fn user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     let mut user = match name {
         Some(name) => users.user_by_name(name)?,
         None => match users.invoking_user() {
-            // The user of this process stays who it is; only the name is missing in the report.
+            // Without the user database the workloads still run as this user; the report has the number for the name.
             Err(error @ UserError::Getent(_)) if !own.is_root() => {
                 let text = format!("the name of user {}: {error}", own.uid);
                 notes.push(Note::new(NoteKind::Unavailable, text));
@@ -113,7 +115,7 @@ pub fn user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     Ok((user, notes))
 }
 
-/// The first of these users that exists.
+/// The first of these users that exists; None if there is none.
 fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
     for name in names {
         match users.user_by_name(name) {

@@ -1,4 +1,4 @@
-//! The agent as a child process: started, listened to, and killed with all its own.
+//! Runs an agent as a child process: starts it, reads its events, and kills it with all processes that it started.
 
 use crate::axes::Confine;
 use crate::executor::{Failed, Fatal, Result};
@@ -15,29 +15,29 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// How often a signal is looked for while an agent is silent.
+/// How often fsarena checks for a signal while an agent sends nothing.
 pub const LISTEN: Duration = Duration::from_millis(50);
-/// How often a silent agent is looked at whether it is stopped.
-const LOOK: Duration = Duration::from_millis(500);
-/// What an agent does that has no keeper.
+/// How often fsarena checks whether a silent agent is stopped.
+const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The fault of an agent that sends [`Line::Ask`] to a parent that cannot answer it.
 pub const ASKED: &str = "asked for what only a worker asks for";
-/// How much of what an agent says at its end is shown.
+/// How many bytes at the end of an agent's standard error the message of a failure quotes.
 const LAST_BYTES: u64 = 2048;
 
-/// The process that an agent belongs to.
+/// The receiver of an agent's events in the process that started it.
 pub trait Parent {
-    /// Hears what happens.
+    /// Receives an event.
     fn hear(&mut self, event: CellEvent);
 
-    /// Does what the agent, as one of several clients, waits for.
+    /// Does what an agent that is one of several clients requests and waits for.
     ///
     /// # Errors
-    /// Where it is not one of several.
+    /// [`Fatal::Agent`] if the agent is the only client.
     fn answer(&mut self, _ask: Ask) -> Result<Outcome> {
         Err(Fatal::Agent(ASKED.into()))
     }
 
-    /// Is called every `LISTEN`. An outcome ends the agent.
+    /// Called about every [`LISTEN`]. If it returns an outcome, the agent is killed with that outcome.
     fn look(&mut self) -> Option<Outcome> {
         None
     }
@@ -49,8 +49,8 @@ impl<F: FnMut(CellEvent)> Parent for F {
     }
 }
 
-/// Runs one request in an agent, which has a separate process group, confined as the cell's conditions say, and passes on
-/// what it says.
+/// Runs one request in a new agent, in a separate process group under the limits of the cell, and passes its events to
+/// `parent`.
 ///
 /// # Errors
 /// Where the agent cannot be started or does not speak the protocol.
@@ -60,24 +60,25 @@ pub fn run(
     confine: &Confine,
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
-    let mut errors = argv::memory_file("stderr").map_err(agent)?;
-    // A separate group: Ctrl-C reaches only this process, which ends the whole group at once.
-    let mut command = command(errors.try_clone().map_err(agent)?);
+    let mut errors = argv::memory_file("stderr").map_err(agent_error)?;
+    // In a separate process group Ctrl-C reaches only this process, which then kills the whole group.
+    let mut command = command(errors.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
-    let mut child = limits::spawn(command.process_group(0)).map_err(agent)?;
-    // From here on a SIGKILL of ours leaves a process group, which `recover` ends before it unmounts.
+    let mut child = limits::spawn(command.process_group(0)).map_err(agent_error)?;
+    // If this process is killed from here on, `recover` kills that group before it unmounts.
     let group = journal.note(group_of(child.id() as i32))?;
-    // It waits for the request, so that it has done nothing yet where it should not run.
+    // The agent does nothing until it gets its request, so all its work is under these limits.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracked = track(journal, request, confine, child.id() as i32)?;
-    let asked = confined.and_then(|()| ask(&mut child, request));
+    let pipes = confined.and_then(|()| ask(&mut child, request));
     let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
-    let outcome = asked.map_err(agent).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
+    let outcome =
+        pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
     group.undo()?;
-    // A worker that crashed leaves its commands, which have process groups of their own, and its keeper tells a failure.
-    // Those in a PID namespace ended with the group; others are found by their control group or by our mark.
+    // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
+    // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
         confine.end_processes()?;
         if let Some((_, journal)) = argv::mark() {
@@ -87,25 +88,25 @@ pub fn run(
     if let Some(tracked) = tracked {
         tracked.remove()?;
     }
-    let status = child.wait().map_err(agent)?;
+    let status = child.wait().map_err(agent_error)?;
     let outcome = match outcome? {
         Some(outcome) => outcome,
-        None => ended("the measuring process", status, &mut errors).map_err(agent)?.into(),
+        None => ended("the measuring process", status, &mut errors).map_err(agent_error)?.into(),
     };
     Ok(out_of_memory(outcome, &request.cell.variant, confine))
 }
 
 /// The failure to start an agent or to talk to it.
-fn agent(error: std::io::Error) -> Fatal {
+fn agent_error(error: std::io::Error) -> Fatal {
     match shortage::remedy(&error) {
         Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
         None => Fatal::Agent(error.to_string()),
     }
 }
 
-/// Puts an agent into a control group that says which processes it started. None where it needs no such group, because
-/// they run in a PID namespace, or a limit of the cell has a group already; and where the kernel refuses: then only the
-/// mark in their environment tells.
+/// Moves an agent into a control group, by which its processes are found later. None where that is not needed, because
+/// they run in a PID namespace or in the group of a limit, and where the kernel refuses: then they are found by the mark
+/// in their environment.
 ///
 /// # Errors
 /// Where the journal cannot be written.
@@ -122,20 +123,20 @@ fn track(
     Ok(group.filter(|group| cgroup::enter(group.path(), agent).is_ok()))
 }
 
-/// When an agent that a signal has stopped is given up: it cannot end a command of the user at its time limit.
+/// When fsarena gives up an agent that a signal has stopped: such an agent cannot apply the time limit of a command.
 struct Deadline {
-    /// Its process group. A worker is in that of its keeper.
+    /// The process group of the agent. A worker is in that of its keeper.
     pgid: i32,
-    /// The time limit of each command; none where the work has none.
+    /// The time limit of each command; None where the work has no limit.
     limit: Option<Duration>,
 }
 
 impl Deadline {
-    /// The outcome of an agent that has said nothing for this time, where it is stopped and a command that began after its
-    /// last word would be too late.
+    /// The failure of an agent that has sent nothing for the time `silent`, if that exceeds the limit and the agent is
+    /// stopped; else None.
     fn missed(&self, silent: Duration) -> Option<Outcome> {
         let limit = self.limit.filter(|limit| silent > *limit)?;
-        // A `/proc` that cannot be read does not say that it is stopped.
+        // If `/proc` cannot be read, the agent counts as running.
         process::stopped(&Kernel::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
@@ -146,7 +147,8 @@ impl Deadline {
     }
 }
 
-/// The failure of a process that ended without an outcome, with its last words. One that was killed did nothing wrong.
+/// The failure of a process that ended without an outcome, with the end of its standard error. If a signal killed it, the
+/// cause is the work, else a shortage or a bug of fsarena.
 pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
     if let Some(signal) = status.signal()
         && (signal == Signal::KILL.as_raw() || cancel::signals().any(|ending| ending == signal))
@@ -158,14 +160,14 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         };
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
-    let words = tail(errors, LAST_BYTES)?;
-    if words.contains(shortage::NO_THREAD) {
+    let text = tail(errors, LAST_BYTES)?;
+    if text.contains(shortage::NO_THREAD) {
         return Ok(Failed::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
     }
-    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&words))))
+    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&text))))
 }
 
-/// The outcome of a cell whose memory is limited. The kernel tells its victims nothing, but it counts them.
+/// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
 fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outcome {
     match outcome {
         Outcome::Failed { why, .. } if confine.ran_out_of_memory() => {
@@ -176,21 +178,21 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
     }
 }
 
-/// What ends the group of a process. One that is gone already has no start time, and no group to end.
+/// The undo step that kills a process group. If its leader is gone, the step has the start time 0 and matches no group.
 pub fn group_of(pgid: i32) -> undo::Undo {
     undo::Undo::KillGroup { pgid, start_time: process::start_time(&Kernel::host(), pgid).unwrap_or(0) }
 }
 
-/// An agent that is not started yet.
+/// The command that starts an agent; its standard error goes to `errors`.
 pub fn command(errors: std::fs::File) -> Command {
-    // This very program, even where its file has been replaced since it was started.
+    // This program, even if its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena").arg("agent").envs(argv::mark());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     command
 }
 
-/// Hands its request to an agent. What it is told and says next.
+/// Sends a request to an agent. Returns the pipes to and from the agent.
 ///
 /// # Errors
 /// Those of the pipes.
@@ -201,7 +203,8 @@ pub fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin,
     Ok((stdin, stdout))
 }
 
-/// Passes on events until the agent ends, falls silent for good, or a signal comes.
+/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), misses the deadline, or a
+/// signal arrives.
 fn listen(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
@@ -209,7 +212,7 @@ fn listen(
     deadline: &Deadline,
 ) -> Result<Option<Outcome>> {
     let lines = lines(stdout);
-    let (mut heard, mut looked) = (Instant::now(), Instant::now());
+    let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
     loop {
         if cancel::requested().is_some() {
             return Ok(Some(Outcome::Interrupted));
@@ -219,22 +222,22 @@ fn listen(
         }
         match lines.recv_timeout(LISTEN) {
             Ok(line) => {
-                heard = Instant::now();
+                last_line_at = Instant::now();
                 match Line::read(&line).map_err(Fatal::Agent)? {
                     Line::Event(event) => parent.hear(event),
                     Line::End(outcome) => return Ok(Some(outcome)),
                     Line::Ask(ask) => match parent.answer(ask)? {
-                        // One that has ended meanwhile says so next.
+                        // If the agent has ended meanwhile, the next read finds that.
                         Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),
                         outcome => return Ok(Some(outcome)),
                     },
                 }
             }
-            Err(RecvTimeoutError::Timeout) if looked.elapsed() > LOOK => {
-                if let Some(outcome) = deadline.missed(heard.elapsed()) {
+            Err(RecvTimeoutError::Timeout) if checked_at.elapsed() > STOPPED_CHECK_INTERVAL => {
+                if let Some(outcome) = deadline.missed(last_line_at.elapsed()) {
                     return Ok(Some(outcome));
                 }
-                looked = Instant::now();
+                checked_at = Instant::now();
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),

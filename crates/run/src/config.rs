@@ -1,6 +1,6 @@
-//! The config file: what flags default to for a user. Flags win over the environment, which wins over the file.
+//! The config file: a user's defaults of flags. A flag overrides the environment, which overrides the file.
 //!
-//! `fsarena` and `fsarena-mpi` read it here, each for the commands and flags that it has.
+//! Both `fsarena` and `fsarena-mpi` read it; each ignores keys for commands and flags that it lacks.
 
 use clap::{Arg, Command, builder::ArgPredicate, error::ErrorKind};
 use fsarena_core::{names::unknown, plan::error::PlanError};
@@ -9,9 +9,10 @@ use std::{io, ops::Range, path::PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Each key, and the commands for whose flag of that name it is the default. With `*`, every command that has the flag.
+/// The keys, each with the commands whose flag of that name gets the value as its default; `*` means every command that has
+/// the flag.
 ///
-/// None of them names a device to erase: only a flag does.
+/// No key names a device to erase: only a flag can.
 pub const KEYS: [(&str, &[&str]); 14] = [
     ("runs", &["*"]),
     ("images", &["*"]),
@@ -30,25 +31,25 @@ pub const KEYS: [(&str, &[&str]); 14] = [
 ];
 
 /// The size limit of the file, in bytes.
-const LARGEST: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 
 /// The config file of this user.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// Where it is or would be; none without a home directory.
+    /// The path of the file, which need not exist; None if neither XDG_CONFIG_HOME nor HOME is set.
     pub path: Option<PathBuf>,
     /// Whether it exists.
     pub exists: bool,
     settings: Vec<Setting>,
 }
 
-/// One line of the file. It lasts as long as the process, as clap's defaults do.
+/// One line of the file. Its text lives as long as the process, because clap's defaults must.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// One of [`KEYS`].
     pub key: &'static str,
     commands: &'static [&'static str],
-    /// The value, as the flag takes it.
+    /// The value, in the form that the flag accepts.
     pub value: &'static str,
     /// Line and column of the value, both from 1.
     pub at: (usize, usize),
@@ -58,15 +59,15 @@ impl Config {
     /// Reads the file: `$XDG_CONFIG_HOME/fsarena/config.toml`, else `~/.config/fsarena/config.toml`.
     ///
     /// # Errors
-    /// A file that cannot be read, or a mistake in it with its place.
+    /// If the file cannot be read, or has a mistake; the error has its line and column.
     pub fn load() -> Result<Config, PlanError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
         let Some(path) = dir.map(|dir| dir.join("fsarena/config.toml")) else { return Ok(Config::default()) };
         let origin = path.display().to_string();
-        let bytes = match input::read(&path, LARGEST) {
+        let bytes = match input::read(&path, MAX_BYTES) {
             Ok(bytes) => bytes,
-            // A home that this user may not read is that of another user.
+            // HOME can be the home directory of another user, which this user may not read.
             Err(error)
                 if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
             {
@@ -79,7 +80,7 @@ impl Config {
         Ok(Config { path: Some(path), exists: true, ..Config::parse(&origin, &text)? })
     }
 
-    /// The settings in a text; `origin` is what its mistakes are told of.
+    /// Parses the text of a config file; `origin` names the file in errors.
     ///
     /// # Errors
     /// The first mistake, with its place.
@@ -97,46 +98,53 @@ impl Config {
         Ok(self)
     }
 
-    /// What the file says of a key.
+    /// The setting of a key; None if the file has none.
     pub fn get(&self, key: &str) -> Option<Setting> {
         self.settings.iter().find(|setting| setting.key == key).copied()
     }
 
-    /// The command line with the values of the file as defaults.
+    /// Adds the values of the file to a command line as defaults of its flags.
     pub fn defaults(&self, command: Command) -> Command {
-        self.settings.iter().fold(command, |command, setting| {
-            command.mut_subcommands(|command| match setting.commands {
-                ["*"] => with_default(command, setting),
-                commands if commands.contains(&command.get_name()) => with_default(command, setting),
-                _ => command,
-            })
-        })
+        let mut command = command;
+        for setting in &self.settings {
+            command = command.mut_subcommands(|subcommand| match setting.commands {
+                ["*"] => with_default(subcommand, setting),
+                names if names.contains(&subcommand.get_name()) => with_default(subcommand, setting),
+                _ => subcommand,
+            });
+        }
+        command
     }
 }
 
-/// The flag of a key.
+/// The long flag of a key, without dashes: `budget` of `run.budget`.
 pub fn flag(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// A flag on the line that excludes the flag of the setting takes its default away.
+/// Makes a setting the default of its flag, if the command has the flag. The default does not apply if a conflicting flag
+/// is given.
 fn with_default(command: Command, setting: &Setting) -> Command {
     let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(flag(setting.key))) else {
         return command;
     };
-    let excludes = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
-    let others = command.get_arguments().filter(|other| excludes(other, arg) || excludes(arg, other));
-    let without: Vec<_> =
-        others.map(|other| (other.get_id().clone(), ArgPredicate::IsPresent, None::<&str>)).collect();
+    let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+    let mut no_default_if = vec![];
+    for other in command.get_arguments() {
+        if conflicts(other, arg) || conflicts(arg, other) {
+            no_default_if.push((other.get_id().clone(), ArgPredicate::IsPresent, None::<&str>));
+        }
+    }
     let id = arg.get_id().clone();
-    command.mut_arg(id, |arg| arg.default_value(setting.value).default_value_ifs(without))
+    command.mut_arg(id, |arg| arg.default_value(setting.value).default_value_ifs(no_default_if))
 }
 
-/// The home directory of this user; none where `HOME` is unset or empty.
+/// The home directory of this user; None where `HOME` is unset or empty.
 fn home() -> Option<String> {
     std::env::var("HOME").ok().filter(|home| !home.is_empty())
 }
 
+/// Parses the text of a config file into settings; `home` replaces a leading `~`.
 fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, PlanError> {
     let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, span, message);
     let file = DeTable::parse(text)
@@ -144,11 +152,11 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
     let mut entries = vec![];
     for (name, value) in file.get_ref() {
         match value.get_ref() {
-            DeValue::Table(section) => entries.extend(
-                section
-                    .iter()
-                    .map(|(key, value)| (format!("{}.{}", name.get_ref(), key.get_ref()), key.span(), value)),
-            ),
+            DeValue::Table(section) => {
+                for (key, value) in section {
+                    entries.push((format!("{}.{}", name.get_ref(), key.get_ref()), key.span(), value));
+                }
+            }
             _ => entries.push((name.get_ref().to_string(), name.span(), value)),
         }
     }
@@ -158,7 +166,7 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
             let unknown = unknown("key", &name, KEYS.iter().map(|(key, _)| *key));
             return Err(fault(span, &unknown.to_string()));
         };
-        let value_text = written(value, home).map_err(|why| fault(value.span(), &why))?;
+        let value_text = flag_value(value, home).map_err(|why| fault(value.span(), &why))?;
         if value_text.contains('\0') {
             return Err(fault(
                 value.span(),
@@ -171,6 +179,7 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
     Ok(settings)
 }
 
+/// Checks each setting by parsing a command line that has its flag.
 fn check(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
     for Setting { key, commands, value, at } in settings {
         let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
@@ -185,25 +194,26 @@ fn check(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanEr
     Ok(())
 }
 
+/// The first line of an error message, without `error: `.
 fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string()
 }
 
-/// A value as a flag takes it: a list with commas, `~` at the beginning as the home directory.
-fn written(value: &Spanned<DeValue>, home: Option<&str>) -> Result<String, String> {
+/// A value in the form that a flag accepts: lists are joined with commas, and a leading `~` is the home directory.
+fn flag_value(value: &Spanned<DeValue>, home: Option<&str>) -> Result<String, String> {
     match value.get_ref() {
-        DeValue::String(text) => expanded(text, home),
+        DeValue::String(text) => expand_home(text, home),
         DeValue::Integer(number) => Ok(number.as_str().into()),
         DeValue::Float(number) => Ok(number.as_str().into()),
         DeValue::Array(values) => {
-            Ok(values.iter().map(|value| written(value, home)).collect::<Result<Vec<_>, _>>()?.join(","))
+            Ok(values.iter().map(|value| flag_value(value, home)).collect::<Result<Vec<_>, _>>()?.join(","))
         }
         _ => Err("write a text, a number or a list of them".into()),
     }
 }
 
-/// A text with the home directory instead of `~`, alone or before a slash.
-fn expanded(text: &str, home: Option<&str>) -> Result<String, String> {
+/// Replaces `~` at the beginning, alone or before a slash, with the home directory.
+fn expand_home(text: &str, home: Option<&str>) -> Result<String, String> {
     match (text.strip_prefix('~'), home) {
         (None, _) => Ok(text.into()),
         (Some(below), _) if !below.is_empty() && !below.starts_with('/') => {

@@ -1,4 +1,4 @@
-//! The names of metrics that commands print, beside those of fsarena's own.
+//! Metrics that commands print: keeps their names apart from those of fsarena's own metrics.
 
 use crate::bench::readings;
 use crate::executor::Failed;
@@ -11,30 +11,36 @@ use fsarena_probe::probes;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// The names that are taken, each with fsarena's own metric that has it: as its name, or as its column in CSV and JSON. A
-/// metric derived from the readings of a load is none that a command must leave alone: only runs with that load have it, see
-/// [`clash`].
-static TAKEN: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
+/// The names that a command may not use: the ids and the CSV columns of fsarena's own metrics, each mapped to the id of its
+/// metric. Metrics that are derived from the readings of a load are not among them, because only runs with that load have
+/// them; see [`clash`].
+static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let timed = TIMER.iter().chain(LIFECYCLE).chain(INSTRUCTIONS).copied();
     let always: Vec<&str> = timed.chain(probes::readings()).map(|def| def.id).collect();
-    let has = |metric: &&MetricDef| (metric.from)(&|id| always.contains(&id).then_some(1.0)).is_some();
-    let derived = METRICS.iter().filter(has).map(|metric| metric.spec);
-    let both = |def: ReadingDef| [(def.unit.named(def.id), def.id), (def.id.to_string(), def.id)];
-    derived.chain(readings()).flat_map(both).collect()
+    let is_always_derived =
+        |metric: &&MetricDef| (metric.from)(&|id| always.contains(&id).then_some(1.0)).is_some();
+    let derived = METRICS.iter().filter(is_always_derived).map(|metric| metric.spec);
+    let mut taken = HashMap::new();
+    for def in derived.chain(readings()) {
+        taken.insert(def.unit.named(def.id), def.id);
+        taken.insert(def.id.to_string(), def.id);
+    }
+    taken
 });
 
-/// The names of all readings of fsarena's own.
-static READINGS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| readings().map(|def| def.id).collect());
+/// The ids of fsarena's own readings.
+static OWN_READINGS: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| readings().map(|def| def.id).collect());
 
-/// Gets everything ready that [`take`] looks up: it does so while a task is timed.
+/// Builds the tables that [`take`] uses, because [`take`] runs while a task is timed.
 pub fn prepare() {
-    LazyLock::force(&TAKEN);
-    LazyLock::force(&READINGS);
+    LazyLock::force(&TAKEN_NAMES);
+    LazyLock::force(&OWN_READINGS);
 }
 
-/// The refusal of a printed metric whose name is taken.
+/// Why a command may not print a metric of this name; None if it may.
 pub fn refusal(printed: &str) -> Option<String> {
-    let taken = TAKEN.get(printed)?;
+    let taken = TAKEN_NAMES.get(printed)?;
     Some(format!("{printed}, which fsarena measures itself as {taken}: give it another name"))
 }
 
@@ -42,16 +48,16 @@ pub fn refusal(printed: &str) -> Option<String> {
 pub fn declared(record: &RunRecord) -> Declared {
     let mut declared = Declared::default();
     for metric in record.readings.iter().filter(|info| !is_own(&info.id)) {
-        // A record has each name once.
+        // This cannot fail: a record has each name once.
         let _ = declared.declare(metric, "an earlier part of this run");
     }
     declared
 }
 
-/// Takes over the metrics that one command of a task printed. Those that are new to the run.
+/// Declares the metrics that a command of a task printed. Returns those that are new in the run; `by` names the command.
 ///
 /// # Errors
-/// One that contradicts an earlier declaration, or that has the name of one of fsarena's own.
+/// If a metric contradicts an earlier declaration, or has the name of one of fsarena's own metrics.
 pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result<Vec<MetricSpec>, String> {
     let mut new = vec![];
     for metric in printed {
@@ -65,17 +71,21 @@ pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result
     Ok(new)
 }
 
-/// Refuses quotients of what is neither a reading nor printed.
+/// Checks that both parts of each printed quotient are amounts: readings of fsarena's own, or printed metrics that are not
+/// quotients.
 ///
 /// # Errors
-/// The first, with what is missing.
+/// The first quotient that is not, with the name of its missing part.
 pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), String> {
     for metric in printed {
-        let unknown = |part: &&String| match declared.get(part) {
-            Some(part) => part.of.is_some(),
-            None => !is_own(part),
-        };
-        if let Some(part) = metric.of.iter().flatten().find(unknown) {
+        for part in metric.of.iter().flatten() {
+            let is_amount = match declared.get(part) {
+                Some(part) => part.of.is_none(),
+                None => is_own(part),
+            };
+            if is_amount {
+                continue;
+            }
             let known: Vec<&str> = declared.metrics().map(|metric| metric.id.as_str()).collect();
             return Err(format!(
                 "the command printed `{metric}`, and no amount `{part}`; it printed {}. Readings of fsarena's own: fsarena \
@@ -87,35 +97,43 @@ pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), St
     Ok(())
 }
 
+/// Whether this is the id of a reading of fsarena's own.
 fn is_own(id: &str) -> bool {
-    READINGS.contains(id)
+    OWN_READINGS.contains(id)
 }
 
+/// Whether a printed metric has the id of a metric, or its column in CSV.
 fn shares_name(def: &ReadingDef, printed: &str) -> bool {
     def.id == printed || def.unit.named(def.id) == printed
 }
 
-/// The failure of a cell that gives the run two metrics of one name: one that a command printed, and one derived from what a
-/// load measured.
+/// The failure of a cell by which two metrics of a run would have one name: a metric that a command printed, and one that
+/// is derived from the readings of a load.
 pub fn clash(state: &RunState) -> Option<Failed> {
-    let record = &state.record;
-    let printed = record.readings.iter().filter(|info| !is_own(&info.id));
-    let clashes = |info: &MetricSpec| {
-        let def = METRICS.iter().find(|def| shares_name(&def.spec, &info.id))?;
-        let samples = state.cell.iter().flat_map(|cell| &cell.samples);
-        let here = samples.filter_map(|sample| (def.from)(&|id| sample.readings.get(id))).next().is_some();
-        let derived = || record.derived(def.spec.id);
-        let before =
-            || derived().is_some_and(|all| (0..record.samples.len()).any(|row| !all.value(row).is_nan()));
-        (here || before()).then_some(def)
-    };
-    let (info, def) = printed.filter_map(|info| Some((info, clashes(info)?))).next()?;
-    let why = format!(
-        "a command of this run printed {}, and another workload of it measured {}, which has the same column: give the \
-         printed one another name",
-        info.id, def.spec.id
-    );
-    Some(Failed::new(Cause::Usage, why))
+    for info in state.record.readings.iter().filter(|info| !is_own(&info.id)) {
+        let Some(def) = METRICS.iter().find(|def| shares_name(&def.spec, &info.id)) else { continue };
+        if is_derived_in_cell(state, def) || is_derived_in_record(&state.record, def) {
+            let why = format!(
+                "a command of this run printed {}, and another workload of it measured {}, which has the same column: give \
+                 the printed one another name",
+                info.id, def.spec.id
+            );
+            return Some(Failed::new(Cause::Usage, why));
+        }
+    }
+    None
+}
+
+/// Whether a sample of the current cell has the readings that a metric is derived from.
+fn is_derived_in_cell(state: &RunState, def: &MetricDef) -> bool {
+    let mut samples = state.cell.iter().flat_map(|cell| &cell.samples);
+    samples.any(|sample| (def.from)(&|id| sample.readings.get(id)).is_some())
+}
+
+/// Whether a stored sample of the run has a value of a derived metric.
+fn is_derived_in_record(record: &RunRecord, def: &MetricDef) -> bool {
+    let Some(values) = record.derived(def.spec.id) else { return false };
+    (0..record.samples.len()).any(|row| !values.value(row).is_nan())
 }
 
 #[cfg(test)]
@@ -125,7 +143,7 @@ mod tests {
 
     #[test]
     fn names_of_readings_and_of_what_every_task_has_are_taken() {
-        let taken = |printed: &str| TAKEN.get(printed).copied();
+        let taken = |printed: &str| TAKEN_NAMES.get(printed).copied();
         assert_eq!(taken("elapsed_ns"), Some("elapsed_ns"));
         assert_eq!(taken("elapsed_s"), Some("elapsed"));
         assert_eq!(taken("device_reads_count"), Some("device_reads"));

@@ -1,4 +1,4 @@
-//! Many tasks as one number a round.
+//! Combines several tasks into one value for each variant and round: a total or a geometric mean.
 
 use crate::average::log;
 use crate::comparison::{Comparison, compare_with};
@@ -10,24 +10,24 @@ use fsarena_core::sample::{Direction, Fold, MetricSpec};
 use fsarena_core::{cell::TaskInfo, record::RunRecord};
 use std::collections::BTreeSet;
 
-/// `tasks[task][variant][round]`.
+/// The values of several tasks: `tasks[task][variant][round]`.
 pub type Tasks<'a> = [&'a Vec<Vec<f64>>];
 
-/// All tasks as one number a round, compared like a single task.
+/// All tasks combined into one value for each variant and round, and compared like a single task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllTasks {
-    /// The number of each variant in each round, `values[variant][round]`; NaN where it has none.
+    /// The combined value of each variant in each round, `values[variant][round]`; NaN where there is none.
     pub values: Vec<Vec<f64>>,
-    /// How the variants compare on it.
+    /// The comparison of the variants.
     pub comparison: Comparison,
-    /// For each variant, the rounds left out because they have some of its tasks but not every one.
+    /// For each variant, the number of rounds that are left out because only some of their tasks have a value.
     pub left_out: Vec<usize>,
-    /// What choosing each variant can cost.
+    /// The regret of choosing each variant: how much slower it can be than the fastest.
     pub regrets: Regrets,
 }
 
-/// What tasks make together, `values[variant][round]`, compared like a single task. `split` runs share the error of the
-/// regrets.
+/// Compares variants by the combined value of tasks, `values[variant][round]`. `split` is the number of runs that share the
+/// error probability of the regrets.
 pub fn together(
     tasks: &Tasks,
     values: Vec<Vec<f64>>,
@@ -35,9 +35,14 @@ pub fn together(
     direction: Direction,
     split: usize,
 ) -> AllTasks {
-    let began = |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
+    let has_some_task =
+        |variant: usize, round: usize| tasks.iter().any(|task| !task[variant][round].is_nan());
     let left_out = |(variant, rounds): (usize, &Vec<f64>)| {
-        rounds.iter().enumerate().filter(|(round, value)| value.is_nan() && began(variant, *round)).count()
+        rounds
+            .iter()
+            .enumerate()
+            .filter(|(round, value)| value.is_nan() && has_some_task(variant, *round))
+            .count()
     };
     AllTasks {
         left_out: values.iter().enumerate().map(left_out).collect(),
@@ -47,15 +52,16 @@ pub fn together(
     }
 }
 
-/// The total of a metric over these tasks of a run, as its definition says: their sum, the largest, the quotient of what
-/// its parts make. `totals[variant][round]`; NaN where the round lacks a task. None where it has no total.
+/// The total of a metric over tasks of a run, `totals[variant][round]`: their sum, the largest or the like as the metric
+/// defines, and for a quotient the total of the numerator divided by that of the denominator. NaN where the round lacks a
+/// task; None where the metric has no total.
 pub fn totals(
     record: &RunRecord,
     metric: &MetricSpec,
     leave_out: &BTreeSet<u32>,
     tasks: &[(&TaskInfo, &Vec<Vec<f64>>)],
 ) -> Option<Vec<Vec<f64>>> {
-    let Some([above, below]) = &metric.of else {
+    let Some([numerator, denominator]) = &metric.of else {
         let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
         return folded(&values, metric.over.tasks);
     };
@@ -65,30 +71,32 @@ pub fn totals(
         let values = tasks.iter().map(|(task, _)| Some(&grid.values[record.task(&task.id)?]));
         Some((folded(&values.collect::<Option<Vec<_>>>()?, part.over.tasks)?, part.unit))
     };
-    let ((above, above_unit), (below, below_unit)) = (part(above)?, part(below)?);
-    let quotient = |(a, b): (&f64, &f64)| metric.quotient([(*a, above_unit), (*b, below_unit)]);
-    let rounds = |(above, below): (&Vec<f64>, &Vec<f64>)| {
-        above.iter().zip(below).map(|both| quotient(both).unwrap_or(f64::NAN)).collect()
-    };
-    Some(above.iter().zip(&below).map(rounds).collect())
+    let ((mut totals, unit), (denominators, denominator_unit)) = (part(numerator)?, part(denominator)?);
+    for (totals, denominators) in totals.iter_mut().zip(&denominators) {
+        for (total, denominator) in totals.iter_mut().zip(denominators) {
+            let quotient = metric.quotient([(*total, unit), (*denominator, denominator_unit)]);
+            *total = quotient.unwrap_or(f64::NAN);
+        }
+    }
+    Some(totals)
 }
 
-/// The geometric mean over tasks: exp(G_b), G_b = Σ w_t·ln x_t with w_t = 1/T. Every task counts the same, however long it
-/// takes. A task of zero or less has no logarithm. `means[variant][round]`; NaN where the round lacks a task or has one of
-/// zero or less.
+/// The geometric mean over T tasks, `means[variant][round]`: exp(G_b), where G_b = Σ w_t·ln x_t with w_t = 1/T. Every task
+/// has the same weight, however long it takes. NaN where the round lacks a task, or has a value of zero or less, which has
+/// no logarithm.
 pub fn means(tasks: &Tasks) -> Vec<Vec<f64>> {
     let weight = 1.0 / tasks.len() as f64;
     fold(tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
 }
 
-/// One number of all tasks, `[variant][round]`; NaN where the round lacks a task. None where the tasks make none.
+/// Combines tasks by a [`Fold`], `[variant][round]`; NaN where the round lacks a task. None where `by` has no result.
 fn folded(tasks: &Tasks, by: Fold) -> Option<Vec<Vec<f64>>> {
     by.name()?;
     Some(fold(tasks, |values| by.of(values).unwrap_or(f64::NAN)))
 }
 
-/// The log ratios of the second of two variants to the first over all tasks together: of their total where they have one,
-/// else their mean log ratio.
+/// The log ratios of the second of two variants to the first, one for each round: of the totals if there are any, else the
+/// mean of the log ratios of the tasks.
 pub fn log_ratios(tasks: &Tasks, totals: Option<Vec<Vec<f64>>>) -> Pairs {
     if let Some(totals) = totals {
         return pairs::log_ratios(&totals[0], &totals[1]);
@@ -97,22 +105,24 @@ pub fn log_ratios(tasks: &Tasks, totals: Option<Vec<Vec<f64>>>) -> Pairs {
         values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect()
     };
     let d: Vec<Vec<f64>> = tasks.iter().map(log).collect();
-    // A round that ran has a number in every task, be it an infinite one.
-    let ran =
-        (0..d.first().map_or(0, Vec::len)).filter(|round| d.iter().all(|d| !d[*round].is_nan())).count();
+    // In a round that ran, every task has a log ratio, which can be infinite.
+    let rounds = d.first().map_or(0, Vec::len);
+    let ran = (0..rounds).filter(|round| d.iter().all(|task| !task[*round].is_nan())).count();
     let mean = weights::weighted_means(&d, &vec![1.0; d.len()]);
     let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
     Pairs { excluded: ran.saturating_sub(d.len()), d }
 }
 
-/// One number for each variant and round. NaN spreads through sums, so a round that lacks a task has none.
+/// Applies `of` to the values of all tasks in each round, `[variant][round]`. A missing task is NaN, which every `of`
+/// passes on.
 fn fold(tasks: &Tasks, of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64) -> Vec<Vec<f64>> {
     let Some(first) = tasks.first() else { return vec![] };
-    let value = |variant: usize, round: usize| of(&mut tasks.iter().map(|task| task[variant][round]));
-    let variant = |(variant, rounds): (usize, &Vec<f64>)| {
-        (0..rounds.len()).map(|round| value(variant, round)).collect()
-    };
-    first.iter().enumerate().map(variant).collect()
+    let mut folded = vec![];
+    for (variant, rounds) in first.iter().enumerate() {
+        let value = |round: usize| of(&mut tasks.iter().map(|task| task[variant][round]));
+        folded.push((0..rounds.len()).map(value).collect());
+    }
+    folded
 }
 
 #[cfg(test)]

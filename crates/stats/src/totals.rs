@@ -1,4 +1,4 @@
-//! Metrics of all tasks of a round together.
+//! The totals of metrics over all tasks of a round.
 
 use crate::grid::{by_round, left_out, rounds};
 use fsarena_core::sample::{Fold, Unit};
@@ -6,27 +6,28 @@ use fsarena_core::{metric, record::RunRecord};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A metric or reading of all tasks of a round together.
+/// A metric or reading, combined over all tasks of a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Total {
     /// Its name.
     pub id: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// What it is of all tasks. A metric that a formula computes has the sum of each task's readings in it.
+    /// How it combines tasks. A metric that is derived by a formula is computed from the sums of the readings.
     pub fold: Fold,
-    /// For each variant, its value in every round in which the variant did all tasks.
+    /// For each variant, the values of the rounds that have all tasks.
     pub values: Vec<Vec<f64>>,
 }
 
-/// The totals of these metrics and readings; those that no round has are left out.
+/// The totals of metrics and readings; those that no round has are left out.
 pub fn of(record: &RunRecord, ids: &[&'static str]) -> Vec<Total> {
     let leave_out = left_out(record);
     let rounds = rounds(record, &leave_out).len();
-    let known: RefCell<BTreeMap<String, Sums>> = RefCell::default();
+    // The sums of readings that several metrics use are computed once.
+    let cache: RefCell<BTreeMap<String, Sums>> = RefCell::default();
     let sum = |reading: &str, variant: usize, round: usize| {
-        let mut known = known.borrow_mut();
-        let sums = known.entry(reading.into()).or_insert_with(|| sums(record, reading, &leave_out));
+        let mut cache = cache.borrow_mut();
+        let sums = cache.entry(reading.into()).or_insert_with(|| sums(record, reading, &leave_out));
         sums.as_ref().map(|variants| variants[variant][round]).filter(|sum| !sum.is_nan())
     };
     let total = |id: &&'static str| {
@@ -45,26 +46,28 @@ pub fn of(record: &RunRecord, ids: &[&'static str]) -> Vec<Total> {
     ids.iter().filter_map(total).collect()
 }
 
-/// A reading of all tasks of each round together, as its definition says, `[variant][round]`: NaN where the variant did not do all tasks of the round;
-/// none where no task has it, or it has no total.
+/// The combined values of a reading, `[variant][round]`: NaN where the round lacks a task. None where no task has the
+/// reading, or it has no total.
 type Sums = Option<Vec<Vec<f64>>>;
 
+/// Combines a reading over the tasks of each round, in the way that the reading defines.
 fn sums(record: &RunRecord, reading: &str, leave_out: &BTreeSet<u32>) -> Sums {
     let column = record.reading(reading)?;
     let (rows, fold) = (&record.samples.values[column], record.readings[column].over.tasks);
     fold.name()?;
     let variants = by_round(record, rows, leave_out);
     let count = record.tasks.len().max(1);
-    let done =
-        |task: usize| variants.iter().flat_map(|variant| variant.chunks(count)).any(|of| !of[task].is_nan());
-    let tasks = record.tasks.iter().enumerate().filter(|(at, task)| task.in_totals && done(*at));
+    let has_values = |task: usize| {
+        variants.iter().flat_map(|variant| variant.chunks(count)).any(|round| !round[task].is_nan())
+    };
+    let tasks = record.tasks.iter().enumerate().filter(|(at, task)| task.in_totals && has_values(*at));
     let tasks: Vec<usize> = tasks.map(|(at, _)| at).collect();
     let of_variant =
-        |variant: &Vec<f64>| variant.chunks(count).map(|round| all(fold, round, &tasks)).collect();
+        |variant: &Vec<f64>| variant.chunks(count).map(|round| fold_tasks(fold, round, &tasks)).collect();
     (!tasks.is_empty()).then(|| variants.iter().map(of_variant).collect())
 }
 
-/// NaN marks a task that the variant did not do; any fold passes it on.
-fn all(fold: Fold, round: &[f64], tasks: &[usize]) -> f64 {
+/// Combines the values of some tasks of a round. A task that the variant did not do is NaN, and makes the result NaN.
+fn fold_tasks(fold: Fold, round: &[f64], tasks: &[usize]) -> f64 {
     fold.of(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN)
 }

@@ -9,15 +9,15 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// How often fsarena tries to remove an emptied group: its last process may still be ending.
-const TRIES: u32 = 100;
+/// Attempts to remove an empty group: its last process may still be exiting.
+const REMOVE_ATTEMPTS: u32 = 100;
 
-/// Where a controller is.
+/// A cgroup controller, and where its hierarchy is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
     /// `memory`, `cpu`, `blkio`, `io`.
     pub name: &'static str,
-    /// Whether it is in the one hierarchy of version 2.
+    /// Whether it is in the unified hierarchy of version 2.
     pub unified: bool,
     /// The root of its hierarchy.
     pub root: PathBuf,
@@ -26,14 +26,14 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Finds a controller by its name in version 1 and in version 2, where these differ. None where the kernel
-    /// offers neither.
+    /// Finds a controller by its names in version 1 (`v1`) and version 2 (`v2`); version 1 is tried first. None where
+    /// no mounted hierarchy has it.
     pub fn find(kernel: &Kernel, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
-        let has = |options: &str| options.split(',').any(|word| word == v1);
-        let first = mounts.iter().find(|m| m.fs_type == "cgroup" && has(&m.super_options));
-        let mount = first.or_else(|| mounts.iter().find(|m| m.fs_type == "cgroup2"))?;
-        let (name, unified) = if first.is_some() { (v1, false) } else { (v2, true) };
+        let has_controller = |options: &str| options.split(',').any(|word| word == v1);
+        let v1_mount = mounts.iter().find(|m| m.fs_type == "cgroup" && has_controller(&m.super_options));
+        let mount = v1_mount.or_else(|| mounts.iter().find(|m| m.fs_type == "cgroup2"))?;
+        let (name, unified) = if v1_mount.is_some() { (v1, false) } else { (v2, true) };
         let root = kernel.path(&mount.target.to_string_lossy());
         if unified {
             let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
@@ -43,20 +43,20 @@ impl Controller {
         Some(Controller { name, unified, root, own })
     }
 
-    /// Makes a group for this process and this controller. In version 2 it is right below the root, since
-    /// there a group with processes cannot have groups with controllers below it; in version 1 below the group
-    /// that this process is in, whose limits stay in force.
+    /// Makes a group in which this controller can be configured. In version 2 its parent is the root, because a group
+    /// that has processes cannot enable controllers for its children. In version 1 its parent is the group of this
+    /// process, whose limits stay in force.
     ///
     /// # Errors
     /// Where it cannot be made.
     pub fn group(&self, journal: &Journal) -> Result<Group, Error> {
-        let above = if self.unified { &self.root } else { &self.own };
-        let path = above.join(own_name());
-        // Undone after the group is removed.
+        let parent = if self.unified { &self.root } else { &self.own };
+        let path = parent.join(group_name());
+        // Noted first, so that it is undone last: after the group is removed.
         let enabled = if self.unified { self.note_enabling(&path, journal)? } else { None };
         let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
-            // One that holds another controller of the same cell.
+            // This process made it for another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
             made => made.map_err(Error::io("making", &path))?,
         }
@@ -68,8 +68,9 @@ impl Controller {
         Ok(Group { path, armed, enabled })
     }
 
-    /// Notes that the root is about to pass the controller on to a group. None where it does so already, and not just for
-    /// another fsarena: of several the last one has to disable it.
+    /// Writes to the journal that the controller is about to be enabled for the children of the root. None where
+    /// something other than fsarena has enabled it. If another fsarena has, this one notes it too, because the last
+    /// fsarena to finish must disable it.
     fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<Armed>, Error> {
         let is_this = |how: &Undo| matches!(how, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
         if passed_on::has(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
@@ -80,26 +81,26 @@ impl Controller {
     }
 }
 
-/// The name of the groups that this process makes. No other process has it before the next boot, so that `recover` never
-/// ends what another one runs.
-fn own_name() -> String {
+/// The name of the groups that this process makes: `fsarena-PID-STARTTIME`. It is unique until the next boot, so
+/// `recover` never kills processes in a group of another fsarena.
+fn group_name() -> String {
     let pid = std::process::id();
     let start_time = process::start_time(&Kernel::host(), pid as i32).unwrap_or_default();
     format!("fsarena-{pid}-{start_time}")
 }
 
-/// Makes a group that limits nothing and counts nothing: it only says which processes are in it. None where every
-/// hierarchy has controllers, because those of memory and I/O change when data is written back, or where this user may
-/// make no group.
+/// Makes a group that only records which processes are in it, without limits or accounting. None where this user may
+/// not make a group, or where every hierarchy has controllers: a group with the memory or I/O controller would change
+/// when data is written back.
 ///
 /// # Errors
 /// Where the journal cannot be written.
 pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group>, Error> {
-    let Some(above) = without_controllers(kernel) else { return Ok(None) };
-    if rustix::fs::access(&above, Access::WRITE_OK).is_err() {
+    let Some(parent) = without_controllers(kernel) else { return Ok(None) };
+    if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
         return Ok(None);
     }
-    let path = above.join(own_name());
+    let path = parent.join(group_name());
     let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
     if std::fs::create_dir(&path).is_err() {
         armed.forget()?;
@@ -110,8 +111,8 @@ pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group
     Ok(Some(Group { path, armed, enabled: None }))
 }
 
-/// The group of this process in a hierarchy in which groups below it have no controllers: version 2, or a named one of
-/// version 1 (`name=systemd`).
+/// The group of this process in a hierarchy where its children have no controllers: version 2, or a named hierarchy
+/// of version 1 (`name=systemd`).
 fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
     let mounts = kernel.mounts().ok()?;
     let mut named = None;
@@ -119,13 +120,13 @@ fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
         let root = kernel.path(&mount.target.to_string_lossy());
         if mount.fs_type == "cgroup2" {
             let own = own_group(kernel, &root, None);
-            let passed_on = std::fs::read_to_string(own.join("cgroup.subtree_control"));
-            if passed_on.is_ok_and(|controllers| controllers.trim().is_empty()) {
+            let enabled = std::fs::read_to_string(own.join("cgroup.subtree_control"));
+            if enabled.is_ok_and(|controllers| controllers.trim().is_empty()) {
                 return Some(own);
             }
         } else if mount.fs_type == "cgroup" {
             let name = mount.super_options.split(',').find(|option| option.starts_with("name="));
-            // With a controller beside its name it has another entry in the list.
+            // A hierarchy that has a name and a controller is listed as `memory,name=x`, so `own_path` returns None.
             if let Some(name) = name.filter(|name| own_path(kernel, Some(name)).is_some()) {
                 named = Some(own_group(kernel, &root, Some(name)));
             }
@@ -134,26 +135,27 @@ fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
     named
 }
 
-/// The directory of the group that this process is in. In a container the list can name a path that its mount does not
-/// show; then it is the root of the mount.
-fn own_group(kernel: &Kernel, root: &Path, names: Option<&str>) -> PathBuf {
-    let path = own_path(kernel, names).unwrap_or_default();
+/// The directory of the group that this process is in. In a container `/proc/self/cgroup` can name a path that is
+/// outside the mount; the result is then the root of the mount.
+fn own_group(kernel: &Kernel, root: &Path, controller: Option<&str>) -> PathBuf {
+    let path = own_path(kernel, controller).unwrap_or_default();
     let own = root.join(path.trim_start_matches('/'));
     if own.is_dir() { own } else { root.to_path_buf() }
 }
 
-/// The group of this process: `9:memory:/x` in version 1, `0::/x` in version 2.
+/// The path of this process's group in `/proc/self/cgroup`: `/x` of `9:memory:/x` for a controller of version 1, and of
+/// `0::/x` for version 2, where `controller` is None.
 fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
     let list = kernel.read("proc/self/cgroup").ok()?;
     list.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (number, names, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let is = match controller {
+        let matches = match controller {
             Some(controller) if controller.starts_with("name=") => names == controller,
             Some(controller) => names.split(',').any(|name| name == controller),
             None => number == "0" && names.is_empty(),
         };
-        is.then(|| path.to_string())
+        matches.then(|| path.to_string())
     })
 }
 
@@ -161,7 +163,7 @@ fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
-    // Dropped in this order.
+    // Fields are dropped in this order: the group is removed before its controller is disabled.
     armed: Armed,
     enabled: Option<Armed>,
 }
@@ -172,7 +174,7 @@ impl Group {
         &self.path
     }
 
-    /// Writes one of its attributes. They go with the group.
+    /// Writes one of its attributes. Removing the group removes the setting, so it is not in the journal.
     ///
     /// # Errors
     /// If the kernel rejects the value.
@@ -180,22 +182,22 @@ impl Group {
         attribute::write(&self.path.join(attribute), value)
     }
 
-    /// The entries in the undo journal that undo it, in the order in which they were made.
+    /// The undo steps of the group, in the order in which they were written to the journal.
     pub fn into_armed(self) -> impl Iterator<Item = Armed> {
         self.enabled.into_iter().chain([self.armed])
     }
 
-    /// Removes it, with all that runs in it.
+    /// Kills all processes in the group and removes it.
     ///
     /// # Errors
-    /// Where that fails; what is left stays in the journal.
+    /// Where a step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.armed.undo()?;
         self.enabled.map_or(Ok(()), Armed::undo)
     }
 }
 
-/// Puts a process into a group, and all that it will start.
+/// Moves a process into a group; its later children start there.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -204,7 +206,7 @@ pub fn enter(group: &Path, pid: i32) -> Result<(), Error> {
     std::fs::write(&path, pid.to_string()).map_err(Error::io("putting the measuring process into", path))
 }
 
-/// How many processes of a group the kernel has killed because its memory was used up; 0 where it does not count.
+/// The number of processes that the OOM killer has killed in a group; 0 where the kernel has no counter.
 pub fn kills(group: &Path) -> u64 {
     // Version 2 and version 1.
     let texts = ["memory.events", "memory.oom_control"].map(|file| std::fs::read_to_string(group.join(file)));
@@ -221,7 +223,7 @@ pub fn kills(group: &Path) -> u64 {
 /// # Errors
 /// If a process has not ended after 30 s, or fsarena may not kill it.
 pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
-    // Where the kernel has it (Linux 5.14, version 2), it leaves no time to start another process.
+    // `cgroup.kill` (version 2, from Linux 5.14) also kills processes that are being forked.
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
     }
@@ -231,14 +233,14 @@ pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
     process::kill_and_wait(kernel, &|| process::members(kernel, group))
 }
 
-/// Ends the processes of a group that fsarena made, and removes it with the groups that they made below it; success where
-/// it is gone.
+/// Kills the processes of a group that fsarena made, and removes it and its descendants. A group that is gone already is
+/// a success.
 pub(crate) fn remove(kernel: &Kernel, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
     for below in passed_on::groups_below(group)? {
         remove(kernel, &below)?;
     }
-    match retry(TRIES, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
+    match retry(REMOVE_ATTEMPTS, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
         Err(Errno::NOENT) | Ok(()) => Ok(()),
         Err(error) => Err(Error::io("removing", group)(error.into())),
     }

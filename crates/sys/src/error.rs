@@ -1,4 +1,4 @@
-//! Errors between fsarena and the system, in words for people.
+//! The error type of this crate: commands, system calls, and machine states that stop fsarena.
 
 use crate::shortage::advice;
 use bytesize::ByteSize;
@@ -6,7 +6,7 @@ use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Why something could not be set up or taken away.
+/// Why something could not be set up, removed or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A command failed.
@@ -15,11 +15,11 @@ pub enum Error {
     /// A system call failed.
     #[error("{doing} {path:?}: {source}{}", advice(.source))]
     Io {
-        /// The act that failed: "reading", "removing".
+        /// What fsarena was doing: "reading", "removing".
         doing: &'static str,
-        /// To which file, device or directory.
+        /// The file, device or directory.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// There is too little room for an image.
@@ -30,7 +30,7 @@ pub enum Error {
     NoRoom {
         /// The image.
         path: PathBuf,
-        /// Where it should lie.
+        /// The directory in which it should be made.
         dir: PathBuf,
         /// Bytes needed.
         needed: u64,
@@ -45,17 +45,17 @@ pub enum Error {
         /// The processes that use it.
         holders: Vec<Holder>,
     },
-    /// A loop device stays attached as long as something uses it.
+    /// A loop device cannot be detached because something uses it.
     #[error(
         "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list(.holders)
     )]
     Held {
         /// The device.
         device: PathBuf,
-        /// Who uses it, for people.
+        /// Descriptions of its users.
         holders: Vec<String>,
     },
-    /// Something else is there than what fsarena made, so fsarena leaves it alone.
+    /// A path no longer leads to the object that fsarena made, so fsarena leaves it alone.
     #[error("{path:?} is left alone: {why}")]
     NotOurs {
         /// The file or directory.
@@ -63,23 +63,23 @@ pub enum Error {
         /// How it differs.
         why: String,
     },
-    /// A directory of fsarena's holds files that fsarena did not put there, so it stays with them.
-    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", some(.names))]
+    /// A directory that fsarena made contains files that it did not make, so fsarena keeps the directory and the files.
+    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", list_first_names(.names))]
     Foreign {
         /// The directory.
         dir: PathBuf,
         /// The names in it.
         names: Vec<String>,
     },
-    /// A device, directory or process is in another state than fsarena needs.
+    /// A device, directory or process is not in the state that fsarena requires.
     #[error("{}: {why}", .what.display())]
     Unfit {
         /// The device, directory or process.
         what: PathBuf,
-        /// How it is.
+        /// Its state.
         why: String,
     },
-    /// A kernel file does not read as expected.
+    /// A kernel file has an unexpected format.
     #[error("{path:?} reads unlike any kernel known to fsarena: {why}")]
     Unreadable {
         /// The file.
@@ -87,19 +87,19 @@ pub enum Error {
         /// How it differs.
         why: String,
     },
-    /// A file or directory of the kernel cannot be read, so that the state of the machine is unknown.
+    /// A file or directory of the kernel cannot be read, so fsarena cannot determine the state of the machine.
     #[error(
         "{path:?} cannot be read ({source}), and fsarena does nothing without knowing what it says: {fix}"
     )]
     Hidden {
         /// The file or directory.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
-        /// What makes it readable.
+        /// The command that makes it readable.
         fix: &'static str,
     },
-    /// A resource limit of this process is too low for the run; the text says how to raise it.
+    /// A resource limit of this process is too low for the run. The text has the command that raises it.
     #[error("{0}")]
     Limit(String),
     /// A path that the undo journal cannot hold, because it is not UTF-8.
@@ -114,10 +114,10 @@ pub enum Error {
     State {
         /// The directory.
         dir: PathBuf,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// A signal asked to stop.
+    /// A signal interrupted fsarena.
     #[error("interrupted by signal {signal}")]
     Interrupted {
         /// The signal.
@@ -136,19 +136,22 @@ pub struct Holder {
     pub uses: Vec<&'static str>,
 }
 
-/// Who holds a mount or a device, and the commands that let it go.
+/// The processes that use a mount or a device, and the command that kills them.
 pub(crate) fn list_holders(holders: &[Holder]) -> String {
     if holders.is_empty() {
         return "something that shows in no process that this user may inspect (another mount, swap, a loop device, or a \
                 process of another user); end that and run `fsarena recover`"
             .into();
     }
-    let one = |holder: &Holder| format!("{} ({}: {})", holder.pid, holder.name, holder.uses.join(", "));
-    let names: Vec<String> = holders.iter().map(one).collect();
-    let pids: Vec<String> = holders.iter().map(|holder| holder.pid.to_string()).collect();
+    let (mut names, mut pids) = (vec![], vec![]);
+    for Holder { pid, name, uses } in holders {
+        names.push(format!("{pid} ({name}: {})", uses.join(", ")));
+        pids.push(pid.to_string());
+    }
     format!("{}; end that and undo the rest: kill {} && fsarena recover", names.join(", "), pids.join(" "))
 }
 
+/// The users of a loop device, separated by commas.
 fn list(holders: &[String]) -> String {
     if holders.is_empty() {
         "something that shows in no process (another mount, swap or loop device)".into()
@@ -157,8 +160,8 @@ fn list(holders: &[String]) -> String {
     }
 }
 
-/// The first of the names, and the number of the others.
-fn some(names: &[String]) -> String {
+/// The first five names, and how many more there are.
+fn list_first_names(names: &[String]) -> String {
     const SHOWN: usize = 5;
     match names.len().checked_sub(SHOWN) {
         Some(rest @ 1..) => format!("{}, and {rest} more", names[..SHOWN].join(", ")),
@@ -167,16 +170,16 @@ fn some(names: &[String]) -> String {
 }
 
 impl Error {
-    /// Makes an error of a failed system call on a path.
+    /// Returns a function that turns the error of a system call on a path into an [`Error::Io`], for `map_err`.
     pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         move |source| Error::Io { doing, path, source }
     }
 
-    /// Makes an error of a failure to read a file or directory of the kernel.
+    /// Returns a function that turns the error of reading a file of the kernel into an [`Error::Hidden`], for `map_err`.
     pub fn hidden(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
-        // A path below a fake root in tests has more before it; `/proc/sys` is a part of `/proc`.
+        // Tests put a fake root before `/proc`. The first of both names counts, because `/proc/sys` is part of `/proc`.
         let first =
             path.components().find(|part| ["proc", "sys"].map(OsStr::new).contains(&part.as_os_str()));
         let fix = match first {
@@ -187,7 +190,7 @@ impl Error {
     }
 }
 
-/// Returns the result of reading a file that may be missing: None if it is.
+/// Turns the error that a file is missing into None.
 ///
 /// # Errors
 /// Every other failure.

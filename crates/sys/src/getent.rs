@@ -1,4 +1,4 @@
-//! getent(1): what this machine knows of users, groups and hosts, wherever it is configured to find them.
+//! Looks up users, groups and hosts with getent(1), which queries every source in nsswitch.conf(5).
 //!
 //! fsarena ships as a static program. A static glibc answers getpwnam(3) or getaddrinfo(3) by loading the machine's
 //! libnss_*.so, which belong to another glibc and crash the process. getent loads them in a process of its own.
@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where getent is; never looked for in PATH, which the caller of sudo may have written.
+/// Paths of getent. PATH is not searched, because the caller of sudo may control it.
 const PROGRAMS: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
-/// The longest that a directory service may take to answer.
+/// Time after which getent is killed: a directory service may hang.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between two looks at a getent that is running; most take a millisecond or two.
+/// How often a running getent is checked; most queries take a millisecond or two.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// The exit code of getent for a key that the database lacks.
 const KEY_NOT_FOUND: i32 = 2;
 
-/// A getent that could not answer: it crashed, hung, or does not have the database.
+/// A query that failed: getent crashed, hung, is missing, or does not support the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {why}; try it: {command}")]
 pub struct GetentError {
-    /// The command, to be repeated in a shell.
+    /// The command, quoted for a shell.
     pub command: String,
     /// How it failed.
     pub why: String,
@@ -44,18 +44,18 @@ pub struct Getent {
 }
 
 impl Getent {
-    /// The getent of this machine; none where it is not installed.
+    /// The getent of this machine; None where it is not installed.
     pub fn find() -> Option<Getent> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists())?;
         Some(Getent { program: program.into(), timeout: TIMEOUT })
     }
 
-    /// The lines that a database has for a key; none where it lacks the key.
+    /// The lines that getent prints for a key of a database; None where the database lacks the key.
     ///
     /// # Errors
-    /// If getent cannot be started, fails, or does not answer in time; then it is killed.
+    /// If getent cannot be started, fails, or takes too long.
     pub fn query(&self, database: &str, key: &str) -> Result<Option<String>, GetentError> {
-        // getent would take the first for an option, and no database has the others.
+        // getent would parse `-x` as an option. No database has an empty key, or one with NUL or a newline.
         if key.is_empty() || key.starts_with('-') || key.contains(['\0', '\n']) {
             return Ok(None);
         }
@@ -77,7 +77,7 @@ impl Getent {
             }
             let stopped = crate::cancel::requested();
             if stopped.is_some() || started.elapsed() > self.timeout {
-                // Not waited for: it may be stuck in a system call.
+                // No wait for its end: it may be stuck in a system call.
                 let _ = child.kill();
                 return Err(error(match stopped {
                     Some(signal) => format!("interrupted by signal {signal}"),
@@ -99,7 +99,7 @@ impl Getent {
     }
 }
 
-/// The addresses of a host: of an address itself, of `localhost`, or of a name that getent finds.
+/// The addresses of a host, given as an address, as `localhost`, or as a name that getent resolves.
 ///
 /// # Errors
 /// If the name is unknown, or getent is missing or fails.
@@ -125,7 +125,7 @@ fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, Gete
     let text = getent.query("ahosts", host)?.unwrap_or_default();
     let mut addresses: Vec<IpAddr> = vec![];
     for line in text.lines() {
-        // The first word is the address; one with a zone (`fe80::1%eth0`) is of no use without it.
+        // The first word is the address. One with a zone (`fe80::1%eth0`) does not parse, and is left out.
         let address = line.split_whitespace().next().and_then(|word| word.parse().ok());
         if let Some(address) = address.filter(|address| !addresses.contains(address)) {
             addresses.push(address);
@@ -134,7 +134,7 @@ fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, Gete
     if addresses.is_empty() { Err(error("unknown host")) } else { Ok(addresses) }
 }
 
-/// A word for a shell: quoted where it has anything but letters, digits and harmless signs.
+/// Quotes a word for a shell, if it has other characters than letters, digits and `@%+=:,./_-`.
 fn quoted_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }

@@ -1,7 +1,7 @@
-//! The resource limits of this process, as `ulimit` of a shell or a service manager sets them.
+//! The resource limits of this process (setrlimit(2)), which a shell (`ulimit`) or a service manager sets.
 //!
-//! fsarena raises its own soft limits to the hard ones. A program that it starts gets back the number of open files that
-//! the user gave to fsarena: some programs size tables by it, and select(2) fails on file numbers from 1024.
+//! fsarena raises its own soft limits to the hard ones. Programs that it starts get the original soft limit of open files:
+//! some programs size tables by it, and select(2) fails for file descriptors from 1024 on.
 
 use crate::Error;
 use rustix::io::Errno;
@@ -10,27 +10,27 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Open files that a run needs in one process, whatever the work: it was seen to end with 16 and to go well with 24.
+/// Open files that every run needs in one process. Runs failed with a limit of 16 and succeeded with 24.
 const OPEN_FILES: u64 = 64;
 
-/// The soft limit of open files that the user gave, where fsarena has raised it. None within: no limit.
-static GIVEN: OnceLock<Option<u64>> = OnceLock::new();
-/// Held while the limit of open files is that of the user.
+/// The original soft limit of open files, set once fsarena has raised it. `Some(None)` means that it was unlimited.
+static ORIGINAL_NOFILE: OnceLock<Option<u64>> = OnceLock::new();
+/// Held while the original limit of open files is in force.
 static LOWERED: Mutex<()> = Mutex::new(());
 
 /// Prepares this process for its limits. Call it once, at the beginning of `main`.
 ///
-/// Raises the soft limits to the hard ones. Has a write beyond the limit of file sizes fail with EFBIG instead of ending
-/// the process by SIGXFSZ; a handler does that, because a program that this process starts gets the default back.
+/// Raises the soft limits to the hard ones. Handles SIGXFSZ, so that a write beyond the limit of file sizes fails with
+/// EFBIG instead of killing the process. It is not ignored, because programs that this process starts would inherit that.
 pub fn prepare() {
-    // Files; processes and threads; buffers that io_uring locks.
+    // Open files; processes and threads; memory that io_uring locks for buffers.
     for resource in [Resource::Nofile, Resource::Nproc, Resource::Memlock] {
         let Rlimit { current, maximum } = getrlimit(resource);
         let raised = current != maximum && setrlimit(resource, Rlimit { current: maximum, maximum }).is_ok();
-        // Where raising is refused, the limit stays as it is, and what it stops says so.
+        // If raising is refused, the limit stays; whatever then exceeds it reports the error.
         if raised && resource == Resource::Nofile {
-            // A second call finds nothing to raise.
-            let _ = GIVEN.set(current);
+            // This fails only in a second call, which has nothing to raise.
+            let _ = ORIGINAL_NOFILE.set(current);
         }
     }
     if !crate::cancel::is_ignored(libc::SIGXFSZ).unwrap_or(true) {
@@ -39,36 +39,36 @@ pub fn prepare() {
     }
 }
 
-/// Starts a program with the limit of open files that the user gave to fsarena.
+/// Starts a program with the original soft limit of open files.
 ///
-/// For the moment of the start this process has it too: the limit of a child cannot be set on its own without fork(2),
-/// which takes longer than posix_spawn(3), and the start of a command is measured.
+/// This process has that limit too while it starts the program: setting it only in the child requires fork(2), which
+/// takes longer than posix_spawn(3), and the start of a command is part of its measured time.
 ///
 /// # Errors
 /// Those of [`Command::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    let Some(given) = GIVEN.get() else { return command.spawn() };
-    let one_at_a_time = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(original) = ORIGINAL_NOFILE.get() else { return command.spawn() };
+    let guard = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
     let own = getrlimit(Resource::Nofile);
-    let lowered = Rlimit { current: *given, maximum: own.maximum };
+    let lowered = Rlimit { current: *original, maximum: own.maximum };
     // Neither change can fail: both values are within the hard limit.
     let _ = setrlimit(Resource::Nofile, lowered);
     let started = command.spawn();
     let _ = setrlimit(Resource::Nofile, own);
-    drop(one_at_a_time);
+    drop(guard);
     match started {
-        // This process holds more files than the user's limit allows, so the program cannot be started under it.
+        // This process has more open files than the original limit, so it cannot start the program under that limit.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => command.spawn(),
         started => started,
     }
 }
 
-/// The number of files that this process may have open; none where there is no limit.
+/// The number of files that this process may have open; None if unlimited.
 pub fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Checks that a run has as many open files as it needs whatever its work is.
+/// Checks that the hard limit of open files is high enough for any run.
 ///
 /// # Errors
 /// [`Error::Limit`] with the number needed.
@@ -82,12 +82,12 @@ pub fn check_open_files() -> Result<(), Error> {
     }
 }
 
-/// The size in bytes beyond which this process may write no file; none where there is no such limit.
+/// The largest file that this process may write, in bytes; None if unlimited.
 pub fn file_size() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// Checks that this process may write a file of a size; `what` names the file.
+/// Checks that this process may write a file of `bytes`; `what` names the file in the error.
 ///
 /// # Errors
 /// [`Error::Limit`] with the size needed.

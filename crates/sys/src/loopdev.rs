@@ -16,19 +16,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, io};
 
-/// How often fsarena tries to attach: another process may take the same free device first.
-const TRIES: u32 = 20;
-/// How long the kernel may take to release a detached device: udev or blkid(8) may be reading it.
-const GOING: Duration = Duration::from_secs(10);
-
-/// The same where the device is mounted in another mount namespace, which does not pass by itself. A container that starts
-/// has a copy of all mounts for a moment.
-const GOING_MOUNTED: Duration = Duration::from_secs(3);
+/// Attempts to attach an image: another process may take the same free device first.
+const ATTACH_ATTEMPTS: u32 = 20;
+/// Time that the kernel may take to release a detached device: udev or blkid(8) may be reading it.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for a device that is still mounted in another mount namespace. It is short, because only a starting container,
+/// which has a copy of all mounts for a moment, unmounts it by itself.
+const RELEASE_TIMEOUT_MOUNTED: Duration = Duration::from_secs(3);
 
 /// How a loop device is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// Bypass the page cache of the filesystem below, as a real device would.
+    /// Bypass the page cache of the filesystem that the image is on, as a real device would.
     pub direct_io: bool,
     /// Offer discard, which punches holes into the image.
     pub discard: bool,
@@ -58,8 +57,8 @@ pub fn attach(
     let identity = Identity::at(&image);
     let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, identity, attached };
-    if opts.discard && withholds_discard(&kernel, &device.path) {
-        // An earlier user left it so; detaching makes it afresh.
+    if opts.discard && has_discard_disabled(&kernel, &device.path) {
+        // An earlier user of this loop device disabled discard; detaching it with `detach_image` creates it again.
         detach_image(&kernel, &device.image, identity, log)?;
         device.path = losetup(&device.image, opts, log)?;
     }
@@ -74,18 +73,19 @@ pub fn attach(
     Ok(device)
 }
 
+/// Attaches an image with losetup(8), and returns the device that it chose.
 fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
     let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").to_the_end();
-    let taken = |error: &argv::Error| match error {
-        // The device may also be gone again: `renew` removes and adds one.
+    let is_taken = |error: &argv::Error| match error {
+        // "No such": another fsarena may have removed the free device for a moment, see `recreate`.
         argv::Error::Failed { said, .. } => {
             ["busy", "temporarily", "No such"].iter().any(|word| said.contains(word))
         }
         _ => false,
     };
-    Ok(PathBuf::from(retry(TRIES, taken, || argv.expect(log))?.stdout.trim()))
+    Ok(PathBuf::from(retry(ATTACH_ATTEMPTS, is_taken, || argv.expect(log))?.stdout.trim()))
 }
 
 impl LoopDevice {
@@ -94,12 +94,12 @@ impl LoopDevice {
         &self.path
     }
 
-    /// The image it carries.
+    /// The image that is attached.
     pub fn image(&self) -> &Path {
         &self.image
     }
 
-    /// Whether it bypasses the page cache of the filesystem below; not every filesystem supports that.
+    /// Whether it bypasses the page cache of the filesystem that the image is on; not every filesystem supports that.
     pub fn direct_io(&self) -> bool {
         Kernel::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
     }
@@ -114,19 +114,21 @@ impl LoopDevice {
     }
 }
 
+/// The path of an attribute of a block device in sysfs, without the leading slash.
 fn attribute(device: &Path, name: &str) -> String {
     format!("sys/class/block/{}/{name}", device.file_name().unwrap_or_default().display())
 }
 
-fn withholds_discard(kernel: &Kernel, device: &Path) -> bool {
+/// Whether discard is disabled on a loop device that supports it.
+fn has_discard_disabled(kernel: &Kernel, device: &Path) -> bool {
     let limit = |which| kernel.fact(&attribute(device, which));
     limit("queue/discard_max_bytes").as_deref() == Some("0")
         && limit("queue/discard_max_hw_bytes").is_some_and(|most| most != "0")
 }
 
-/// Removes and adds a detached loop device, where discard was withheld from it: that limit outlives the
-/// image, and Linux 6.18 takes no other value once it is 0.
-fn renew(kernel: &Kernel, device: &Path) {
+/// Removes and adds a detached loop device if discard is disabled on it: that limit stays after the image is detached,
+/// and Linux 6.18 rejects any other value once it is 0.
+fn recreate(kernel: &Kernel, device: &Path) {
     // loop(4): LOOP_CTL_ADD and LOOP_CTL_REMOVE.
     const ADD: libc::Ioctl = 0x4C80;
     const REMOVE: libc::Ioctl = 0x4C81;
@@ -135,14 +137,14 @@ fn renew(kernel: &Kernel, device: &Path) {
     let (Some(number), Ok(control)) = (number, std::fs::File::open("/dev/loop-control")) else { return };
     // SAFETY: both requests take a plain number and touch no memory of this process. The kernel refuses to remove a device
     // that is attached or open.
-    let ask = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
-    // udev may still be looking at it. In the worst case it goes on without discard: no loss of data.
+    let control_request = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
+    // udev may still have the device open. If that lasts, the device stays without discard, which loses no data.
     for _ in 0..20 {
-        if !withholds_discard(kernel, device) {
+        if !has_discard_disabled(kernel, device) {
             return;
         }
-        if ask(REMOVE) {
-            ask(ADD);
+        if control_request(REMOVE) {
+            control_request(ADD);
             return;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -157,8 +159,8 @@ pub fn attached(kernel: &Kernel, image: &Path) -> Result<Vec<PathBuf>, Error> {
     attached_as(kernel, image, None)
 }
 
-/// The loop devices that carry an image. Where its identity is known, a device of another file that has got its path
-/// meanwhile is none of them: another run may have made it.
+/// The loop devices that carry an image. If `identity` is known, devices are left out whose backing file only has the same
+/// path: another run may have made that file since.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -172,8 +174,8 @@ pub(crate) fn attached_as(
     carrying(kernel, |device, name| carries(device, name, &image, identity, now))
 }
 
-/// The loop devices that carry an image, or a file of its identity: it may have been renamed, and then it is for the user
-/// to detach it.
+/// The loop devices that carry an image, or a file of its identity under another path: an image that was renamed, which
+/// the user must detach.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -191,9 +193,11 @@ pub(crate) fn carriers(
     carrying(kernel, |device, name| is_renamed(name) || carries(device, name, &image, identity, now))
 }
 
-/// Whether a loop device, whose file the kernel gives this name, carries the file of an identity that was made as this
-/// image; `now` is the identity of the file at its path. In another mount namespace the kernel's name of the same file is
-/// another one, so the inode number decides: it has no other file as long as the device is attached.
+/// Whether a loop device carries the image that has this path and identity. `name` is the path of the backing file that
+/// the kernel prints, and `now` the identity of the file that is at the path of the image.
+///
+/// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
+/// number is not reused while the device is attached. Where it is unknown, the name decides.
 fn carries(
     device: &Path,
     name: &[u8],
@@ -202,18 +206,18 @@ fn carries(
     now: Option<Identity>,
 ) -> bool {
     let backing = identity.and_then(|_| backing(&File::open(device).ok()?).ok());
-    let (Some(identity), Some(backing)) = (identity, backing) else { return names(name, image) };
-    let numbers = |identity: Identity| (identity.dev, identity.ino);
-    match now.filter(|now| numbers(*now) == backing) {
+    let (Some(identity), Some(backing)) = (identity, backing) else { return names_image(name, image) };
+    let inode = |identity: Identity| (identity.dev, identity.ino);
+    match now.filter(|now| inode(*now) == backing) {
         Some(now) => identity.is_same(&now),
-        None => numbers(identity) == backing && (names(name, image) || ends(image, name)),
+        None => inode(identity) == backing && (names_image(name, image) || is_suffix_of(name, image)),
     }
 }
 
-/// The device and inode number of the file that an open loop device carries, whatever its name is now.
+/// The device and inode number of the backing file of an open loop device.
 ///
 /// # Errors
-/// Where it carries none.
+/// Where it has no backing file.
 fn backing(device: &File) -> io::Result<(u64, u64)> {
     // loop(4): LOOP_GET_STATUS64 fills a struct loop_info64, which begins with these two numbers.
     const GET_STATUS: libc::Ioctl = 0x4C05;
@@ -229,17 +233,17 @@ fn backing(device: &File) -> io::Result<(u64, u64)> {
     }
 }
 
-/// A file that a loop device carries.
+/// The backing file of a loop device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackingFile {
     /// The kernel's name of the loop device: `loop3`.
     pub device: String,
-    /// The number of the filesystem that the file lies on, `major:minor`, and the file's inode number there.
+    /// The device number of the filesystem, `major:minor`, and the inode number of the file.
     pub identity: (String, u64),
 }
 
-/// The files of all loop devices. losetup(8) asks the kernel, which knows them whatever their names are now, in any
-/// mount namespace.
+/// The backing files of all loop devices, identified by inode number, which holds in every mount namespace and after a
+/// rename. losetup(8) gets the numbers from the kernel.
 ///
 /// # Errors
 /// Where losetup fails or prints something unexpected.
@@ -249,13 +253,14 @@ pub fn backing_files(kernel: &Kernel) -> Result<Vec<BackingFile>, Error> {
     }
     let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
     let text = argv.env("LC_ALL", "C").expect(&mut |_| {})?.stdout;
-    parse(&text).ok_or_else(|| Error::Unreadable { path: "losetup --list".into(), why: text })
+    parse_losetup(&text).ok_or_else(|| Error::Unreadable { path: "losetup --list".into(), why: text })
 }
 
-fn parse(text: &str) -> Option<Vec<BackingFile>> {
-    let printed: serde_json::Value = serde_json::from_str(text).ok()?;
-    let devices = printed["loopdevices"].as_array()?.iter();
-    let one = |device: &serde_json::Value| {
+/// Parses the JSON of `losetup --list`; None if it has no list of devices.
+fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
+    let list: serde_json::Value = serde_json::from_str(text).ok()?;
+    let devices = list["loopdevices"].as_array()?.iter();
+    let backing_file = |device: &serde_json::Value| {
         // Some versions print numbers as text.
         let inode = match &device["back-ino"] {
             serde_json::Value::String(text) => text.trim().parse().ok()?,
@@ -264,11 +269,11 @@ fn parse(text: &str) -> Option<Vec<BackingFile>> {
         let name = device["name"].as_str()?.strip_prefix("/dev/")?.to_string();
         Some(BackingFile { device: name, identity: (device["back-maj:min"].as_str()?.trim().into(), inode) })
     };
-    // One that was detached while losetup looked has no numbers.
-    Some(devices.filter_map(one).collect())
+    // A device that was detached while losetup read the list has no numbers.
+    Some(devices.filter_map(backing_file).collect())
 }
 
-/// The loop devices that carry a file somewhere below a directory, which is given as the kernel names it.
+/// The loop devices whose backing file is below a directory; `dir` is its path as the kernel prints it.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -276,7 +281,7 @@ pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Result<Vec<PathBuf>
     carrying(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }
 
-/// The loop devices that pass a test together with the name of their backing file as the kernel prints it.
+/// The loop devices for which `fits` returns true; its arguments are the device and the kernel's name of its backing file.
 fn carrying(kernel: &Kernel, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
     let mut carrying = vec![];
     for name in kernel.list("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
@@ -288,12 +293,12 @@ fn carrying(kernel: &Kernel, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<
     Ok(carrying)
 }
 
-/// The name of the file that a loop device carries, as the kernel prints it; None where it carries none.
+/// The path of the backing file of a loop device, as the kernel prints it; None where nothing is attached.
 fn backing_name(kernel: &Kernel, device: &str) -> Result<Option<Vec<u8>>, Error> {
     let file = kernel.path(&format!("sys/block/{device}/loop/backing_file"));
     match std::fs::read(&file) {
         Ok(mut text) => {
-            // The kernel adds one newline; all others are the path's own.
+            // The kernel adds one newline; any other is part of the path.
             text.pop_if(|last| *last == b'\n');
             Ok(Some(text))
         }
@@ -307,26 +312,27 @@ fn backing_name(kernel: &Kernel, device: &str) -> Result<Option<Vec<u8>>, Error>
     }
 }
 
-/// The ending of the kernel's name of a file that was removed.
+/// What the kernel appends to the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// Whether the kernel's name of a backing file is that of this image.
-fn names(name: &[u8], image: &Path) -> bool {
+fn names_image(name: &[u8], image: &Path) -> bool {
     let image = image.as_os_str().as_bytes();
     name == image || name.strip_suffix(DELETED) == Some(image)
 }
 
-/// Whether the path of an image ends in the kernel's name of a file, which begins at a mount of another namespace.
-fn ends(image: &Path, name: &[u8]) -> bool {
+/// Whether the kernel's name of a backing file is the end of the path of an image: in another mount namespace the name
+/// begins at a mount point.
+fn is_suffix_of(name: &[u8], image: &Path) -> bool {
     let name = name.strip_suffix(DELETED).unwrap_or(name);
     image.ends_with(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(name)))
 }
 
-/// Detaches every loop device of an image, and waits until the kernel has released it. A device of another file that got the
-/// image's name meanwhile is left alone.
+/// Detaches every loop device of an image, and waits until the kernel has released it. Devices of another file that now
+/// has the path of the image are left alone.
 ///
 /// # Errors
-/// Where one stays in use: [`Error::Held`] names the users. Or losetup fails.
+/// Where one stays in use: [`Error::Held`] names the users. Also where losetup fails.
 pub fn detach_image(
     kernel: &Kernel,
     image: &Path,
@@ -334,43 +340,45 @@ pub fn detach_image(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
     for device in attached_as(kernel, image, identity)? {
-        // As long as it is open here, nobody can detach it and attach another file to it.
-        let held = File::open(&device).map_err(Error::io("opening", &device));
-        let still =
+        // While it is open here, no other process can detach it and attach another file to it.
+        let opened = File::open(&device).map_err(Error::io("opening", &device));
+        let is_attached =
             |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
-        if !still(&device)? {
+        if !is_attached(&device)? {
             continue;
         }
-        let held = held?;
-        // losetup succeeds on a device in use, and the kernel detaches it when its last user goes. That must
-        // not happen while it is mounted.
+        let opened = opened?;
+        // On a device in use losetup succeeds, and the kernel detaches it when its last user closes it. A mounted device
+        // must not be left in that state.
         kernel.check_unmounted(&device)?;
-        let disk = disk(kernel, &device);
-        let ended =
+        let sequence = disk_sequence(kernel, &device);
+        let result =
             Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
-        drop(held);
+        drop(opened);
         let begun = Instant::now();
-        // A device with a new number was detached, and somebody attached the image to it again.
-        while still(&device)? && self::disk(kernel, &device) == disk {
+        // If the sequence number has changed, the device was detached, and another process attached the image again.
+        while is_attached(&device)? && disk_sequence(kernel, &device) == sequence {
             let waited = begun.elapsed();
-            if waited > GOING || waited > GOING_MOUNTED && is_claimed(&device).unwrap_or(false) {
-                ended?;
+            if waited > RELEASE_TIMEOUT
+                || waited > RELEASE_TIMEOUT_MOUNTED && is_claimed(&device).unwrap_or(false)
+            {
+                result?;
                 return Err(Error::Held { holders: holders(kernel, &device), device });
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        renew(kernel, &device);
+        recreate(kernel, &device);
     }
     Ok(())
 }
 
-/// The number that the kernel gives a loop device whenever it is attached; None before Linux 5.15.
-fn disk(kernel: &Kernel, device: &Path) -> Option<u64> {
+/// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
+fn disk_sequence(kernel: &Kernel, device: &Path) -> Option<u64> {
     crate::attribute::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
 }
 
-/// Who uses a device: processes that have it open, and one of each mount namespace in which it is mounted. A new container
-/// or sandbox starts with a copy of all mounts, which unmounting elsewhere does not remove.
+/// The users of a device, for messages: processes that have it open, and one process of each mount namespace in which it
+/// is mounted. A new container or sandbox starts with a copy of all mounts, which unmounting elsewhere does not remove.
 fn holders(kernel: &Kernel, device: &Path) -> Vec<String> {
     let mut found = vec![];
     for holder in process::holders(kernel, device) {
@@ -385,13 +393,19 @@ fn holders(kernel: &Kernel, device: &Path) -> Vec<String> {
         }
         // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
         let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
-        let is_its = |words: &Vec<&str>| {
-            words.get(2).copied() == numbers.as_deref() || words.iter().any(|word| Path::new(word) == device)
-        };
-        let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        if let Some(target) = lines.find(is_its).and_then(|words| words.get(4).copied()) {
-            let name = process::name(kernel, pid);
-            found.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
+        for line in mounts.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let is_of_device = words.get(2).copied() == numbers.as_deref()
+                || words.iter().any(|word| Path::new(word) == device);
+            if !is_of_device {
+                continue;
+            }
+            if let Some(target) = words.get(4) {
+                let name = process::name(kernel, pid);
+                found
+                    .push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
+            }
+            break;
         }
     }
     found
@@ -404,12 +418,12 @@ mod tests {
     #[test]
     fn a_backing_file_is_told_by_its_whole_path() {
         let image = Path::new("/tmp/a b\nc");
-        assert!(names(b"/tmp/a b\nc", image));
-        assert!(names(b"/tmp/a b\nc (deleted)", image));
-        assert!(!names(b"/tmp/a b\ncd", image));
-        assert!(!names(b"/tmp/a b", image));
-        assert!(ends(image, b"/a b\nc (deleted)") && ends(image, b"/a b\nc"));
-        assert!(!ends(image, b"/b\nc") && !ends(image, b"/tmp/a"));
+        assert!(names_image(b"/tmp/a b\nc", image));
+        assert!(names_image(b"/tmp/a b\nc (deleted)", image));
+        assert!(!names_image(b"/tmp/a b\ncd", image));
+        assert!(!names_image(b"/tmp/a b", image));
+        assert!(is_suffix_of(b"/a b\nc (deleted)", image) && is_suffix_of(b"/a b\nc", image));
+        assert!(!is_suffix_of(b"/b\nc", image) && !is_suffix_of(b"/tmp/a", image));
     }
 
     #[test]
@@ -422,8 +436,11 @@ mod tests {
             device: device.into(),
             identity: (maj_min.into(), inode),
         };
-        assert_eq!(parse(text).unwrap(), [file("loop1", "0:6", 115), file("loop0", "254:0", 9_986_096)]);
-        assert_eq!(parse("losetup: trouble"), None);
+        assert_eq!(
+            parse_losetup(text).unwrap(),
+            [file("loop1", "0:6", 115), file("loop0", "254:0", 9_986_096)]
+        );
+        assert_eq!(parse_losetup("losetup: trouble"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What this process may do with mounts and loop devices, found by trying: root in a container often may do neither, and
-//! no user id, capability or device node tells that reliably.
+//! Tries whether this process may mount filesystems and attach loop devices. Root in a container often may do neither,
+//! and no user id, capability or device node predicts that reliably.
 
 use crate::{kernel::Kernel, said::in_words};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
@@ -9,34 +9,34 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// How often a free loop device is asked for: another process may take it first.
-const TRIES: u32 = 20;
-/// The size of the file that is attached on trial, in bytes.
-const SIZE: u64 = 64 << 10;
+/// Attempts to attach a file: another process may take the free loop device first.
+const ATTACH_ATTEMPTS: u32 = 20;
+/// The size of the file that is attached as a trial, in bytes.
+const TRIAL_BYTES: u64 = 64 << 10;
 
-/// What keeps this process from something that it tried, and what removes that.
+/// Why this process may not do something, and how to change that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Obstacle {
-    /// The act and the word of the system: `mounting a filesystem: Operation not permitted`.
+    /// What was tried, and the error: `mounting a filesystem: Operation not permitted`.
     pub what: String,
-    /// How to remove it.
+    /// What the user can do about it.
     pub fix: &'static str,
 }
 
-/// Tries whether this process may mount filesystems of block devices: it asks for one of a node that is no block device.
-/// The kernel refuses that, but only after it has looked at the rights, which a user namespace or a container lacks.
+/// Checks that this process may mount filesystems of block devices, by mounting `/dev/null`. The kernel checks the
+/// permission first, which is lacking in a user namespace or container, and only then refuses the character device.
 ///
 /// # Errors
-/// Where the kernel or a security module refuses the act itself.
+/// Where the kernel or a security module does not permit mounting.
 pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
     let list = kernel.read("proc/filesystems").unwrap_or_default();
-    // `\text4`; those without devices begin with `nodev`.
+    // Filesystems of block devices have lines like `\text4`; lines of others begin with `nodev`.
     let fs_type = list.lines().find_map(|line| line.strip_prefix('\t')).unwrap_or("ext4");
     let flags = MountFlags::RDONLY | MountFlags::SILENT;
     match rustix::mount::mount("/dev/null", "/", fs_type, flags, None) {
         Ok(()) => {
-            // It cannot be. In case it is, nothing stays.
+            // This should be impossible. If it happens, nothing stays mounted.
             let _ = rustix::mount::unmount("/", UnmountFlags::DETACH);
             Ok(())
         }
@@ -48,8 +48,8 @@ pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
     }
 }
 
-/// Tries whether this process may attach a file to a loop device: a file in memory, to a free device that the kernel
-/// detaches as soon as this process, however it ends, has closed it.
+/// Checks that this process may attach a file to a loop device, by attaching a file in memory to a free device. The kernel
+/// detaches it when this process closes the device or dies.
 ///
 /// # Errors
 /// Where a device node is missing, or the kernel refuses.
@@ -66,22 +66,22 @@ pub fn loop_device(kernel: &Kernel) -> Result<(), Obstacle> {
     let control = node(&kernel.path("dev/loop-control"))?;
     let file = memfd_create("fsarena-trial", MemfdFlags::CLOEXEC)
         .map_err(refused("making a file in memory".into()))?;
-    rustix::fs::ftruncate(&file, SIZE).map_err(refused("making a file in memory".into()))?;
+    rustix::fs::ftruncate(&file, TRIAL_BYTES).map_err(refused("making a file in memory".into()))?;
     let mut tries = 0;
     loop {
-        let number = free_device(&control).map_err(refused("asking for a free loop device".into()))?;
+        let number = get_free_device(&control).map_err(refused("asking for a free loop device".into()))?;
         let path = kernel.path(&format!("dev/loop{number}"));
         let device = node(&path)?;
         match attach(&device, file.as_raw_fd()) {
-            Ok(()) => return shown(kernel, number),
-            Err(Errno::BUSY) if tries < TRIES => tries += 1,
+            Ok(()) => return check_sysfs(kernel, number),
+            Err(Errno::BUSY) if tries < ATTACH_ATTEMPTS => tries += 1,
             Err(error) => return Err(refused(format!("attaching a file to {}", path.display()))(error)),
         }
     }
 }
 
-/// Whether `/sys` shows the device that was just attached, as fsarena needs it to.
-fn shown(kernel: &Kernel, number: i32) -> Result<(), Obstacle> {
+/// Checks that `/sys` shows the backing file of the device that was just attached; fsarena reads it there.
+fn check_sysfs(kernel: &Kernel, number: i32) -> Result<(), Obstacle> {
     let path: PathBuf = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
     match std::fs::read(&path) {
         Ok(_) => Ok(()),
@@ -92,8 +92,8 @@ fn shown(kernel: &Kernel, number: i32) -> Result<(), Obstacle> {
     }
 }
 
-/// The number of a loop device that carries nothing.
-fn free_device(control: &File) -> Result<i32, Errno> {
+/// The number of a loop device without a backing file.
+fn get_free_device(control: &File) -> Result<i32, Errno> {
     /// loop(4).
     const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
     // SAFETY: the request takes no argument.
@@ -120,7 +120,7 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// Attaches a file to a loop device until that is closed.
+/// Attaches a file to a loop device until the device is closed.
 fn attach(device: &File, file: i32) -> Result<(), Errno> {
     const LOOP_SET_FD: libc::Ioctl = 0x4C00;
     const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
@@ -131,20 +131,20 @@ fn attach(device: &File, file: i32) -> Result<(), Errno> {
     let mut info = LoopInfo { numbers: [0; 5], small: [0; 3], flags, texts: [0; 160], init: [0; 2] };
     // SAFETY: the request fills a structure of this layout.
     if unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } == 0 {
-        // To configure a device claims it for a moment, and its owner's mkfs would find it in use.
+        // The device has a file. LOOP_CONFIGURE would claim it for a moment, so that a mkfs of its owner could fail.
         return Err(Errno::BUSY);
     }
     let config = LoopConfig { file: file as u32, block_size: 0, info, reserved: [0; 8] };
     let device = device.as_raw_fd();
-    let done = |result: i32| if result == 0 { Ok(()) } else { Err(last_error()) };
+    let to_result = |code: i32| if code == 0 { Ok(()) } else { Err(last_error()) };
     // SAFETY: the first and the last request take a structure of this layout, which outlives the call; the one between
     // them takes a descriptor.
     unsafe {
-        match done(libc::ioctl(device, LOOP_CONFIGURE, &raw const config)) {
+        match to_result(libc::ioctl(device, LOOP_CONFIGURE, &raw const config)) {
             // Before Linux 5.8.
             Err(Errno::INVAL | Errno::NOTTY) => {
-                done(libc::ioctl(device, LOOP_SET_FD, file))?;
-                done(libc::ioctl(device, LOOP_SET_STATUS64, &raw const config.info))
+                to_result(libc::ioctl(device, LOOP_SET_FD, file))?;
+                to_result(libc::ioctl(device, LOOP_SET_STATUS64, &raw const config.info))
             }
             configured => configured,
         }

@@ -1,9 +1,9 @@
-//! PID namespaces: whatever runs in one ends with its first process, whatever it did to its environment, its session and
-//! its parents.
+//! PID namespaces: the kernel kills all processes of a namespace when its first process, the init, exits. No process can
+//! escape that by changing its environment, session or parent.
 //!
-//! The first process of a namespace, the init, does nothing but wait for a program that it is the parent of. It ends with
-//! that program, and with the process that started it; then the kernel kills all that is left in the namespace, and the
-//! init is gone only after that. So who has waited for the init knows that nothing is left.
+//! fsarena's init only waits for one program, its child. It exits when that program does, or when the process that
+//! started it dies. The kernel then kills all remaining processes of the namespace before the init can be reaped, so none
+//! is left once [`wait`] returns.
 
 use crate::limits;
 use crate::rights::{mount_proc, own_namespace};
@@ -16,16 +16,16 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::{ffi::c_int, os::fd::AsFd};
 
-/// The init's exit code for a program that a signal ended: this and the signal's number, as in shells.
-const SIGNALLED: c_int = 128;
+/// The init's exit code for a program that a signal ended is this number plus that of the signal, as in shells.
+const SIGNAL_EXIT_BASE: c_int = 128;
 
-/// Whether this process may start programs in a PID namespace of their own, with a /proc that shows it. A child tries.
+/// Whether this process may start programs in a new PID namespace and mount a `/proc` of it. A child process tries both.
 pub fn is_available() -> bool {
-    let tried = std::thread::spawn(|| {
+    let attempt = std::thread::spawn(|| {
         own_namespace(MountPropagationFlags::PRIVATE)?;
-        born_into_new_namespace(can_mount_proc)
+        start_in_new_namespace(can_mount_proc)
     });
-    tried.join().is_ok_and(|tried| tried.unwrap_or(false))
+    attempt.join().is_ok_and(|mounted| mounted.unwrap_or(false))
 }
 
 /// Whether a child of this thread may mount its own /proc.
@@ -47,61 +47,61 @@ fn can_mount_proc() -> Result<bool> {
     }
 }
 
-/// Starts one process, which becomes the first of a new PID namespace. Later children of this thread are born where it is
-/// itself; until then it could start no thread.
-fn born_into_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Calls `start`, whose child process becomes the init of a new PID namespace. Afterwards new children of this
+/// thread start in its own PID namespace again; `start` itself cannot create threads.
+fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
     let own = rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: no file descriptor table is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID)? };
     let started = start();
-    // In a user namespace that has no PID namespace of its own the kernel refuses this.
+    // The kernel refuses this if the user namespace of this process has no PID namespace.
     move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     started
 }
 
-/// Starts a program in a PID namespace of its own. The child that is returned is the init of the namespace; wait for it
-/// with [`wait`]. It is in the process group of this process and ends when the calling thread does.
+/// Starts a program in a new PID namespace. The returned child is the init of the namespace; wait for it with [`wait`].
+/// It is in the process group of this process, unless `command` sets another, and is killed when the calling thread exits.
 ///
-/// Where this process dies before the init asked the kernel to follow it, the program still starts, so it must do
-/// nothing before this process has told it to.
+/// If this process dies before the init has set its parent-death signal, the program still starts. So the program must
+/// do nothing until this process sends it a request.
 ///
 /// # Errors
 /// Where the kernel refuses, or the program cannot be started.
 pub fn spawn(command: &mut Command) -> Result<Child> {
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
-    unsafe { command.pre_exec(split) };
-    born_into_new_namespace(|| limits::spawn(command))
+    unsafe { command.pre_exec(fork_init) };
+    start_in_new_namespace(|| limits::spawn(command))
 }
 
-/// Waits until an init has ended, and with it all that ran in its namespace. Returns how its program ended.
+/// Waits until an init and all other processes of its namespace have ended. Returns the exit status of its program.
 ///
 /// # Errors
 /// Those of waiting.
 pub fn wait(init: &mut Child) -> Result<ExitStatus> {
     let status = init.wait()?;
     Ok(match status.code() {
-        Some(code) if code > SIGNALLED => ExitStatus::from_raw(code - SIGNALLED),
+        Some(code) if code > SIGNAL_EXIT_BASE => ExitStatus::from_raw(code - SIGNAL_EXIT_BASE),
         _ => status,
     })
 }
 
-/// Splits the first process of a namespace in two: the one that returns goes on to be the program, the other is the init.
-fn split() -> Result<()> {
+/// Forks the first process of a namespace: the parent stays as the init, and the child returns to exec the program.
+fn fork_init() -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // SAFETY: the child goes on as this process would have.
+    // SAFETY: the child only returns to the exec that would have followed anyway.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
         0 => Ok(()),
-        program => be_init(program),
+        program => run_init(program),
     }
 }
 
-/// Reaps every process that ends until the program does, and ends as it did. Only for a process that was forked for it:
-/// it closes every file.
-fn be_init(program: libc::pid_t) -> ! {
+/// Runs as the init: reaps children until the program ends, then exits with its status. It closes every file descriptor,
+/// so only a process that was forked for it may call it.
+fn run_init(program: libc::pid_t) -> ! {
     // SAFETY: plain system calls, in a process that was forked for this function.
     unsafe {
-        // Held open they would keep the readers of pipes waiting, and the lock of the undo journal.
+        // Open descriptors would keep pipes from reaching their end, and would hold the lock of the undo journal.
         if libc::syscall(libc::SYS_close_range, 0, c_int::MAX, 0) != 0 {
             for file in 0..libc::sysconf(libc::_SC_OPEN_MAX) as c_int {
                 libc::close(file);
@@ -111,7 +111,7 @@ fn be_init(program: libc::pid_t) -> ! {
             let mut status = 0;
             let ended = libc::waitpid(-1, &raw mut status, 0);
             if ended == program && libc::WIFSIGNALED(status) {
-                libc::_exit(SIGNALLED + libc::WTERMSIG(status));
+                libc::_exit(SIGNAL_EXIT_BASE + libc::WTERMSIG(status));
             } else if ended == program {
                 libc::_exit(libc::WEXITSTATUS(status));
             } else if ended < 0 && *libc::__errno_location() != libc::EINTR {

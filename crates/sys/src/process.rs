@@ -1,4 +1,4 @@
-//! Processes: is one alive, who uses a directory, and ending those that fsarena started.
+//! Processes: whether one is alive, which ones use a directory, and killing those that fsarena started.
 
 use crate::error::{Error, Holder, found};
 use crate::kernel::Kernel;
@@ -8,17 +8,17 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 use std::time::{Duration, Instant};
 use std::{io, path::Path};
 
-/// The variable in the environment of every command that says which undo journal it belongs to.
+/// The environment variable of every command that fsarena starts; its value is the name of the undo journal.
 pub const MARK: &str = "FSARENA_JOURNAL";
 
 /// How long a killed process may take to end. It ends only when its current system call returns, and
 /// writing back a file can take a while.
-const GOING: Duration = Duration::from_secs(30);
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The states of a process that ended: not yet reaped, and just being reaped.
 const ENDED: [char; 2] = ['Z', 'X'];
 
-/// What the kernel says of a process; None if it ended.
+/// The contents of `/proc/PID/stat`; None if the process ended.
 ///
 /// # Errors
 /// Where the kernel's file cannot be read for another reason: the process may still run.
@@ -45,8 +45,8 @@ pub fn start_time(kernel: &Kernel, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid).ok()??.starttime)
 }
 
-/// Whether a process that started then is still running. One that ended and is not yet reaped is not; one whose state
-/// cannot be read is, as far as anyone can tell.
+/// Whether the process with this pid and start time is still running. A zombie is not running; a process whose state
+/// cannot be read counts as running.
 pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
     match stat(kernel, pid) {
         Ok(Some(stat)) => stat.starttime == started && !ENDED.contains(&stat.state),
@@ -58,12 +58,12 @@ pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
 /// The random id of this boot.
 ///
 /// # Errors
-/// Where the kernel's file cannot be read: then nobody knows whether something ended with an earlier boot.
+/// Where the kernel's file cannot be read: fsarena then cannot tell this boot from an earlier one.
 pub fn boot_id(kernel: &Kernel) -> Result<String, Error> {
     Ok(kernel.text("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
 
-/// Every process there is, the kernel's own threads included.
+/// The pids of all processes and kernel threads, sorted.
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
@@ -73,8 +73,8 @@ pub fn all(kernel: &Kernel) -> Result<Vec<i32>, Error> {
     Ok(pids)
 }
 
-/// The processes that use anything at or below a directory. Only those that this user may inspect. For messages: where
-/// `/proc` cannot be read, none.
+/// The processes that use a directory or anything below it, of those that this user may inspect. For messages only: the
+/// list is empty where `/proc` cannot be read.
 pub fn holders(kernel: &Kernel, target: &Path) -> Vec<Holder> {
     let mut holders = vec![];
     for pid in all(kernel).unwrap_or_default() {
@@ -86,27 +86,29 @@ pub fn holders(kernel: &Kernel, target: &Path) -> Vec<Holder> {
     holders
 }
 
-/// How a process uses a directory; empty where it does not.
+/// How a process uses a directory: `working directory`, `open file`. Empty where it does not.
 fn uses(kernel: &Kernel, pid: i32, target: &Path) -> Vec<&'static str> {
-    let links = [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")];
-    let dirs = [("fd", "open file"), ("map_files", "mapped file")];
-    let path = |link: &str| kernel.path(&format!("proc/{pid}/{link}"));
     let mut uses = vec![];
-    uses.extend(links.iter().filter(|(link, _)| points_below(&path(link), target)).map(|(_, use_)| *use_));
-    for (dir, use_) in dirs {
-        let entries = std::fs::read_dir(path(dir));
+    for (link, label) in [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")] {
+        if points_below(&kernel.path(&format!("proc/{pid}/{link}")), target) {
+            uses.push(label);
+        }
+    }
+    for (dir, label) in [("fd", "open file"), ("map_files", "mapped file")] {
+        let entries = std::fs::read_dir(kernel.path(&format!("proc/{pid}/{dir}")));
         if entries.is_ok_and(|entries| entries.flatten().any(|entry| points_below(&entry.path(), target))) {
-            uses.push(use_);
+            uses.push(label);
         }
     }
     uses
 }
 
+/// Whether a symbolic link leads to a directory or below it.
 fn points_below(link: &Path, target: &Path) -> bool {
     link.read_link().is_ok_and(|to| to.starts_with(target))
 }
 
-/// `pid (name)`, for people.
+/// A process in messages: `1234 (mount)`.
 pub fn name(kernel: &Kernel, pid: i32) -> String {
     format!("{pid} ({})", command_name(kernel, pid))
 }
@@ -115,7 +117,7 @@ fn command_name(kernel: &Kernel, pid: i32) -> String {
     kernel.fact(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into())
 }
 
-/// A process that was found, and when it started: the kernel gives its number to another one when it has ended.
+/// A process, identified by its pid and start time, because the kernel reuses pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundProcess {
     /// Its number.
@@ -124,8 +126,8 @@ pub struct FoundProcess {
     pub start_time: u64,
 }
 
-/// The processes among these that belong to something. The start time is read first: a process that takes over the
-/// number while `belongs` looks is then found under the start time of another one, and not killed.
+/// The processes of `pids` for which `belongs` returns true. The start time is read first: if a pid is reused while
+/// `belongs` runs, the result has the start time of the earlier process, and the new process is not killed.
 fn find(
     kernel: &Kernel,
     pids: Vec<i32>,
@@ -141,8 +143,8 @@ fn find(
     Ok(found)
 }
 
-/// The processes that carry a journal's mark: commands it started, and all that those started. A process that this user
-/// may not inspect is another user's, and none of those.
+/// The processes that have [`MARK`] with this journal in their environment: the commands of its owner and their
+/// descendants. Processes that this user may not inspect belong to other users and are left out.
 ///
 /// # Errors
 /// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
@@ -159,8 +161,8 @@ pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<FoundProcess>, Error
     })
 }
 
-/// The processes of a group whose leader started then. Where the leader is gone its members still count:
-/// the kernel gives no new process the number of a group that has members.
+/// The processes of the group whose leader has this start time. If the leader is gone, the members still count: the
+/// kernel does not reuse the number of a group that has members.
 fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, Error> {
     if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
         return Ok(vec![]);
@@ -180,19 +182,19 @@ pub(crate) fn members(kernel: &Kernel, group: &Path) -> Result<Vec<FoundProcess>
         return Ok(vec![]);
     }
     let mut found = find(kernel, candidates, |_| Ok(true))?;
-    // A number that another process has taken over meanwhile is no longer listed.
-    let still = list()?;
-    found.retain(|process| still.contains(&process.pid));
+    // If a pid was reused meanwhile by a process outside the group, the second list lacks it.
+    let listed = list()?;
+    found.retain(|process| listed.contains(&process.pid));
     Ok(found)
 }
 
-/// The processes of a group that have not ended.
+/// The pids of the processes of a group that have not ended.
 pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
     let living = not_ended(kernel, group(kernel, pgid, started)?)?;
     Ok(living.iter().map(|process| process.pid).collect())
 }
 
-/// The process of a group that a signal has stopped, if there is one.
+/// A process of a group that a signal has stopped; None if no process of it is stopped.
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
@@ -205,7 +207,7 @@ pub fn stopped(kernel: &Kernel, pgid: i32) -> Result<Option<i32>, Error> {
     Ok(None)
 }
 
-/// Those of some processes that have not ended.
+/// Removes the processes that have ended from a list.
 fn not_ended(kernel: &Kernel, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
     let mut living = vec![];
     for process in processes {
@@ -234,7 +236,7 @@ pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
     Ok(found)
 }
 
-/// Kills what is found, except this process, again and again, until nothing of it is alive.
+/// Kills the processes that `find` returns, except this one, and repeats that until none of them is alive.
 ///
 /// # Errors
 /// If a process has not ended after 30 s, or fsarena may not kill it or look for it.
@@ -248,7 +250,7 @@ pub(crate) fn kill_and_wait(
         let mut alive = not_ended(kernel, find()?)?;
         alive.retain(|process| process.pid != own);
         let Some(first) = alive.first() else { return Ok(()) };
-        if begun.elapsed() > GOING {
+        if begun.elapsed() > KILL_TIMEOUT {
             let why = "it was killed and is still there".to_string();
             return Err(Error::Unfit { what: format!("process {}", name(kernel, first.pid)).into(), why });
         }
@@ -260,10 +262,10 @@ pub(crate) fn kill_and_wait(
 }
 
 impl FoundProcess {
-    /// Kills this process, and none that has its number now.
+    /// Kills the process, unless another one has its pid by now.
     ///
-    /// A pidfd stays with the process that had the number when it was opened. If the start time is the same before and
-    /// after that, it is the pidfd of the process that was found.
+    /// A pidfd refers to the same process for good. If the start time is the expected one after `pidfd_open`, the pidfd
+    /// refers to the process that was found.
     fn kill(self, kernel: &Kernel) -> Result<(), Error> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = pidfd_open(pid, PidfdFlags::empty());
@@ -272,7 +274,7 @@ impl FoundProcess {
         }
         let killed = match pidfd {
             Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
-            // Linux before 5.3: the moment since the comparison is all that is left open.
+            // Linux before 5.3 has no pidfd. The pid could be reused only since the comparison above.
             Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
             Err(error) => Err(error),
         };

@@ -1,4 +1,4 @@
-//! Looking for programs.
+//! Finds programs in `PATH`, and checks that a user can execute them.
 
 use crate::{argv::Error, said::in_words, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
@@ -6,30 +6,32 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, fs::File, os::unix::fs::PermissionsExt};
 
-/// The bytes at the beginning of a script in which the kernel looks for its interpreter.
-const FIRST_LINE: u64 = 256;
-/// How many interpreters of interpreters the kernel follows.
-const INTERPRETERS: u32 = 4;
+/// The kernel looks for the interpreter of a script in this many bytes at its beginning.
+const FIRST_LINE_BYTES: u64 = 256;
 
-/// Looks for a program as execvp(3) does, in the directories of `PATH`, and then where Debian keeps PostgreSQL.
+/// The kernel follows at most this many interpreters that are scripts themselves.
+const MAX_INTERPRETERS: u32 = 4;
+
+/// The path of a program: from the directories of `PATH`, else from those where Debian keeps PostgreSQL.
 pub fn find(program: &str) -> Option<PathBuf> {
     together(&[program]).map(|dir| dir.join(program))
 }
 
-/// The first of the same directories that has all of these programs.
+/// The first of these directories that has all of several programs.
 pub fn together(programs: &[&str]) -> Option<PathBuf> {
-    having(&std::env::var_os("PATH").unwrap_or_default(), programs)
+    first_with_all(&std::env::var_os("PATH").unwrap_or_default(), programs)
 }
 
-fn having(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
+/// The first directory of `path`, a value of `PATH`, or of PostgreSQL that has all programs.
+fn first_with_all(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
     let has_all = |dir: &PathBuf| programs.iter().all(|program| executable(&dir.join(program)));
     directories(path, Path::new(POSTGRES)).find(has_all)
 }
 
-/// Debian's programs of PostgreSQL are in a directory below for each version, not in `PATH`.
+/// Debian keeps the programs of PostgreSQL outside `PATH`, in `bin` of one directory here for each version.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
-/// The directories of `PATH`, and `bin` of each version, the newest first.
+/// The directories of a value of `PATH`, then `bin` of each numbered directory below `versions`, the highest first.
 fn directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
     let number = |dir: &Path| dir.file_name()?.to_str()?.parse::<u32>().ok();
     let entries = std::fs::read_dir(versions).into_iter().flatten().flatten();
@@ -40,37 +42,37 @@ fn directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).collect::<Vec<_>>().into_iter().chain(versions)
 }
 
-/// Checks that a user can execute a program: a path where it holds a slash, else a name in the directories of `PATH`.
+/// Checks that a user can execute a program, given as a path with a slash or as a name in the directories of `PATH`.
 ///
 /// # Errors
 /// [`Error::NotFound`] for a name that no directory has, and [`Error::Unusable`] with the file and the reason.
 pub fn check(program: &str, user: &User) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Where the identity cannot be had, nothing is known: the command will say it.
-    user.lend(|| look(program, &path, &user.name)).unwrap_or(Ok(()))
+    // If this thread cannot take the identity of the user, nothing is checked: starting the command then reports it.
+    user.lend(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
 }
 
-/// [`check`] with the identity of this thread, which is that of the user of this name.
-fn look(program: &str, path: &OsStr, user: &str) -> Result<(), Error> {
+/// Does the work of [`check`], with the identity of this thread; `user` is its name.
+fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), Error> {
     let unusable = |file: &Path, why| Error::Unusable { program: file.display().to_string(), why };
     if program.contains('/') {
         let file = Path::new(program);
-        return usable(file, user, INTERPRETERS).map_err(|why| unusable(file, why));
+        return check_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
     }
-    // As execvp(3) does, which goes on after a file that may not be executed.
+    // Like execvp(3), continues after a file that may not be executed; the error names the first such file.
     let mut first = None;
     for file in std::env::split_paths(path).map(|dir| dir.join(program)) {
-        match usable(&file, user, INTERPRETERS) {
+        match check_file(&file, user, MAX_INTERPRETERS) {
             Ok(()) => return Ok(()),
-            Err(why) if file.is_file() => drop(first.get_or_insert_with(|| unusable(&file, why))),
+            Err(why) if file.is_file() && first.is_none() => first = Some(unusable(&file, why)),
             Err(_) => {}
         }
     }
     Err(first.unwrap_or_else(|| Error::NotFound { program: program.into() }))
 }
 
-/// Why this thread, whose user has this name, cannot execute a file.
-fn usable(file: &Path, user: &str, interpreters: u32) -> Result<(), String> {
+/// Checks that this thread, whose user has this name, can execute a file. The error is the reason.
+fn check_file(file: &Path, user: &str, interpreters: u32) -> Result<(), String> {
     let meta = file.metadata().map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => format!("user {user} may not enter its directory"),
         _ => in_words(&error),
@@ -88,9 +90,9 @@ fn usable(file: &Path, user: &str, interpreters: u32) -> Result<(), String> {
             error => in_words(&error.into()),
         });
     }
-    // What may be executed and not read tells nothing more.
+    // A file that may be executed but not read: its interpreter cannot be checked.
     let Ok(head) = head(file) else { return Ok(()) };
-    // execvp(3) gives a text without an interpreter to a shell.
+    // execvp(3) runs a text file without `#!` with a shell.
     let Some(line) = head.strip_prefix(b"#!") else { return Ok(()) };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
@@ -98,17 +100,18 @@ fn usable(file: &Path, user: &str, interpreters: u32) -> Result<(), String> {
     let fault = |why| format!("its first line names {interpreter}: {why}");
     match interpreters {
         0 => Ok(()),
-        left => usable(Path::new(interpreter), user, left - 1).map_err(fault),
+        left => check_file(Path::new(interpreter), user, left - 1).map_err(fault),
     }
 }
 
-/// The first bytes of a file.
+/// The beginning of a file, in which `#!` and the interpreter are.
 fn head(file: &Path) -> io::Result<Vec<u8>> {
     let mut head = vec![];
-    File::open(file)?.take(FIRST_LINE).read_to_end(&mut head)?;
+    File::open(file)?.take(FIRST_LINE_BYTES).read_to_end(&mut head)?;
     Ok(head)
 }
 
+/// Whether a file is executable by somebody.
 fn executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
@@ -170,7 +173,9 @@ mod tests {
             assert!(said.starts_with(&format!("{} cannot be executed: ", path.display())), "{said}");
             assert!(said.contains(why), "{said}");
         }
-        let path = |name: &str| look(name, dir.path().as_os_str(), "me").err().map(|error| error.to_string());
+        let path = |name: &str| {
+            check_as_this_thread(name, dir.path().as_os_str(), "me").err().map(|error| error.to_string())
+        };
         assert_eq!(path("script"), None);
         assert!(path("plain").unwrap().contains("/plain cannot be executed: user me has no permission"));
         assert_eq!(path("gone").unwrap(), "gone is not installed");
@@ -188,7 +193,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("fsarena-program-{}", std::process::id()));
         std::fs::write(&file, "").unwrap();
         let name = file.file_name().unwrap().to_str().unwrap();
-        let look = || having(std::env::temp_dir().as_os_str(), &[name]).map(|dir| dir.join(name));
+        let look = || first_with_all(std::env::temp_dir().as_os_str(), &[name]).map(|dir| dir.join(name));
         assert_eq!(look(), None);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(look(), Some(file.clone()));

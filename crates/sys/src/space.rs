@@ -1,7 +1,7 @@
 //! The space of a filesystem in bytes, from statvfs(3).
 //!
-//! Filesystems count in units of their own, and a FUSE server can answer any number: a product that does not fit 64 bits
-//! is no size.
+//! statvfs(3) counts in units of `f_frsize`, and a FUSE server can return any number, so the size in bytes can overflow 64
+//! bits. The methods then return None.
 
 use crate::Error;
 use rustix::fs::StatVfs;
@@ -16,26 +16,26 @@ impl Space {
     /// # Errors
     /// Where the path does not exist, or the filesystem does not answer.
     pub fn of(path: &Path) -> Result<Space, Error> {
-        let answer = rustix::fs::statvfs(path);
-        answer.map(Space).map_err(|error| Error::io("asking for the room in", path)(error.into()))
+        let stat = rustix::fs::statvfs(path);
+        stat.map(Space).map_err(|error| Error::io("asking for the room in", path)(error.into()))
     }
 
-    /// Bytes that a user without privileges can still write. None where the filesystem's answer is no size.
+    /// Bytes that a user without privileges can still write; None on overflow.
     pub fn free_bytes(&self) -> Option<u64> {
         self.bytes(self.0.f_bavail)
     }
 
-    /// Bytes in use. None where the filesystem's answer is no size.
+    /// Bytes in use; None on overflow.
     pub fn used_bytes(&self) -> Option<u64> {
         self.bytes(self.0.f_blocks.saturating_sub(self.0.f_bfree))
     }
 
-    /// Files and directories that exist.
+    /// The number of files and directories that exist.
     pub fn used_inodes(&self) -> u64 {
         self.0.f_files.saturating_sub(self.0.f_ffree)
     }
 
-    /// Whether less than 1% is free.
+    /// Whether less than 1% of the space is free for a user without privileges.
     pub fn is_full(&self) -> bool {
         self.0.f_bavail < self.0.f_blocks.div_ceil(100)
     }
@@ -45,8 +45,8 @@ impl Space {
     }
 }
 
-/// Bytes that can still be written to the filesystem of a directory without privileges; `u64::MAX` where its answer is no
-/// size: what does not fit fails when it is written.
+/// Bytes that a user without privileges can still write to the filesystem of a directory; `u64::MAX` on overflow, so that
+/// a lack of space shows only when something is written.
 ///
 /// # Errors
 /// Where the directory does not exist.

@@ -22,7 +22,7 @@ pub struct User {
     pub gid: u32,
     /// All groups, the main one among them.
     pub groups: Vec<u32>,
-    /// The home directory; none where fsarena did not look the user up, or no database has the user.
+    /// The home directory; None where fsarena did not look the user up, or no database has an entry.
     #[serde(default)]
     pub home: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ pub enum UserError {
     /// No database has the name.
     #[error("unknown user `{0}`; list the users: getent passwd")]
     Unknown(String),
-    /// The database has an entry for the text, under another name: the text is a number, or an alias.
+    /// The text is a number or an alias: getent found an entry for it, which has another name.
     #[error("`{asked}` is not the name of a user; did you mean `{name}`, who has the number {uid}?")]
     NotTheName {
         /// The text.
@@ -70,7 +70,7 @@ impl Exits for UserError {
 #[derive(Debug, Clone)]
 pub struct UserDatabase {
     getent: Option<Getent>,
-    /// The directory of `passwd` and `group`, which count only where getent is missing.
+    /// The directory of `passwd` and `group`, which are read only where getent is missing.
     etc: PathBuf,
 }
 
@@ -96,7 +96,7 @@ impl UserDatabase {
     pub fn user_by_name(&self, name: &str) -> Result<User, UserError> {
         let entry = self.entry(name, |entry| entry.name == name)?;
         let entry = entry.ok_or_else(|| UserError::Unknown(name.into()))?;
-        // getent takes a number for an id, and some directories answer to aliases of a name.
+        // getent also accepts a user id as a key, and some directory services accept aliases.
         if entry.name != name {
             return Err(UserError::NotTheName { asked: name.into(), name: entry.name, uid: entry.uid });
         }
@@ -104,7 +104,7 @@ impl UserDatabase {
         self.with_groups(entry, gid)
     }
 
-    /// The user of this number, with all groups; one that no database has is in its main group only.
+    /// The user with this id, with all groups. A user without an entry in a database is in the group `gid` only.
     ///
     /// # Errors
     /// If the database does not answer.
@@ -115,7 +115,7 @@ impl UserDatabase {
         }
     }
 
-    /// The login name of a user; none where no database has the number.
+    /// The login name of a user id; None where no database has an entry.
     ///
     /// # Errors
     /// If the database does not answer.
@@ -139,13 +139,14 @@ impl UserDatabase {
         Ok(User { name: self.name_of(user.uid)?.unwrap_or(user.name), ..user })
     }
 
+    /// The entry of a user id.
     fn entry_of(&self, uid: u32) -> Result<Option<Entry>, UserError> {
         let entry = self.entry(&uid.to_string(), |entry| entry.uid == uid)?;
-        // A user whose login name is a number may answer to it.
+        // getent looks for a login name first, and a login name can consist of digits.
         Ok(entry.filter(|entry| entry.uid == uid))
     }
 
-    /// The entry that getent has for a key, or else the first in the file that fits.
+    /// The entry that getent has for a key; where getent is missing, the first line of /etc/passwd that `fits`.
     fn entry(&self, key: &str, fits: impl Fn(&Entry) -> bool) -> Result<Option<Entry>, UserError> {
         let Some(getent) = &self.getent else {
             let text = self.file("passwd")?;
@@ -158,6 +159,7 @@ impl UserDatabase {
         Entry::parse(line).map(Some).ok_or_else(malformed)
     }
 
+    /// Adds the supplementary groups to an entry; `gid` becomes the main group.
     fn with_groups(&self, entry: Entry, gid: u32) -> Result<User, UserError> {
         let Entry { name, uid, home, .. } = entry;
         let mut groups = vec![gid];
@@ -180,7 +182,7 @@ impl UserDatabase {
         Ok(User { name, uid, gid, groups, home })
     }
 
-    /// A file in /etc; a missing one has no entries.
+    /// The text of a file in /etc; empty if the file is missing.
     fn file(&self, name: &str) -> Result<String, UserError> {
         let path = self.etc.join(name);
         match std::fs::read(&path) {
@@ -202,19 +204,20 @@ impl Entry {
     }
 }
 
-/// Parses the id of a user or group. The largest number is none: setresuid(2) would keep the id as it is.
+/// Parses the id of a user or group. The largest number (-1) is rejected, because setresuid(2) leaves the id unchanged
+/// for it.
 fn parse_id(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|id| digits && *id != u32::MAX)
 }
 
-/// Parses the line of `getent initgroups`: the name, which may have spaces, and numbers.
+/// Parses the line of `getent initgroups`: the user name, which may contain spaces, and the group ids.
 fn parse_initgroups(name: &str, text: &str) -> Option<Vec<u32>> {
     let Some(line) = text.lines().next() else { return Some(vec![]) };
     line.strip_prefix(name)?.split_whitespace().map(parse_id).collect()
 }
 
-/// The groups of /etc/group, `name:password:gid:member,member`, that list a member.
+/// The groups that have a user as a member, from the text of /etc/group: lines `name:password:gid:member,member`.
 fn groups_of_member(text: &str, name: &str) -> Vec<u32> {
     let mut groups = vec![];
     for line in text.lines() {
@@ -229,7 +232,7 @@ fn groups_of_member(text: &str, name: &str) -> Vec<u32> {
     groups
 }
 
-/// The user and group that sudo names in its variables; none without sudo.
+/// The user and group ids in SUDO_UID and SUDO_GID; None if neither is set.
 fn caller_of_sudo(uid: Option<&OsStr>, gid: Option<&OsStr>) -> Result<Option<(u32, u32)>, UserError> {
     let id = |name: &str, value: Option<&OsStr>| match value {
         None => Err(UserError::Sudo(format!("{name} is missing, and the other variable of sudo is set"))),
@@ -245,7 +248,7 @@ fn caller_of_sudo(uid: Option<&OsStr>, gid: Option<&OsStr>) -> Result<Option<(u3
 }
 
 impl User {
-    /// The user of this process, without a look-up: root has its name, every other user a number.
+    /// The user of this process, without a look-up: the name is `root`, or the number of any other user.
     pub fn of_process() -> User {
         let (uid, gid) = (geteuid(), getegid().as_raw());
         let name = if uid.is_root() { "root".into() } else { uid.as_raw().to_string() };
@@ -256,7 +259,7 @@ impl User {
         User { name, uid: uid.as_raw(), gid, groups, home: None }
     }
 
-    /// Whether it is root.
+    /// Whether the user is root.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
@@ -289,16 +292,20 @@ impl User {
     /// # Errors
     /// Where the filesystem refuses.
     pub fn owns_tree(&self, path: &Path) -> io::Result<()> {
-        self.owns_at(CWD, path)
+        self.chown_tree_at(CWD, path)
     }
 
-    fn owns_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
+    /// Makes this user the owner of an entry of a directory, and of everything below it.
+    fn chown_tree_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
         let (uid, gid) = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
         let Some(dir) = tree::open(parent, name)? else {
             return Ok(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?);
         };
         fchown(&dir, uid, gid)?;
-        tree::names(&dir)?.iter().try_for_each(|child| self.owns_at(dir.as_fd(), child))
+        for child in tree::names(&dir)? {
+            self.chown_tree_at(dir.as_fd(), &child)?;
+        }
+        Ok(())
     }
 }
 

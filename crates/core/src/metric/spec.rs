@@ -1,39 +1,40 @@
-//! The definition of a metric: unit, better direction, whose it is, and how its values combine.
+//! The definition of a metric: its unit, which direction is better, its scope, and how several values combine.
 
 use crate::unit::{Direction, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// Whose figure a reading is.
+/// What a reading covers: the work or the whole machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// The work's own: each client has one of its own.
+    /// The work: each client has its own value.
     Process,
-    /// The whole machine's: all clients on one machine read the same counters.
+    /// The whole machine: all clients on it read the same counters.
     Machine,
 }
 
-/// How several values make one.
+/// How several values combine into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fold {
     /// Their sum.
     Sum,
-    /// The largest. Of percentiles, that is an upper bound of the percentile of all.
+    /// The largest. For a percentile it is an upper bound of the percentile of all values.
     Max,
     /// The smallest.
     Min,
     /// Their mean.
     Mean,
-    /// The amounts of all, in the time of all. Only clients have that, tasks have not.
+    /// The sum of the amounts behind the rates, divided by the time from the first start to the last end. Only clients
+    /// combine like this, not tasks.
     Rate,
-    /// None: one value says nothing about all.
+    /// Not at all: several values have no meaningful combination.
     None,
 }
 
 impl Fold {
-    /// Every one, as declarations name them.
+    /// All variants, in the order in which messages list them.
     pub const ALL: [Fold; 6] = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::Rate, Fold::None];
 
     /// The word in declarations, in the store and in JSON.
@@ -48,18 +49,13 @@ impl Fold {
         }
     }
 
-    /// The one value that these make; none of no values, and of those that make none. A NaN among them makes a NaN.
+    /// Combines values. None for an empty list, and for [`Fold::Rate`] and [`Fold::None`]. NaN if one of the values is NaN.
     pub fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
-        let picked = |a: f64, b: f64, larger: bool| match (a.is_nan() || b.is_nan(), (a > b) == larger) {
-            (true, _) => f64::NAN,
-            (false, true) => a,
-            (false, false) => b,
-        };
         let values = values.into_iter();
         match self {
             Fold::Sum => values.reduce(|a, b| a + b),
-            Fold::Max => values.reduce(|a, b| picked(a, b, true)),
-            Fold::Min => values.reduce(|a, b| picked(a, b, false)),
+            Fold::Max => values.reduce(|a, b| pick(a, b, a > b)),
+            Fold::Min => values.reduce(|a, b| pick(a, b, a <= b)),
             Fold::Mean => {
                 let (count, sum) = values.fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
                 (count > 0.0).then(|| sum / count)
@@ -68,7 +64,7 @@ impl Fold {
         }
     }
 
-    /// The name of what it makes of all tasks; none where it makes nothing.
+    /// The name of the combined value of all tasks: `total`, `mean`. None for [`Fold::Rate`] and [`Fold::None`].
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Fold::Sum => Some("total"),
@@ -80,7 +76,15 @@ impl Fold {
     }
 }
 
-/// How the values of a metric combine, for each thing that a run has several of.
+/// Returns `a` if `first`, else `b`; NaN if either is NaN.
+fn pick(a: f64, b: f64, first: bool) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        return f64::NAN;
+    }
+    if first { a } else { b }
+}
+
+/// How the values of a metric combine over tasks, over clients, and over machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Over {
     /// The tasks of a cell, one after the other.
@@ -92,7 +96,7 @@ pub struct Over {
 }
 
 impl Over {
-    /// The same for all.
+    /// The same combination over tasks, clients and machines.
     pub const fn all(fold: Fold) -> Over {
         Over { tasks: fold, ranks: fold, hosts: fold }
     }
@@ -109,7 +113,7 @@ impl Over {
     }
 }
 
-/// What a metric means.
+/// The definition of a metric or reading.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricSpec<Text = String> {
     /// The name in the store, in claims and on the command line: `device_write_bytes`. Unique among readings and metrics.
@@ -118,15 +122,15 @@ pub struct MetricSpec<Text = String> {
     pub unit: Unit,
     /// Which way is better.
     pub direction: Direction,
-    /// Whose it is.
+    /// What it covers: the work or the whole machine.
     pub scope: Scope,
     /// How its values combine.
     pub over: Over,
-    /// The metrics whose quotient it is, numerator first: of several tasks or clients it is the quotient of what these
-    /// combine to, and quotients are never combined.
+    /// The numerator and the denominator, if the metric is a quotient. Quotients are never combined themselves: over several
+    /// tasks or clients the value is the combined numerator divided by the combined denominator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<[Text; 2]>,
-    /// How it was measured or computed, and what it means. Says so where the kernel samples it by ticks.
+    /// How it is measured or computed, and what it means; also whether the kernel only samples it at timer ticks.
     pub help: Text,
 }
 
@@ -134,56 +138,56 @@ pub struct MetricSpec<Text = String> {
 pub type ReadingDef = MetricSpec<&'static str>;
 
 impl<Text> MetricSpec<Text> {
-    /// A metric of the work itself whose values combine as those of its unit do.
+    /// A metric of the work, whose values combine by the defaults of its unit.
     pub const fn new(id: Text, unit: Unit, direction: Direction, help: Text) -> MetricSpec<Text> {
         MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::by(unit), of: None, help }
     }
 
-    /// The name of what all tasks together make: `total`, `largest`. None where only single tasks have the metric.
+    /// The name of the combined value of all tasks: `total`, `largest`. None where values of tasks do not combine.
     pub const fn whole(&self) -> Option<&'static str> {
         if self.of.is_some() { Fold::Sum.name() } else { self.over.tasks.name() }
     }
 }
 
-/// Constructors by which way is better; the other methods complete them.
+/// `lower`, `higher` and `neutral` construct a definition; the other methods return it with one property changed.
 impl ReadingDef {
-    /// A reading of which less is better.
+    /// A reading whose lower values are better.
     pub const fn lower(id: &'static str, unit: Unit) -> ReadingDef {
         ReadingDef::new(id, unit, Direction::Lower, "")
     }
 
-    /// A reading of which more is better.
+    /// A reading whose higher values are better.
     pub const fn higher(id: &'static str, unit: Unit) -> ReadingDef {
         ReadingDef::new(id, unit, Direction::Higher, "")
     }
 
-    /// A reading of which neither is better.
+    /// A reading for which neither direction is better.
     pub const fn neutral(id: &'static str, unit: Unit) -> ReadingDef {
         ReadingDef::new(id, unit, Direction::Neutral, "")
     }
 
-    /// The same with how it was measured, and what it means.
+    /// Sets how it is measured, and what it means.
     pub const fn help(self, help: &'static str) -> ReadingDef {
         ReadingDef { help, ..self }
     }
 
-    /// The same with how it combines over tasks.
+    /// Sets how it combines over tasks.
     pub const fn tasks(self, tasks: Fold) -> ReadingDef {
         ReadingDef { over: Over { tasks, ..self.over }, ..self }
     }
 
-    /// The same with how it combines over clients, on one machine or several.
+    /// Sets how it combines over clients, on one machine and over machines.
     pub const fn clients(self, fold: Fold) -> ReadingDef {
         ReadingDef { over: Over { ranks: fold, hosts: fold, ..self.over }, ..self }
     }
 
-    /// The same read from the whole machine, as an amount: once for each machine, whatever number of clients it has.
+    /// Makes it an amount of the whole machine, which counts once for each machine, not for each client.
     pub const fn machine(self) -> ReadingDef {
         let over = Over { ranks: Fold::Max, hosts: Fold::Sum, ..self.over };
         ReadingDef { scope: Scope::Machine, over, ..self }
     }
 
-    /// The same as a quotient of two other readings.
+    /// Makes it the quotient of two other readings, numerator first.
     pub const fn of(self, parts: [&'static str; 2]) -> ReadingDef {
         ReadingDef { of: Some(parts), ..self }
     }
@@ -204,22 +208,23 @@ impl From<&ReadingDef> for MetricSpec {
 }
 
 impl MetricSpec {
-    /// The quotient of amounts of its parts, in its own unit. None where the second is not above zero.
+    /// Divides the numerator by the denominator, each given with its unit. The result is in the unit of the metric; None
+    /// unless the denominator is above zero.
     pub fn quotient(&self, parts: [(f64, Unit); 2]) -> Option<f64> {
-        let [(above, unit), (below, unit_below)] = parts;
-        let worth = unit.worth() / (unit_below.worth() * self.unit.worth());
-        (below > 0.0).then(|| above / below * worth)
+        let [(numerator, numerator_unit), (denominator, denominator_unit)] = parts;
+        let factor = numerator_unit.worth() / (denominator_unit.worth() * self.unit.worth());
+        (denominator > 0.0).then(|| numerator / denominator * factor)
     }
 
-    /// Whether another definition means the same; their help may differ.
+    /// Whether another definition is equal apart from its help.
     pub fn means(&self, other: &MetricSpec) -> bool {
-        let all = |spec: &MetricSpec| (spec.unit, spec.direction, spec.scope, spec.over);
-        self.id == other.id && all(self) == all(other) && self.of == other.of
+        let meaning = |spec: &MetricSpec| (spec.unit, spec.direction, spec.scope, spec.over);
+        self.id == other.id && meaning(self) == meaning(other) && self.of == other.of
     }
 }
 
-/// As a command prints it: `tps_per_s per_s higher over_tasks=none over_ranks=rate over_hosts=rate`, without what follows
-/// from the unit.
+/// The form in which a command declares a metric: `commit_time_s s lower over=sum`. Combinations that are the defaults of
+/// the unit are left out.
 impl Display for MetricSpec {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         let MetricSpec { id, unit, direction, over, of, .. } = self;
@@ -240,7 +245,7 @@ impl Display for MetricSpec {
             }
         }
         match of {
-            Some([above, below]) => write!(f, " of={above}/{below}"),
+            Some([numerator, denominator]) => write!(f, " of={numerator}/{denominator}"),
             None => Ok(()),
         }
     }

@@ -1,27 +1,27 @@
 //! The limits of the numbers in a plan.
 //!
-//! A number gets into a plan from a plan file, a flag, a stored run, a shard, or a message to an agent, a guest or a rank.
-//! The types of a plan apply these limits when they are deserialised, and [`super::resolve`] applies them to what a person
-//! wrote. So whoever has a plan can make a [`Duration`] of its times, and loop over its rounds.
+//! The numbers come from a plan file, a flag, a stored run, a shard, or a message to an agent, a guest or a rank. The types
+//! of a plan apply these limits when they are deserialised; [`super::resolve`] applies them to plan files and flags. So
+//! every time in a plan fits a [`Duration`], and looping over the rounds ends.
 
 use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// The longest time in seconds: more than thirty years, which no clock of a machine overflows by.
+/// The longest time in seconds: more than thirty years, which overflows no clock when it is added.
 pub const LONGEST_S: f64 = 1e9;
-/// The most rounds of a run: many times those that any test of fsarena can make use of.
+/// The most rounds of a run; more do not change the result of any test in fsarena.
 pub const LARGEST_ROUNDS: u32 = 100_000;
-/// The most warm-up rounds of all shards.
+/// The most warm-up rounds of a run, all shards together.
 pub const MOST_WARMUP: u32 = 5_000;
-/// The largest difference between two figures that a user may ask for, as a fraction.
+/// The largest difference between two figures that a setting may have, as a fraction.
 const LARGEST_DIFFERENCE: f64 = 100.0;
 /// The most memory of a guest, in bytes: 1 PiB.
 const MOST_MEMORY: u64 = 1 << 50;
-/// The most runs among which the error of one answer is split.
+/// The most runs that share the error probability of one answer.
 const MOST_SPLIT: u32 = 10_000;
 
-/// A time in seconds, as a [`Duration`].
+/// Converts a time in seconds to a [`Duration`].
 ///
 /// # Errors
 /// If it is negative, not a number, or longer than thirty years.
@@ -30,17 +30,18 @@ pub fn time(seconds: f64) -> Result<Duration, String> {
     time.ok_or_else(|| format!("a time lies between 0 and {LONGEST_S} seconds, and this one is {seconds}"))
 }
 
-/// A time in seconds.
+/// Checks a time in seconds.
 pub(super) fn seconds(seconds: f64) -> Result<f64, String> {
     time(seconds).map(|_| seconds)
 }
 
-/// How long a guest may be silent, in seconds. The parser cannot tell where it stands in a table of one kind of several.
+/// Checks how long a guest may send nothing, in seconds. The error names the key, because the parser reports no position in
+/// a table whose type has several kinds.
 fn patience(seconds: f64) -> Result<f64, String> {
     self::seconds(seconds).map_err(|fault| format!("patience_s: {fault}"))
 }
 
-/// A number of rounds.
+/// Checks a number of rounds.
 pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
     match rounds {
         0 => Err("a run has at least one round".into()),
@@ -49,56 +50,70 @@ pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
     }
 }
 
-/// A number of warm-up rounds, counted over all shards.
+/// Checks a number of warm-up rounds, counted over all shards.
 pub(super) fn warmup(rounds: u32) -> Result<u32, String> {
-    let many = || format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards");
-    Some(rounds).filter(|rounds| *rounds <= MOST_WARMUP).ok_or_else(many)
+    if rounds > MOST_WARMUP {
+        return Err(format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards"));
+    }
+    Ok(rounds)
 }
 
-/// A difference, as a fraction.
+/// Checks a difference, as a fraction.
 ///
 /// # Errors
 /// If it is not above 0% and at most 10,000%.
 pub fn difference(fraction: f64) -> Result<f64, String> {
-    let not =
-        || format!("a difference lies above 0% and is at most 10000%, and this one is {}%", 100.0 * fraction);
-    Some(fraction).filter(|fraction| *fraction > 0.0 && *fraction <= LARGEST_DIFFERENCE).ok_or_else(not)
+    // False for NaN.
+    if fraction > 0.0 && fraction <= LARGEST_DIFFERENCE {
+        return Ok(fraction);
+    }
+    Err(format!("a difference lies above 0% and is at most 10000%, and this one is {}%", 100.0 * fraction))
 }
 
-/// A share of time in per cent.
+/// Checks a share of time, in per cent.
 pub(super) fn share(percent: f64) -> Result<f64, String> {
-    let share = Some(percent).filter(|percent| (0.0..=100.0).contains(percent));
-    share.ok_or_else(|| "a percentage of time lies between 0 and 100".into())
+    if !(0.0..=100.0).contains(&percent) {
+        return Err("a percentage of time lies between 0 and 100".into());
+    }
+    Ok(percent)
 }
 
-/// The size of a device.
+/// Checks the size of a device.
 pub(super) fn size(size: ByteSize) -> Result<ByteSize, String> {
-    Some(size).filter(|size| size.as_u64() > 0).ok_or_else(|| "a device has at least one byte".into())
+    if size.as_u64() == 0 {
+        return Err("a device has at least one byte".into());
+    }
+    Ok(size)
 }
 
-/// The memory of a guest.
+/// Checks the memory of a guest.
 pub(super) fn memory(size: ByteSize) -> Result<ByteSize, String> {
-    let fits = (1..=MOST_MEMORY).contains(&size.as_u64());
-    fits.then_some(size).ok_or_else(|| format!("a guest has from 1 B to {} of memory", ByteSize(MOST_MEMORY)))
+    if !(1..=MOST_MEMORY).contains(&size.as_u64()) {
+        return Err(format!("a guest has from 1 B to {} of memory", ByteSize(MOST_MEMORY)));
+    }
+    Ok(size)
 }
 
-/// The number of runs among which the error of one answer is split.
+/// Checks the number of runs that share the error probability of one answer.
 fn split(runs: u32) -> Result<u32, String> {
-    let fits = (1..=MOST_SPLIT).contains(&runs);
-    fits.then_some(runs).ok_or_else(|| format!("from 1 to {MOST_SPLIT} runs share the error of one answer"))
+    if !(1..=MOST_SPLIT).contains(&runs) {
+        return Err(format!("from 1 to {MOST_SPLIT} runs share the error of one answer"));
+    }
+    Ok(runs)
 }
 
-/// Functions for `deserialize_with`, each of the limit of its name: for values that must be there, and those that may be.
+/// Defines functions for `deserialize_with`, each of which applies the check of its name: in `de` for required values, in
+/// `maybe` for optional ones.
 macro_rules! deserialisers {
-    (there: $($name:ident $of:ty),*; maybe: $($other:ident $option:ty),*;) => {
-        /// Deserialisation within the limits.
+    (required: $($name:ident $of:ty),*; optional: $($other:ident $option:ty),*;) => {
+        /// Deserialises required values and checks their limits.
         pub(super) mod de {
             use super::*;
             $(pub fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<$of, D::Error> {
                 super::$name(Deserialize::deserialize(from)?).map_err(D::Error::custom)
             })*
         }
-        /// The same for values that may be absent.
+        /// Deserialises optional values and checks their limits.
         pub(super) mod maybe {
             use super::*;
             $(pub fn $other<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$option>, D::Error> {
@@ -109,8 +124,8 @@ macro_rules! deserialisers {
 }
 
 deserialisers! {
-    there: seconds f64, patience f64, rounds u32, warmup u32, share f64, memory ByteSize;
-    maybe: seconds f64, difference f64, size ByteSize, split u32;
+    required: seconds f64, patience f64, rounds u32, warmup u32, share f64, memory ByteSize;
+    optional: seconds f64, difference f64, size ByteSize, split u32;
 }
 
 #[cfg(test)]

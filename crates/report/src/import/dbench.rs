@@ -5,7 +5,7 @@ use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
 use fsarena_core::dbench::{Said, read, recognises};
 
-/// dbench's text.
+/// The importer of dbench's text.
 pub const DBENCH: Importer = Importer {
     id: "dbench",
     help: "text of dbench: throughput, and the latency of each operation, one run after the other",
@@ -14,10 +14,10 @@ pub const DBENCH: Importer = Importer {
     read: collect,
 };
 
-/// The subject of the figures of a whole run.
+/// The subject of figures that are for a whole run.
 const ALL: &str = "all operations";
 
-/// A run as far as it has been read. How many clients it had is on its last line.
+/// A run whose last line, which has the number of clients and the throughput, has not been read yet.
 #[derive(Default)]
 struct Run {
     version: String,
@@ -27,7 +27,8 @@ struct Run {
 }
 
 impl Run {
-    /// A run without its last line. Children that fail print the first lines again, so these alone are no run.
+    /// Counts a run without a last line as left out, if it failed or has operations. Its first lines alone are not a run,
+    /// because children that fail print them again.
     fn cut_off(self, into: &mut Collector) {
         let why = self.failed.or((!self.operations.is_empty()).then(|| "it has no last line".into()));
         if let Some(why) = why {
@@ -36,6 +37,7 @@ impl Run {
     }
 }
 
+/// Reads a text of dbench, and adds the readings of each run.
 fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run = Run::default();
     for (line, said) in read(text) {
@@ -54,7 +56,7 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
             Said::Throughput { mb_s, clients, processes, sync, max_ms } => {
                 let Run { version, load, failed, operations } = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
-                // One client in each is what dbench does unless told otherwise.
+                // By default each process has one client; then the number of processes states nothing.
                 let processes = processes.filter(|processes| Some(*processes) != clients);
                 let pairs = [
                     ("load", &*load),
@@ -65,13 +67,13 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 ];
                 pairs.into_iter().for_each(|(name, value)| conditions.set(name, value));
                 let mut all = Reading { failed, ..Reading::of(ALL, &conditions) };
-                let whole = all.failed.is_none();
+                let succeeded = all.failed.is_none();
                 all.figure("throughput", "MB/s", Some(mb_s));
                 all.figure("latency max", "ms", max_ms);
                 into.take(all);
-                for (name, mean, max) in operations.into_iter().filter(|_| whole) {
+                for (name, mean, max) in operations.into_iter().filter(|_| succeeded) {
                     let mut operation = Reading::of(name, &conditions);
-                    // 0.000 ms is below what dbench prints.
+                    // dbench prints times below its resolution as 0.000 ms.
                     operation.figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
                     operation.figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
                     into.take(operation);

@@ -4,20 +4,25 @@ use super::reading::LAST_RESORT;
 use super::series::Series;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each subject, the conditions by which its series differ.
+/// For each subject, the names of the conditions by which its series differ.
 #[derive(Debug, Default)]
 pub struct Distinctions(BTreeMap<String, Vec<String>>);
 
 impl Distinctions {
-    /// The conditions by which these series differ, in the order in which the readers set them.
+    /// Finds the conditions by which these series differ, in the order in which the readers set them.
     pub fn among(series: &[Series]) -> Distinctions {
         let mut subjects: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-        series.iter().for_each(|one| subjects.entry(&one.subject).or_default().push(one));
-        let distinct = |(subject, series): (&str, Vec<&Series>)| (subject.to_string(), differing(&series));
-        Distinctions(subjects.into_iter().map(distinct).collect())
+        for one in series {
+            subjects.entry(&one.subject).or_default().push(one);
+        }
+        let mut distinctions = BTreeMap::new();
+        for (subject, series) in subjects {
+            distinctions.insert(subject.to_string(), differing(&series));
+        }
+        Distinctions(distinctions)
     }
 
-    /// Both: what distinguishes series in either of two files.
+    /// The union of the distinctions of two files.
     pub fn and(mut self, other: Distinctions) -> Distinctions {
         for (subject, names) in other.0 {
             let known = self.0.entry(subject).or_default();
@@ -27,11 +32,12 @@ impl Distinctions {
         self
     }
 
+    /// The conditions that distinguish the series with the subject of this one.
     fn of(&self, series: &Series) -> &[String] {
         self.0.get(&series.subject).map_or(&[], Vec::as_slice)
     }
 
-    /// The values of the distinguishing conditions of a series; none where it does not state one.
+    /// The values of the distinguishing conditions of a series; None for a condition that it does not state.
     pub fn values<'a>(&self, series: &'a Series) -> Vec<Option<&'a str>> {
         self.of(series).iter().map(|name| series.conditions.get(name)).collect()
     }
@@ -48,7 +54,8 @@ impl Distinctions {
     }
 }
 
-/// The names of the conditions by which series of one subject differ.
+/// The names of the conditions by which series of one subject differ. Conditions of [`LAST_RESORT`] are among them only as
+/// far as they distinguish series that the others do not.
 fn differing(series: &[&Series]) -> Vec<String> {
     let mut names: Vec<&str> = vec![];
     let mut seen = BTreeSet::new();
@@ -59,10 +66,10 @@ fn differing(series: &[&Series]) -> Vec<String> {
         series.iter().any(|one| one.conditions.get(name) != first)
     };
     names.retain(differs);
-    let (differ, mut chosen): (Vec<&str>, Vec<&str>) =
+    let (last_resort, mut chosen): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| LAST_RESORT.contains(name));
-    // How many series of a metric these conditions tell apart.
-    let apart = |names: &[&str]| {
+    // The number of series that these conditions and the metric distinguish.
+    let distinguished = |names: &[&str]| {
         let key = |one: &&Series| {
             let values: Vec<_> =
                 names.iter().map(|name| one.conditions.get(name).map(String::from)).collect();
@@ -70,13 +77,13 @@ fn differing(series: &[&Series]) -> Vec<String> {
         };
         series.iter().map(key).collect::<BTreeSet<_>>().len()
     };
-    for name in LAST_RESORT.into_iter().filter(|name| differ.contains(name)) {
-        let before = apart(&chosen);
+    for name in LAST_RESORT.into_iter().filter(|name| last_resort.contains(name)) {
+        let before = distinguished(&chosen);
         if before == series.len() {
             break;
         }
         chosen.push(name);
-        if apart(&chosen) == before {
+        if distinguished(&chosen) == before {
             chosen.pop();
         }
     }

@@ -1,13 +1,14 @@
-//! Formats that fsarena knows and does not read: files in them are refused by name.
+//! Formats that fsarena recognises but does not read; the error names the format and what to do instead.
 
-/// A format that fsarena does not read.
+/// A format that fsarena recognises but does not read.
 struct Foreign {
     /// Its name, and what to do instead.
     name: &'static str,
+    /// Whether a text is in this format.
     is: fn(&str) -> bool,
 }
 
-/// The sentence for a text in a format that fsarena knows and does not read.
+/// The error for a text in one of these formats; None for any other text.
 pub fn refusal(text: &str) -> Option<String> {
     let found = FORMATS.iter().find(|format| (format.is)(text))?;
     Some(format!("fsarena does not read {}", found.name))
@@ -27,14 +28,14 @@ const FORMATS: [Foreign; 16] = [
     Foreign {
         name: "fio's normal output: run fio with --output-format=json",
         is: |text| {
-            any(text, |line| line.contains(": (g=") && line.contains("rw="))
-                || any(text, |line| line.starts_with("Run status group"))
+            any_line(text, |line| line.contains(": (g=") && line.contains("rw="))
+                || any_line(text, |line| line.starts_with("Run status group"))
         },
     },
     Foreign {
         name: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
         is: |text| {
-            any(text, |line| {
+            any_line(text, |line| {
                 line.starts_with("pgbench (")
                     || line.starts_with("transaction type: ")
                     || line.starts_with("tps = ")
@@ -44,7 +45,7 @@ const FORMATS: [Foreign; 16] = [
     Foreign {
         name: "bonnie++: write its figures into a CSV file with a head",
         is: |text| {
-            any(text, |line| {
+            any_line(text, |line| {
                 line.contains("------Sequential Output------") || line.starts_with("name,file_size,putc,")
             }) || first_lines(text).any(bonnie_row)
         },
@@ -52,7 +53,7 @@ const FORMATS: [Foreign; 16] = [
     Foreign {
         name: "iozone: write its figures into a CSV file",
         is: |text| {
-            any(text, |line| {
+            any_line(text, |line| {
                 line.contains("Iozone: Performance Test of File I/O")
                     || line.trim() == "iozone test complete."
             })
@@ -61,14 +62,14 @@ const FORMATS: [Foreign; 16] = [
     Foreign {
         name: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
         is: |text| {
-            any(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
+            any_line(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
                 || first_lines(text).any(|line| line.starts_with("ISO DATE,LABEL,"))
         },
     },
     Foreign {
         name: "Rust's libtest benchmarks: write their figures into a CSV file, or use Go benchmark text",
         is: |text| {
-            any(text, |line| {
+            any_line(text, |line| {
                 (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
                     || line.starts_with("test result: ")
                     || line.starts_with("{ \"type\": \"suite\", \"event\": ")
@@ -93,15 +94,15 @@ const FORMATS: [Foreign; 16] = [
     },
     Foreign {
         name: "filebench: write its figures into a CSV file",
-        is: |text| any(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
+        is: |text| any_line(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
     },
     Foreign {
         name: "vdbench: write its figures into a CSV file",
-        is: |text| any(text, |line| line.contains("Vdbench distribution:")),
+        is: |text| any_line(text, |line| line.contains("Vdbench distribution:")),
     },
     Foreign {
         name: "md-workbench: write its figures into a CSV file",
-        is: |text| any(text, |line| line.starts_with("MD-Workbench total objects:")),
+        is: |text| any_line(text, |line| line.starts_with("MD-Workbench total objects:")),
     },
     Foreign {
         name: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
@@ -113,28 +114,31 @@ const FORMATS: [Foreign; 16] = [
     },
     Foreign {
         name: "XML, such as JUnit reports, which has no samples: of a run of fsarena, export `--export csv=FILE`",
-        is: |text| starts(text, "<?xml") || starts(text, "<svg"),
+        is: |text| starts_with(text, "<?xml") || starts_with(text, "<svg"),
     },
     Foreign {
         name: "HTML pages, which have no samples: of a run of fsarena, export `--export csv=FILE`",
-        is: |text| starts(text, "<!doctype html") || starts(text, "<html"),
+        is: |text| starts_with(text, "<!doctype html") || starts_with(text, "<html"),
     },
 ];
 
-/// The first lines that are not empty: where formats of rows are recognised.
+/// The first 20 lines that are not empty, which suffice to recognise a table.
 fn first_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim_end).filter(|line| !line.is_empty()).take(20)
 }
 
-fn any(text: &str, is: impl Fn(&str) -> bool) -> bool {
+/// Whether a line of the text passes a test.
+fn any_line(text: &str, is: impl Fn(&str) -> bool) -> bool {
     text.lines().any(is)
 }
 
-fn starts(text: &str, with: &str) -> bool {
+/// Whether a text begins with `with`, apart from white space and case.
+fn starts_with(text: &str, with: &str) -> bool {
     text.trim_start().get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with))
 }
 
-/// `1.98,1.98,host,1,…`: the versions of the format and of the program.
+/// Whether a line is a row of bonnie++: `1.98,1.98,host,1,…`, which begins with the versions of the format and of the
+/// program.
 fn bonnie_row(line: &str) -> bool {
     let mut fields = line.split(',');
     let version = |field: Option<&str>| {

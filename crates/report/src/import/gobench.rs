@@ -7,10 +7,10 @@ use super::reading::{Conditions, Reading, direction};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
-/// The configuration line that numbers the round.
+/// The key of the configuration line that states the round.
 const ROUND: &str = "round";
 
-/// Go benchmark text.
+/// The importer of Go benchmark text.
 pub const GOBENCH: Importer = Importer {
     id: "gobench",
     help: "Go benchmark text; a configuration line `round: N` pairs the results after it",
@@ -19,7 +19,7 @@ pub const GOBENCH: Importer = Importer {
     read,
 };
 
-/// The results of one package, whose last line says whether it passed.
+/// The results of one package as far as they have been read. Its last line states whether it passed.
 #[derive(Default)]
 struct Package {
     results: Vec<Reading>,
@@ -27,7 +27,8 @@ struct Package {
 }
 
 impl Package {
-    /// A benchmark that failed has no results; of a package that failed for another reason none count.
+    /// Adds the results of a package that has ended. Those of a failed benchmark are left out, and so are all results of a
+    /// package that failed without a failed benchmark.
     fn end(&mut self, passed: bool, into: &mut Collector) {
         for name in &self.failed {
             into.leave_out("run", name, "it failed (FAIL)");
@@ -76,19 +77,19 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 };
                 let value = Fault::number(at + 1, value, &format!("before {unit} is not a number"))?;
                 let direction = better.get(*unit).copied().or_else(|| direction(unit));
-                // benchstat takes all for costs that no unit line says otherwise of.
+                // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
                 reading.figure_by(unit, unit, direction, Some(value));
             }
             package.results.push(reading);
         }
     }
-    // Without a last line nothing failed as far as the text tells.
+    // A package without a last line counts as passed.
     package.end(true, into);
     Ok(())
 }
 
-/// Whether a line ends a package, and how: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
+/// Whether a package passed, if the line ends it: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
 fn end(line: &str) -> Option<bool> {
     let word = line.split([' ', '\t']).next()?;
     match word {
@@ -98,16 +99,16 @@ fn end(line: &str) -> Option<bool> {
     }
 }
 
-/// `pkg: example.com/fast`: a key that begins in lower case, and its value.
+/// The key and the value of a configuration line: `pkg: example.com/fast`. A key begins with a lower-case letter.
 fn configuration(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let fits =
         key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
-    let apart = value.is_empty() || value.starts_with([' ', '\t']);
-    (fits && apart && key != "panic").then(|| (key, value.trim()))
+    let is_separated = value.is_empty() || value.starts_with([' ', '\t']);
+    (fits && is_separated && key != "panic").then(|| (key, value.trim()))
 }
 
-/// `BenchmarkName-8 1000 123 ns/op 45 B/op`: the name, and what follows the number of iterations.
+/// The name and the values with their units in a result line: `BenchmarkName-8 1000 123 ns/op 45 B/op`.
 fn result(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut fields = line.split_whitespace();
     let name = fields.next()?.strip_prefix("Benchmark").filter(|_| line.starts_with("Benchmark"))?;
@@ -116,7 +117,7 @@ fn result(line: &str) -> Option<(&str, Vec<&str>)> {
     (!pairs.is_empty()).then_some((name, pairs))
 }
 
-/// `ns/op better=lower`.
+/// The unit and its direction in the rest of a `Unit` line: `ns/op better=lower`.
 fn unit_line(rest: &str) -> Option<(String, Direction)> {
     let mut fields = rest.split_whitespace();
     let unit = fields.next()?.to_string();

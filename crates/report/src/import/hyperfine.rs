@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// hyperfine's JSON.
+/// The importer of hyperfine's JSON.
 pub const HYPERFINE: Importer = Importer {
     id: "hyperfine",
     help: "JSON of `hyperfine --export-json`: the time of every run of each command",
@@ -30,7 +30,7 @@ struct Benchmark {
     command: String,
     #[serde(default)]
     times: Vec<f64>,
-    /// One for each time; none for a command that a signal ended. Versions before 1.12 have no such list.
+    /// The exit code of each run, null if a signal killed the command. Versions before 1.12 lack the list.
     exit_codes: Option<Vec<Option<i32>>>,
     #[serde(default)]
     parameters: BTreeMap<String, Value>,
@@ -44,15 +44,17 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
         let export: Export = serde_json::from_value(document)
             .map_err(|error| Fault::at(line, format!("in this document: {error}")))?;
-        // hyperfine writes the whole export again after each command, which a pipe keeps.
+        // hyperfine writes the whole export again after each command. A file has only the last; a pipe has all of them.
         exports.pop_if(|before| export.results.starts_with(&before.results));
         exports.push(export);
     }
     exports.into_iter().try_for_each(|export| collect(export, into))
 }
 
+/// Adds the readings of an export.
 fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
-    // Results of one name were other commands: `--command-name` gives any name to any of them.
+    // Two results with the same name and parameters can be different commands, because `--command-name` sets any name. So
+    // the number of the result is a condition.
     let mut results: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
     for benchmark in export.results {
         let (times, command) = (&benchmark.times, &benchmark.command);
@@ -63,9 +65,9 @@ fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
         for (name, value) in &benchmark.parameters {
             conditions.set(name, value.as_str().map_or_else(|| value.to_string(), String::from));
         }
-        let result = results.entry((command.clone(), conditions.clone())).or_insert(0);
-        *result += 1;
-        conditions.set("result", result.to_string());
+        let number = results.entry((command.clone(), conditions.clone())).or_insert(0);
+        *number += 1;
+        conditions.set("result", number.to_string());
         let codes = benchmark.exit_codes.unwrap_or_else(|| vec![Some(0); times.len()]);
         if codes.len() != times.len() {
             let message =

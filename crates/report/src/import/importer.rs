@@ -1,4 +1,4 @@
-//! A format that samples can be read from, and why they could not be read.
+//! The interface of the importers, and their errors.
 
 use super::collector::Collector;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -7,22 +7,22 @@ use fsarena_core::exit::{ExitCode, Exits};
 pub struct Importer {
     /// The name on the command line.
     pub id: &'static str,
-    /// One line for people.
+    /// One line for the help.
     pub help: &'static str,
     /// Whether the text looks like this format.
     pub(super) recognises: fn(&str) -> bool,
-    /// The metrics that people compare, the first in front. Their series lead.
+    /// The metrics that people compare, most important first. Their series come first.
     pub(super) leads: &'static [&'static str],
-    /// Reads the samples; a fault with its line if known.
+    /// Reads the text and adds its samples to the collector.
     pub(super) read: fn(&str, &mut Collector) -> Result<(), Fault>,
 }
 
-/// A fault in a file.
+/// A fault in a file, without the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The line, from 1; none where the whole file is meant.
+    /// The line, from 1; None where the fault is in no particular line.
     pub line: Option<usize>,
-    /// The fault.
+    /// What is wrong.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ impl Fault {
         Fault { line: None, message: message.into() }
     }
 
-    /// Reads a number in this line; `what` follows it in the fault: `is not a rate`.
+    /// Parses a number in this line; `what` follows the word in the message of a fault: `is not a rate`.
     pub(super) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
         word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
     }

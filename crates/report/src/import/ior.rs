@@ -8,7 +8,7 @@ use super::reading::{Conditions, Reading};
 use crate::findings::figures::size;
 use serde_json::Value;
 
-/// IOR's text.
+/// The importer of IOR's text, CSV and JSON.
 pub const IOR: Importer = Importer {
     id: "ior",
     help: "text, CSV or JSON of IOR: bandwidth and time of each access, one run after the other",
@@ -24,7 +24,7 @@ pub const IOR: Importer = Importer {
 const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
 const CSV_HEAD: &str = "access,bw(MiB/s),";
 
-/// Options that IOR prints before the results of a test, and the names of these conditions.
+/// The options that IOR prints before the results of a test, and the names of the conditions that they state.
 const CONDITIONS: [(&str, &str); 15] = [
     ("api", "api"),
     ("access", "access"),
@@ -43,8 +43,8 @@ const CONDITIONS: [(&str, &str); 15] = [
     ("Path", "path"),
 ];
 
-/// Sizes are printed in several ways: `262144 bytes`, `256.00` (KiB), `1 MiB`.
-fn set(conditions: &mut Conditions, name: &str, value: &str) {
+/// Sets a condition, with sizes in one form: versions print `262144 bytes`, `256.00 KiB` or `1 MiB`.
+fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
         "xfer" | "block" => bytes(value).map_or(value.to_string(), size),
         // `4 (2 per node)`
@@ -70,19 +70,21 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 /// A run of IOR as far as it has been read.
 #[derive(Default)]
 struct Run {
+    /// Whether its banner or its table has been read.
     begun: bool,
     conditions: Conditions,
-    /// The heads of the table of results, while inside of it.
+    /// The column heads of the table of results; empty outside of it.
     heads: Vec<String>,
-    /// Whether rows are summaries of a test: all that version 2.10 prints.
+    /// Whether rows are summaries of a test, which are the only results that version 2.10 prints.
     in_summary: bool,
     rows: usize,
-    /// The last row. A check of its data may follow.
+    /// The last row, not yet added: the result of its data check may follow.
     last: Option<Reading>,
     failed: Option<String>,
 }
 
 impl Run {
+    /// Adds the last row, and counts the run as left out if it failed or has no results.
     fn end(self, into: &mut Collector) {
         self.last.into_iter().for_each(|last| into.take(last));
         if self.begun && (self.rows == 0 || self.failed.is_some()) {
@@ -90,6 +92,7 @@ impl Run {
         }
     }
 
+    /// Reads one line; `at` is its number.
     fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
         let words: Vec<&str> = if self.heads.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEAD) {
             line.trim().split(',').collect()
@@ -133,7 +136,7 @@ impl Run {
         Ok(())
     }
 
-    /// `access             : file-per-process`, in older versions with `=`.
+    /// Reads an option that is a condition: `access             : file-per-process`, in older versions with `=`.
     fn option(&mut self, line: &str) {
         let Some((key, value)) = line.split_once([':', '=']) else { return };
         let key = key.trim();
@@ -141,17 +144,18 @@ impl Run {
             self.conditions.set("options", options(value, &["-o", "-f"]));
         } else if let Some((_, name)) = CONDITIONS.iter().find(|(known, _)| *known == key) {
             if key == "api" {
-                // The options of the next test of a script begin.
+                // `api` is the first option of a test, so the options of the next test of a script begin here.
                 let mut kept = Conditions::default();
                 for name in ["version", "options", "path"] {
                     kept.set(name, self.conditions.get(name).unwrap_or(""));
                 }
                 self.conditions = kept;
             }
-            set(&mut self.conditions, name, value.trim());
+            set_condition(&mut self.conditions, name, value.trim());
         }
     }
 
+    /// Reads a row of the table of results.
     fn row(&mut self, at: usize, access: &str, words: &[&str], into: &mut Collector) -> Result<(), Fault> {
         let field = |head: &str| self.heads.iter().position(|known| known == head).map(|at| words[at]);
         let number = |head: &str, what: &str| match field(head) {
@@ -162,7 +166,7 @@ impl Run {
         for (name, head) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
             let unit = if head.ends_with("(KiB)") { " KiB" } else { "" };
             if let (None, Some(value)) = (conditions.get(name), field(head)) {
-                set(&mut conditions, name, &format!("{value}{unit}"));
+                set_condition(&mut conditions, name, &format!("{value}{unit}"));
             }
         }
         let mut reading = Reading::of(access, &conditions);
@@ -174,7 +178,8 @@ impl Run {
         Ok(())
     }
 
-    /// `write  5266.67  4486.02  4876.35  390.33 …`: the largest, the smallest and the mean of all repetitions.
+    /// Reads a summary: `write  5266.67  4486.02  4876.35  390.33 …` has the largest, the smallest and the mean bandwidth of
+    /// all repetitions.
     fn summary(
         &mut self,
         at: usize,
@@ -190,14 +195,14 @@ impl Run {
     }
 }
 
-/// Takes every result of IOR's JSON.
+/// Adds a reading for each result in a document of IOR's JSON.
 fn json(document: &Value, into: &mut Collector) {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     for test in document["tests"].as_array().into_iter().flatten() {
         let mut conditions = Conditions::default();
         for (key, name) in CONDITIONS {
             if let Some(value) = test["Options"].get(key).or_else(|| test.get(key)) {
-                set(&mut conditions, name, &text(value));
+                set_condition(&mut conditions, name, &text(value));
             }
         }
         conditions.set("options", options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
@@ -215,7 +220,7 @@ fn json(document: &Value, into: &mut Collector) {
     }
 }
 
-/// The objects in arrays of arrays: one array for each repetition in some versions.
+/// Collects the objects in nested arrays: some versions print an array for each repetition.
 fn flatten<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| flatten(one, found)),

@@ -5,7 +5,7 @@ use super::importer::{Fault, Importer};
 use super::mpi::options;
 use super::reading::{Conditions, Reading};
 
-/// mdtest's text.
+/// The importer of mdtest's text.
 pub const MDTEST: Importer = Importer {
     id: "mdtest",
     help: "text of mdtest: the mean rate or time of each operation, one run after the other",
@@ -17,10 +17,12 @@ pub const MDTEST: Importer = Importer {
 /// A run of mdtest as far as it has been read.
 #[derive(Default)]
 struct Run {
+    /// Whether its first line has been read.
     begun: bool,
     conditions: Conditions,
-    /// The metric and the unit of the rows, while inside of a table.
+    /// The metric and the unit of the current table; None outside of a table.
     table: Option<(&'static str, &'static str)>,
+    /// The number of tables.
     summaries: usize,
     failed: Option<String>,
 }
@@ -31,8 +33,8 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         if let Some((version, rest)) = launched(line) {
             std::mem::take(&mut run).end(into);
             run.begun = true;
-            run.conditions.set("nodes", rest.rsplit_once(" on ").map_or("", |(_, nodes)| first(nodes)));
-            run.conditions.set("tasks", first(rest));
+            run.conditions.set("nodes", rest.rsplit_once(" on ").map_or("", |(_, nodes)| first_word(nodes)));
+            run.conditions.set("tasks", first_word(rest));
             run.conditions.set("version", version);
         } else {
             run.line(at, line, into)?;
@@ -43,12 +45,14 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 }
 
 impl Run {
+    /// Counts the run as left out if it has no table.
     fn end(self, into: &mut Collector) {
         if self.begun && self.summaries == 0 {
             into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no summary".into()));
         }
     }
 
+    /// Reads one line; `at` is its number.
     fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
         if let Some(table) = summary(line) {
             (self.table, self.summaries) = (Some(table), self.summaries + 1);
@@ -58,7 +62,9 @@ impl Run {
             line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':'))
         {
             self.conditions.set("path", path);
-        } else if let Some((tasks, items)) = line.split_once(" tasks, ").filter(|(tasks, _)| whole(tasks)) {
+        } else if let Some((tasks, items)) =
+            line.split_once(" tasks, ").filter(|(tasks, _)| is_whole_number(tasks))
+        {
             self.conditions.set("tasks", tasks);
             self.conditions.set("items", items.split(" (").next().unwrap_or(""));
         } else if line.contains("ERROR") {
@@ -69,8 +75,8 @@ impl Run {
         Ok(())
     }
 
-    /// The operation, which can have several words, then four numbers, or seven with `--show-perrank-statistics`: the
-    /// mean is the last but one. A table ends at the first line that is not a row.
+    /// Reads a row: the operation, which can have several words, and four numbers, or seven with
+    /// `--show-perrank-statistics`. The mean is the last but one. A line that is not a row ends the table.
     fn row(
         &mut self,
         at: usize,
@@ -87,7 +93,7 @@ impl Run {
         }
         if name.is_empty() || !line.starts_with("   ") || !matches!(numbers, 4 | 7) {
             self.table = None;
-            // A row with a word where its mean should be is damaged.
+            // A row that has a word in the place of a number is damaged.
             let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
             return if looks_like_a_row {
                 Err(Fault::at(at, format!("`{}` is not a {metric}", name[name.len() - 1])))
@@ -111,32 +117,35 @@ fn is_figure(word: &&&str) -> bool {
     **word == "NA" || word.parse::<f64>().is_ok()
 }
 
-fn whole(text: &str) -> bool {
+fn is_whole_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn first(text: &str) -> &str {
+fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or("")
 }
 
-/// `mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)`: the version, and what follows `with`.
+/// The version and the text after `with` in the first line of a run:
+/// `mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)`.
 fn launched(line: &str) -> Option<(&str, &str)> {
     let (before, rest) = line.split_once(" was launched with ")?;
     Some((before.rsplit_once("mdtest-")?.1, rest))
 }
 
-/// The metric and the unit of the table that a line begins: `SUMMARY rate (in ops/sec): (of 1 iterations)`. Versions
-/// before 3 have rates alone, and say only `SUMMARY: (of 1 iterations)`.
+/// The metric and the unit of a table, from its first line: `SUMMARY rate (in ops/sec): (of 1 iterations)`. Versions before
+/// 3 have only rates, and print `SUMMARY: (of 1 iterations)`.
 fn summary(line: &str) -> Option<(&'static str, &'static str)> {
     let rest = line.trim_start().strip_prefix("SUMMARY")?;
     if !rest.contains("iterations)") {
         return None;
     }
-    Some(match () {
-        () if rest.starts_with(" time (in ms/op)") => ("time", "ms/op"),
-        () if rest.starts_with(" time") => ("time", "s"),
-        () => ("rate", "ops/s"),
-    })
+    if rest.starts_with(" time (in ms/op)") {
+        Some(("time", "ms/op"))
+    } else if rest.starts_with(" time") {
+        Some(("time", "s"))
+    } else {
+        Some(("rate", "ops/s"))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! What IOR and mdtest print alike.
+//! Parsers for output that IOR and mdtest have in common.
 
-/// The options of a command line without the program, and without those that name a place or a number of repetitions.
+/// The options of a command line, without the program, the options in `places`, which name a directory or file, and `-i`,
+/// the number of repetitions.
 pub fn options(command: &str, places: &[&str]) -> String {
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).skip(1);
     let mut kept = vec![];

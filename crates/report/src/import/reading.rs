@@ -1,21 +1,21 @@
-//! What one run of a benchmark measured, as a file states it. Every reader makes these and nothing else.
+//! One run of a benchmark as a file states it. Every reader produces readings and nothing else.
 
 use fsarena_core::sample::Direction;
 
-/// One run: what was measured, under which conditions, and its figures.
+/// One run: its subject, conditions and figures.
 ///
-/// What the file does not state is not here: there is no default for a figure, a condition or a round.
+/// A figure, condition or round that the file does not state is absent; there are no defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {
     /// The benchmark, task or command. Empty if the file does not name one.
     pub subject: String,
-    /// The conditions of the run. Only runs under equal conditions are one series.
+    /// The conditions of the run. Only runs under equal conditions form a series.
     pub conditions: Conditions,
     /// The round, if the file states one.
     pub round: Option<String>,
     /// Why the run failed. A run that failed has no figures: it is left out, counted, and the reason is printed.
     pub failed: Option<String>,
-    /// What the run measured.
+    /// The values that the run measured.
     pub figures: Vec<Figure>,
 }
 
@@ -38,12 +38,12 @@ impl Reading {
         Reading { subject: subject.into(), conditions: conditions.clone(), ..Reading::default() }
     }
 
-    /// Adds a figure, if the run has it; the unit determines which way is better.
+    /// Adds a figure unless `value` is None. The unit determines which direction is better.
     pub fn figure(&mut self, metric: &str, unit: &str, value: Option<f64>) {
         self.figure_by(metric, unit, direction(unit).unwrap_or(Direction::Neutral), value);
     }
 
-    /// Adds a figure, if the run has it.
+    /// Adds a figure unless `value` is None.
     pub fn figure_by(&mut self, metric: &str, unit: &str, direction: Direction, value: Option<f64>) {
         let figure = |value| Figure { metric: metric.into(), unit: unit.into(), direction, value };
         self.figures.extend(value.map(figure));
@@ -54,11 +54,12 @@ impl Reading {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conditions(Vec<(String, String)>);
 
-/// Conditions that appear in the name of a series only if no other condition distinguishes it, the first of them first.
+/// Conditions that are part of the name of a series only if no other condition distinguishes it. They are tried in this
+/// order.
 pub const LAST_RESORT: [&str; 6] = ["tasks per node", "items", "options", "path", "version", "result"];
 
 impl Conditions {
-    /// Sets a condition, or replaces its value. An empty value states nothing, and removes it.
+    /// Sets a condition, or replaces its value. An empty value removes it.
     pub fn set(&mut self, name: &str, value: impl AsRef<str>) {
         let value = value.as_ref().trim();
         let at = self.0.iter().position(|(known, _)| known == name);

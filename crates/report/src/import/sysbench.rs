@@ -1,10 +1,10 @@
-//! sysbench, versions 0.4 to 1.1: what `sysbench … run` prints. Each run of a file begins with its version line.
+//! sysbench, versions 0.4 to 1.1: the output of `sysbench … run`. Each run begins with a line that has the version.
 
 use super::collector::Collector;
 use super::importer::{Fault, Importer};
 use super::reading::{Conditions, Reading};
 
-/// sysbench's text.
+/// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {
     id: "sysbench",
     help: "text of `sysbench … run`, one run after the other",
@@ -13,7 +13,8 @@ pub const SYSBENCH: Importer = Importer {
     read,
 };
 
-/// Lines that state a condition: how they begin, and the name of the condition. Its value is the rest of the line.
+/// Lines that state a condition: the beginning of the line, and the name of the condition. The rest of the line is the
+/// value.
 const CONDITIONS: [(&str, &str); 19] = [
     ("Number of threads:", "threads"),
     ("Target transaction rate:", "rate"),
@@ -36,7 +37,7 @@ const CONDITIONS: [(&str, &str); 19] = [
     ("Maximum prime number checked in CPU test:", "prime limit"),
 ];
 
-/// Labels of the report, their metrics and units. Of `1234 (12.3 per sec.)` the rate counts.
+/// Labels of the report, with metric and unit. From `1234 (12.3 per sec.)` the rate is read.
 const FIGURES: [(&str, &str, &str); 17] = [
     ("reads/s", "reads", "/s"),
     ("writes/s", "writes", "/s"),
@@ -86,11 +87,12 @@ struct Run {
     conditions: Conditions,
     failed: Option<String>,
     figures: Vec<(String, &'static str, f64)>,
-    /// Reports before the last: `--report-checkpoints`.
+    /// The number of reports before the last one (`--report-checkpoints`).
     checkpoints: usize,
 }
 
 impl Run {
+    /// Adds the reading of the run.
     fn end(self, into: &mut Collector) {
         let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
         let failed = self.failed.clone().or_else(no_report);
@@ -99,17 +101,19 @@ impl Run {
             into.leave_out("report", &reading.subject, "a checkpoint before the end (--report-checkpoints)");
         }
         for (metric, unit, value) in self.figures {
-            // What did not happen at all, or takes less than a hundredth of a millisecond, is printed as 0.
+            // sysbench prints 0 for what did not happen, and for times below a hundredth of a millisecond.
             reading.figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
         }
         into.take(reading);
     }
 
+    /// Sets a figure; the last report counts.
     fn figure(&mut self, metric: String, unit: &'static str, value: f64) {
         self.figures.retain(|(known, ..)| *known != metric);
         self.figures.push((metric, unit, value));
     }
 
+    /// Reads one line.
     fn line(&mut self, line: &str) -> Result<(), String> {
         if let Some(test) = line.strip_prefix("Doing ") {
             self.test = test.trim_end_matches('.').to_string();
@@ -145,13 +149,13 @@ impl Run {
             if self.test.is_empty() {
                 self.test = "memory speed test".into();
             }
-            // Versions 0.4 and 0.5 call the same 2²⁰ bytes MB.
+            // Versions 0.4 and 0.5 print `MB` for MiB.
             self.figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
         }
         Ok(())
     }
 
-    /// A line of the report: `avg: 0.21`, `95th percentile: 0.31`, `read:  IOPS=4.2 4.2 MiB/s (4.4 MB/s)`.
+    /// Reads a line of the report: `avg: 0.21`, `95th percentile: 0.31`, `read:  IOPS=4.2 4.2 MiB/s (4.4 MB/s)`.
     fn report(&mut self, label: &str, rest: &str) -> Result<(), String> {
         if let Some(iops) = rest.strip_prefix("IOPS=") {
             let [name, written] = match label {
@@ -176,7 +180,7 @@ impl Run {
         };
         let value = match (in_parentheses(rest), *unit) {
             (Some(rate), _) => number(rate.split_whitespace().next().unwrap_or(""), label)?,
-            // Version 0.4 and 0.5 print the totals of fileio in the same words: `6000 Read, 4000 Write, …`.
+            // Versions 0.4 and 0.5 print the counts of fileio under the label of a rate: `6000 Read, 4000 Write, …`.
             (None, "/s") if rest.contains(',') => return Ok(()),
             (None, "ms") => milliseconds(rest, label)?,
             (None, _) => number(rest.trim_end_matches('s'), label)?,
@@ -187,7 +191,7 @@ impl Run {
     }
 }
 
-/// A condition that a line states.
+/// The name and the value of the condition that a line states.
 fn condition(line: &str) -> Option<(&'static str, &str)> {
     let (begin, name) = CONDITIONS.iter().find(|(begin, _)| line.starts_with(begin))?;
     let value = line[begin.len()..].trim();
@@ -199,7 +203,7 @@ fn condition(line: &str) -> Option<(&'static str, &str)> {
     Some((name, value))
 }
 
-/// `16 KiB` of `16KiB`, `16Kb` and `16K`, which is how versions 0.4 and 0.5 write it.
+/// A size in one form: `16 KiB` for `16KiB`, and for `16Kb` and `16K` of versions 0.4 and 0.5.
 fn size(text: &str) -> Option<String> {
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
     let unit = bare.chars().last().filter(|unit| "KMGT".contains(*unit))?;
@@ -207,7 +211,7 @@ fn size(text: &str) -> Option<String> {
     number.parse::<f64>().ok().map(|_| format!("{number} {unit}iB"))
 }
 
-/// The rank in `95th percentile`, `approx.  95 percentile`.
+/// The rank in a label: `95` of `95th percentile` and of `approx.  95 percentile`.
 fn percentile(label: &str) -> Option<&str> {
     let rank = label.strip_suffix("percentile")?.trim().trim_end_matches("th");
     let rank = rank.trim_start_matches("approx.").trim();
@@ -218,7 +222,7 @@ fn in_parentheses(text: &str) -> Option<&str> {
     text.split_once('(')?.1.split_once(')').map(|(inner, _)| inner)
 }
 
-/// `0.21`, `0.21ms`, `0.0002s`.
+/// Parses a time, and returns it in milliseconds: `0.21`, `0.21ms`, `0.0002s`.
 fn milliseconds(text: &str, label: &str) -> Result<f64, String> {
     match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(ms), _) => number(ms, label),
@@ -227,7 +231,7 @@ fn milliseconds(text: &str, label: &str) -> Result<f64, String> {
     }
 }
 
-/// `18.9Mb/sec`: versions 0.4 and 0.5 write b for byte, and count by 1024.
+/// Parses a rate like `18.9Mb/sec`, and returns it in MiB/s. Versions 0.4 and 0.5 write `b` for byte, with factors of 1024.
 fn mib_per_s(text: &str) -> Option<f64> {
     let text = text.strip_suffix("b/sec")?;
     let (number, unit) = match text.as_bytes().last()? {

@@ -1,9 +1,9 @@
-//! The text of a file: UTF-8 or UTF-16. Compressed and binary files are refused by what they are.
+//! Decodes the text of a file, UTF-8 or UTF-16. For compressed and binary files the error names the type of the file.
 
 use super::importer::Fault;
 use std::borrow::Cow;
 
-/// How files of other kinds begin, what they are, and what to do.
+/// The first bytes of other types of files, and the error for each.
 const BINARY: [(&[u8], &str); 9] = [
     (b"\x1f\x8b", "this is a gzip file: unpack it first, for example with `gunzip`"),
     (b"\x28\xb5\x2f\xfd", "this is a zstd file: unpack it first, for example with `unzstd`"),
@@ -16,10 +16,10 @@ const BINARY: [(&[u8], &str); 9] = [
     (b"\x89PNG", "this is a PNG picture, and fsarena reads text"),
 ];
 
-/// Decodes a file: UTF-8, or UTF-16 with its mark.
+/// Decodes a file: UTF-8, or UTF-16 with a byte order mark.
 ///
 /// # Errors
-/// The kind of the file if it is not text, else the line of the first byte that is not UTF-8.
+/// The type of a file that is not text, or the line of the first byte that is not UTF-8.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
     if let Some((_, what)) = BINARY.iter().find(|(mark, _)| bytes.starts_with(mark)) {
         return Err(Fault::whole(*what));
@@ -39,6 +39,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
     Ok(Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)))
 }
 
+/// Decodes UTF-16 without its byte order mark.
 fn utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault> {
     let pairs = bytes.chunks_exact(2);
     let whole = pairs.remainder().is_empty();

@@ -1,5 +1,5 @@
-//! Tries the options of mkfs and mount that the user wrote, on scratch images: only mkfs and the kernel know all of
-//! them, and a typo must be found before anything is measured.
+//! Tries the mkfs and mount options of the user on scratch images before anything is measured. Only mkfs and the kernel
+//! have the complete list of options, so only a trial finds a typo.
 
 use super::room::{RAM, images_dir};
 use crate::executor::{Fatal, Log, Result};
@@ -13,22 +13,22 @@ use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{argv, cancel, image, mount, undo::MadeDir};
 use std::{collections::BTreeSet, path::Path};
 
-/// Scratch images that stand for an erased device are at most this large.
-const LARGEST: u64 = 16 << 30;
-/// The factors whose levels decide what is tried, the filesystem first.
-const DECISIVE: [&str; 6] =
+/// The largest scratch image for an erased device, in bytes.
+const MAX_IMAGE_BYTES: u64 = 16 << 30;
+/// The factors whose levels a trial tests. The filesystem is the first.
+const TRIED_FACTORS: [&str; 6] =
     [factor::FS, factor::OPTIONS, factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
-/// Up to this many combinations of these levels are all tried. Each takes a fifth of a second or more.
-const ALL: usize = 32;
+/// Up to this many combinations of levels, all are tried; above, a selection. A trial takes a fifth of a second or more.
+const MAX_TRIALS: usize = 32;
 
-/// Shows how many trials of how many are done.
+/// Receives the number of trials that are done, and of all trials.
 pub type Trying<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Makes and mounts filesystems with the options that the user wrote, on sparse images as large as the run's and in the
-/// same place. For a guest only mkfs is tried: its kernel is another.
+/// Makes and mounts filesystems with the options of the user, on sparse images that have the size and directory of those
+/// of the run. For a guest only mkfs is tried, because the guest has another kernel.
 ///
 /// # Errors
-/// An option that mkfs or this kernel refuses, with its reason and the nearest name; or whatever the machine lacks.
+/// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or what this machine lacks.
 pub fn options(
     plan: &Plan,
     variants: &[Variant],
@@ -38,11 +38,11 @@ pub fn options(
     log: Log,
 ) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
-    let written = |variant: &&Variant| {
-        let said = |id| !variant.level(id).is_empty();
-        !variant.is_bare_device() && (said(factor::MKFS) || said(factor::MOUNT) && !guest)
+    let has_options = |variant: &&Variant| {
+        let is_set = |id| !variant.level(id).is_empty();
+        !variant.is_bare_device() && (is_set(factor::MKFS) || is_set(factor::MOUNT) && !guest)
     };
-    let variants = representative(variants.iter().filter(written));
+    let variants = select_variants(variants.iter().filter(has_options));
     if variants.is_empty() || plan.device.backing == Backing::Dir {
         return Ok(());
     }
@@ -58,34 +58,33 @@ pub fn options(
     }
     trying(variants.len(), variants.len());
     scratch.clear()?;
-    // While the scratch images were there, a signal was only noted.
+    // Signals were only recorded while the scratch images existed.
     Ok(cancel::check()?)
 }
 
-/// One variant for each combination of the decisive levels. Where these are many, so few that each level of each
-/// filesystem is among them: a mistyped option shows with any other, and options that do not go together show when
-/// their variant's turn comes.
-fn representative<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
-    let levels = |variant: &'a Variant| DECISIVE.map(|id| variant.level(id));
+/// Selects one variant for each combination of levels. If there are too many, it selects a few in which each level occurs
+/// with each of its filesystems. That finds every mistyped option; options that conflict fail later, in their own cell.
+fn select_variants<'a>(variants: impl Iterator<Item = &'a Variant>) -> Vec<&'a Variant> {
+    let levels = |variant: &'a Variant| TRIED_FACTORS.map(|id| variant.level(id));
     let mut seen = BTreeSet::new();
     let all: Vec<&Variant> = variants.filter(|variant| seen.insert(levels(variant))).collect();
-    if all.len() <= ALL {
+    if all.len() <= MAX_TRIALS {
         return all;
     }
-    let (mut tried, mut few) = (BTreeSet::new(), vec![]);
-    // First those that have many levels at once that no other has had.
-    for least in (1..=DECISIVE.len()).rev() {
+    let (mut tried, mut selected) = (BTreeSet::new(), vec![]);
+    // Variants with many untried levels come first, which keeps the selection small.
+    for least in (1..=TRIED_FACTORS.len()).rev() {
         for variant in &all {
             let levels = levels(variant);
             let mut new: Vec<_> = (0..levels.len()).map(|at| (levels[0], at, levels[at])).collect();
             new.retain(|level| !tried.contains(level));
             if new.len() >= least {
                 tried.extend(new);
-                few.push(*variant);
+                selected.push(*variant);
             }
         }
     }
-    few
+    selected
 }
 
 /// The trial of one variant's options.
@@ -99,9 +98,10 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Makes scratch devices, tries the options on them, and removes them.
     fn run(&self, bytes: u64, log: Log) -> Result<()> {
         let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
-        let bytes = if erases { bytes.min(LARGEST) } else { bytes };
+        let bytes = if erases { bytes.min(MAX_IMAGE_BYTES) } else { bytes };
         let mut layout = Layout::of(self.plan, self.variant, bytes)?;
         if self.guest {
             // mkfs makes one image, which is spread over the members of an array afterwards.
@@ -112,7 +112,7 @@ impl Trial<'_> {
         let journal = layout.journal.as_ref().map(device).transpose()?;
         let devices = Devices { members: members.iter().collect(), journal: journal.as_ref() };
         let refusal = self.refusal(&devices, log)?;
-        // The device itself may support more than an image does; misspelt names it does not.
+        // The erased device may support options that an image does not, so there only misspelt names count.
         if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
             let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
             return Err(Fatal::variant(self.variant, why + &near));
@@ -120,7 +120,7 @@ impl Trial<'_> {
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
 
-    /// A scratch device: a sparse image, behind a loop device where it is mounted here.
+    /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
     fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
         let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
@@ -132,12 +132,12 @@ impl Trial<'_> {
         Ok(ScratchDevice::from_loop(device, image)?)
     }
 
-    /// Why mkfs or the kernel refuses the options, with the name that was probably meant.
+    /// Makes and mounts the filesystem; returns why mkfs or the kernel rejects the options, or None.
     fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
         let (def, written) = (self.def, self.variant.level(factor::MKFS));
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
-            // What an option set asks for is not the user's typo: that variant fails when its turn comes.
+            // Without mkfs options of the user the cause is an option set; that variant fails later, in its own cell.
             return Ok(Some((why, mistyped::feature(def, written))).filter(|_| !written.is_empty()));
         }
         if self.guest {
@@ -154,14 +154,15 @@ impl Trial<'_> {
         Ok(refusal)
     }
 
-    /// Finds the option for which the kernel does not mount the filesystem; `said` is the reason that mount(8) gives.
+    /// Finds the option for which the kernel rejects the mount, by trying each alone; `said` is the reason of mount(8).
     fn blame(&self, device: &Path, said: String) -> Refusal {
         let (id, [mkfs, mount]) =
             (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
-        let ask = |option: &str| mount::refusal(device, self.def.id, option);
-        let plain = ask("");
+        let try_option = |option: &str| mount::refusal(device, self.def.id, option);
+        // Why the kernel rejects a mount without options.
+        let plain = try_option("");
         let mut words = mount.split(',').map(str::trim).filter(|_| plain.is_none());
-        match words.find_map(|option| Some((option, ask(option)?))) {
+        match words.find_map(|option| Some((option, try_option(option)?))) {
             Some((option, why)) => (
                 format!("this kernel refuses the mount option `{option}` of {id}: {why}"),
                 mistyped::mount_option(self.def, option),
@@ -179,17 +180,20 @@ impl Trial<'_> {
     }
 }
 
-/// A reason, and the name that was probably meant.
+/// Why an option was rejected, and the name that the user probably meant.
 type Refusal = (String, Option<&'static str>);
 
-/// The line of a failed command's words that says why. Any other error stays one.
+/// The line of a failed command's output that has the reason: the first with a word like "invalid", else the first.
+///
+/// # Errors
+/// Any error other than a failed command.
 fn reason(error: Error) -> Result<String> {
     match error {
         Error::System(fsarena_sys::Error::Command(argv::Error::Failed { said, .. })) => {
             let words = ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"];
-            let says_why = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
+            let has_reason = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
             let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-            let line = lines().find(says_why).or(lines().next()).unwrap_or_default();
+            let line = lines().find(has_reason).or(lines().next()).unwrap_or_default();
             Ok(line.trim_end_matches('.').into())
         }
         error => Err(error.into()),
@@ -217,9 +221,9 @@ mod tests {
             all.map(variant).collect()
         };
         let few = variants(&["ext2", "ext4"], 4);
-        assert_eq!(representative(few.iter().chain(&few)).len(), ALL);
+        assert_eq!(select_variants(few.iter().chain(&few)).len(), MAX_TRIALS);
         let many = variants(&["ext2", "ext4"], 20);
-        let chosen = representative(many.iter());
+        let chosen = select_variants(many.iter());
         assert_eq!(chosen.len(), 40);
         for variant in &many {
             for id in [factor::MKFS, factor::MOUNT] {

@@ -1,11 +1,11 @@
-//! The controllers that a group of version 2 passes on to the groups below it.
+//! The controllers that a group of version 2 enables for its children ("passes on"): `cgroup.subtree_control`.
 
 use crate::kernel::names;
 use crate::{Error, found};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The file of a group that names them.
+/// The file that lists the controllers that a group passes on.
 fn control(group: &Path) -> PathBuf {
     group.join("cgroup.subtree_control")
 }
@@ -29,7 +29,7 @@ pub(super) fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
 }
 
-/// Has a group pass a controller on.
+/// Enables a controller for the children of a group.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -38,7 +38,7 @@ pub(super) fn enable(group: &Path, controller: &str) -> Result<(), Error> {
     std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
 }
 
-/// Has a group no longer pass a controller on, unless a group below uses the controller: its limits would be lost.
+/// Disables a controller for the children of a group, unless a child uses it: the limits of that child would be lost.
 ///
 /// # Errors
 /// Where the kernel refuses for another reason.
@@ -48,43 +48,54 @@ pub(crate) fn disable(group: &Path, controller: &str) -> Result<(), Error> {
     }
     let path = control(group);
     match found(std::fs::write(&path, format!("-{controller}"))) {
-        // A group below passes it on since it was looked at.
+        // A child has begun to pass it on after the check.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Ok(()),
         written => written.map(drop).map_err(Error::io("writing", path)),
     }
 }
 
-/// Whether a group below passes a controller on, or has a setting of it.
+/// Whether a child of a group passes a controller on, or has changed a setting of it from the default.
 ///
 /// # Errors
 /// Where the groups cannot be read.
 pub(crate) fn is_used(group: &Path, controller: &str) -> Result<bool, Error> {
-    for below in groups_below(group)? {
-        let files = found(names(&below)).map_err(Error::io("reading", &below))?.unwrap_or_default();
-        let of_controller =
-            |file: &&String| file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
-        if has(&below, controller)? || files.iter().filter(of_controller).any(|file| is_set(&below, file)) {
+    for child in groups_below(group)? {
+        let files = found(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
+        if has(&child, controller)? {
             return Ok(true);
+        }
+        for file in &files {
+            let of_controller = file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
+            if of_controller && is_set(&child, file) {
+                return Ok(true);
+            }
         }
     }
     Ok(false)
 }
 
-/// Whether a file of a group holds another value than in a new group. Counters never do; a setting that cannot be read
-/// does, unless its group is gone.
+/// Whether a file of a group has a value that a new group does not have. An unreadable setting counts as set, unless its
+/// group is gone.
 fn is_set(group: &Path, file: &str) -> bool {
-    let default = |value: &str| match file.rsplit('.').next() {
+    match std::fs::read_to_string(group.join(file)) {
+        Ok(value) => !is_default(file, value.trim()),
+        Err(error) => {
+            let gone = matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV));
+            // No setting has the default `?`.
+            !gone && !is_default(file, "?")
+        }
+    }
+}
+
+/// Whether a new group has this value in a file. Counters always do: only `max`, `high`, `low`, `min`, `weight` and
+/// `latency` are settings.
+fn is_default(file: &str, value: &str) -> bool {
+    match file.rsplit('.').next() {
         Some("max" | "high") => value.split_whitespace().next().is_none_or(|first| first == "max"),
         Some("low" | "min") => value == "0",
         Some("weight") => ["100", "default 100"].contains(&value),
         Some("latency") => value.is_empty(),
         _ => true,
-    };
-    match std::fs::read_to_string(group.join(file)) {
-        Ok(value) => !default(value.trim()),
-        Err(error) => {
-            !default("?") && !matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV))
-        }
     }
 }
 

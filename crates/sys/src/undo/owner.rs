@@ -1,25 +1,25 @@
-//! The process that keeps a journal, and where it runs as seen from this one.
+//! The owner of a journal: the process that writes it, and whether it runs in this PID namespace, container, boot or host.
 
 use crate::{Error, kernel::Kernel, process};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
-/// The process that keeps a journal. Journals up to 0.1.0 lack the host, the machine and the PID namespace.
+/// The process that writes a journal. Journals of fsarena up to 0.1.0 lack `host`, `machine` and `pid_namespace`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub pid: i32,
     pub start_time: u64,
     pub boot_id: String,
-    /// What it is about: the run's directory.
+    /// What the journal is for: the directory of the run.
     pub about: String,
-    /// The host's name.
+    /// The host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// The id of the installed system (machine-id(5)): hosts may share a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The inode number of the PID namespace in which `pid` holds.
+    /// The inode number of the PID namespace that `pid` belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
 }
@@ -27,11 +27,11 @@ pub(super) struct Owner {
 /// Where the owner of a journal runs or ran, as seen from this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In this PID namespace, or in one that its journal does not record: if it lives, it shows in `/proc`.
+    /// In this PID namespace, so that `/proc` shows it while it is alive. Also assumed if the journal does not record one.
     Here,
-    /// In another PID namespace of this kernel, such as a container: its numbers mean other processes here.
+    /// In another PID namespace of this kernel, such as a container: its pids belong to other processes here.
     OtherNamespace,
-    /// On this machine, before its last boot.
+    /// On this machine, in an earlier boot.
     EarlierBoot,
     /// On another host that shares the directory of the journals.
     OtherHost,
@@ -41,14 +41,14 @@ impl Owner {
     /// This process.
     ///
     /// # Errors
-    /// Where the kernel does not say when it started.
+    /// Where `/proc/self` or the boot id cannot be read.
     pub fn this_process(kernel: &Kernel, about: &str) -> Result<Owner, Error> {
         let path = kernel.path("proc/self");
         let target = path.read_link().map_err(Error::io("reading", &path))?;
         let unreadable = |why: &str| Error::Unreadable { path: path.join("stat"), why: why.into() };
-        // The number that this /proc shows, which may be that of another PID namespace.
-        let shown = target.to_str().and_then(|pid| pid.parse().ok());
-        let pid = shown.ok_or_else(|| unreadable("it does not say which process this is"))?;
+        // The pid in the PID namespace of this /proc mount, which may differ from that of this process.
+        let pid = target.to_str().and_then(|pid| pid.parse().ok());
+        let pid = pid.ok_or_else(|| unreadable("it does not say which process this is"))?;
         let start_time = process::start_time(kernel, pid)
             .ok_or_else(|| unreadable("it does not say when this process started"))?;
         let namespace = kernel.path("proc/self/ns/pid").metadata().ok().map(|meta| meta.ino());
@@ -63,26 +63,26 @@ impl Owner {
         })
     }
 
-    /// Where it is, as seen from another process.
+    /// Where the owner runs or ran, as seen from the process `here`.
     pub fn place(&self, here: &Owner) -> Place {
-        // A boot id that cannot be read is no sign of another boot.
+        // An unknown boot id counts as this boot.
         let same_boot = self.boot_id == here.boot_id || self.boot_id.is_empty() || here.boot_id.is_empty();
         if same_boot {
-            let other = differ(&self.pid_namespace, &here.pid_namespace);
-            return if other { Place::OtherNamespace } else { Place::Here };
+            let namespaces_differ = differ(&self.pid_namespace, &here.pid_namespace);
+            return if namespaces_differ { Place::OtherNamespace } else { Place::Here };
         }
-        let other = differ(&self.host, &here.host) || differ(&self.machine, &here.machine);
-        if other { Place::OtherHost } else { Place::EarlierBoot }
+        let hosts_differ = differ(&self.host, &here.host) || differ(&self.machine, &here.machine);
+        if hosts_differ { Place::OtherHost } else { Place::EarlierBoot }
     }
 
-    /// Whether it ran in the PID namespace of this process, which is given by its number here. What cannot be read may be.
+    /// Whether the owner may be in the PID namespace of the process `pid`; true where either namespace is unknown.
     pub fn may_be_in_namespace_of(&self, kernel: &Kernel, pid: i32) -> bool {
         let namespace = kernel.path(&format!("proc/{pid}/ns/pid")).metadata().ok().map(|meta| meta.ino());
         !differ(&self.pid_namespace, &namespace)
     }
 }
 
-/// Whether both are known and differ.
+/// Whether both values are known and differ.
 fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
     one.is_some() && other.is_some() && one != other
 }

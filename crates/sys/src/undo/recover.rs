@@ -1,4 +1,4 @@
-//! Running the journals of dead processes.
+//! Recovery: undoes what dead fsarena processes have left, from their journals.
 
 use super::journal::{JOURNAL, Journal, Line, NEW, journals};
 use super::owner::{Owner, Place};
@@ -12,22 +12,22 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often a locked journal is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How long another recovery of a journal may take before this one leaves the journal to it.
-const RECOVERING: Duration = Duration::from_secs(60);
-/// How long an invisible process may hold the lock of an owner that is visibly dead before the journal is left alone: the
-/// last command of a dead owner has the lock until it begins.
-const UNSEEN: Duration = Duration::from_secs(5);
-/// The same where the owner could not be visible: it most likely lives.
-const UNSEEN_ELSEWHERE: Duration = Duration::from_millis(200);
+/// How often fsarena tries again to lock a journal.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// How long this recovery waits for another recovery of the same journal before it skips the journal.
+const RECOVERY_WAIT: Duration = Duration::from_secs(60);
+/// How long fsarena waits if a process that `/proc` does not show holds the lock, though the owner is dead: a command that
+/// the owner forked last has the lock until its exec.
+const HIDDEN_HOLDER_WAIT: Duration = Duration::from_secs(5);
+/// The same for an owner in another PID namespace, which `/proc` here cannot show: it is most likely alive.
+const HIDDEN_HOLDER_WAIT_ELSEWHERE: Duration = Duration::from_millis(200);
 
 /// What [`recover`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Things undone, or found undone.
+    /// Steps that were undone, or had been already.
     pub undone: usize,
-    /// Things that could not be undone; they stay in their journal.
+    /// Steps that could not be undone; they stay in their journal.
     pub failed: usize,
     /// Journals whose owner still runs; they are left alone.
     pub still_running: usize,
@@ -35,13 +35,13 @@ pub struct Recovered {
     pub of_other_hosts: usize,
 }
 
-/// Undoes everything that dead processes left set up: first ends the commands that outlived them, then
-/// undoes the rest in reverse order, and looks whether each thing is really gone. Says each thing it does, and each that
-/// it could not do with the reason.
-/// An owner holds the lock of its journal as long as it lives. A locked journal is left alone, whether its owner is visible
-/// from here or not; another recovery is waited for. A journal of another host is left alone in any case: not every network
-/// filesystem passes locks on.
-/// It names a directory that stays because of foreign files, and drops it from the journal.
+/// Undoes everything that dead fsarena processes have left: kills the commands that outlived them, then undoes the other
+/// steps in reverse order, and verifies each. Passes a message to `say` for each step that it undid, and for each that
+/// failed, with the reason. A directory that stays because of foreign files is reported and dropped from the journal.
+///
+/// The owner of a journal holds its lock until it dies. A journal that its owner has locked is left alone, even if the
+/// owner is not visible here; if another recovery has locked it, this one waits. A journal of another host is always left
+/// alone, because not every network filesystem propagates locks.
 ///
 /// # Errors
 /// Where the state directory or `/proc` cannot be read. What cannot be undone is counted, not an error.
@@ -49,8 +49,8 @@ pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> 
     recover_host(kernel, state_dir, None, say)
 }
 
-/// The same, and undoes what another host left whose name the caller gives: this machine had that name, or that host is
-/// gone for good.
+/// [`recover`], which also undoes what the host `gone_host` has left. The caller confirms that this machine once had that
+/// name, or that the host is gone for good.
 ///
 /// # Errors
 /// Those of [`recover`].
@@ -60,54 +60,57 @@ pub fn recover_host(
     gone_host: Option<&str>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Recovered, Error> {
-    let journals = paths(state_dir)?;
+    let journals = journal_paths(state_dir)?;
     if !journals.is_empty() {
-        // Without it every process looks dead, and every mount looks gone.
+        // Without /proc every process looks dead, and every mount looks gone.
         kernel.check_proc()?;
     }
     let here = Owner::this_process(kernel, "")?;
-    let mut recovery = Recovery { kernel, state_dir, here, gone_host, all: Recovered::default(), say };
+    let mut recovery = Recovery { kernel, state_dir, here, gone_host, counts: Recovered::default(), say };
     for path in journals {
-        if let Err(error) = recovery.journal(&path) {
-            recovery.failed(&error.to_string());
+        if let Err(error) = recovery.recover_journal(&path) {
+            recovery.report_failure(&error.to_string());
         }
     }
-    Ok(recovery.all)
+    Ok(recovery.counts)
 }
 
-/// The images that some fsarena, running or dead, has attached or is about to attach.
+/// The images that any fsarena with this state directory, running or dead, has attached or is about to attach.
 ///
 /// # Errors
 /// Where a journal is there and cannot be read.
 pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let image = |how| match how {
-        Undo::Detach { image, .. } => Some(image),
-        _ => None,
-    };
-    Ok(noted(state_dir)?.into_iter().filter_map(image).collect())
+    let mut images = vec![];
+    for how in all_steps(state_dir)? {
+        if let Undo::Detach { image, .. } = how {
+            images.push(image);
+        }
+    }
+    Ok(images)
 }
 
-/// Whether some fsarena that has the state directory of this journal, running or dead, has such a step to undo.
+/// Whether any journal in the state directory of this one, of a running or dead fsarena, has a step left for which
+/// `is_this` returns true.
 ///
 /// # Errors
 /// Where a journal is there and cannot be read.
 pub(crate) fn is_noted(journal: &Journal, is_this: impl Fn(&Undo) -> bool) -> Result<bool, Error> {
-    Ok(noted(&journal.state_dir())?.iter().any(is_this))
+    Ok(all_steps(&journal.state_dir())?.iter().any(is_this))
 }
 
 /// The steps that are left to undo in all journals of a state directory.
-fn noted(state_dir: &Path) -> Result<Vec<Undo>, Error> {
-    let mut noted = vec![];
-    for path in paths(state_dir)? {
-        // Without it its owner finished meanwhile.
+fn all_steps(state_dir: &Path) -> Result<Vec<Undo>, Error> {
+    let mut steps = vec![];
+    for path in journal_paths(state_dir)? {
+        // A missing journal means that its owner has finished meanwhile.
         let bytes = found(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
-        noted.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, how)| how));
+        steps.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, how)| how));
     }
-    Ok(noted)
+    Ok(steps)
 }
 
-/// The journals of a state directory.
-fn paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The paths of the journals in a state directory, sorted.
+fn journal_paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = journals(state_dir);
     let entries = found(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
     let mut paths = vec![];
@@ -125,24 +128,27 @@ struct Recovery<'a> {
     state_dir: &'a Path,
     /// This process.
     here: Owner,
+    /// The host whose journals the user gave up.
     gone_host: Option<&'a str>,
-    all: Recovered,
+    counts: Recovered,
     say: &'a mut dyn FnMut(&str),
 }
 
 impl Recovery<'_> {
-    fn failed(&mut self, why: &str) {
-        self.all.failed += 1;
+    /// Counts and reports a step that could not be undone.
+    fn report_failure(&mut self, why: &str) {
+        self.counts.failed += 1;
         (self.say)(why);
     }
 
-    /// Recovers one journal, once its owner is known to be dead and nobody else recovers it.
-    fn journal(&mut self, path: &Path) -> Result<(), Error> {
+    /// Recovers one journal, once its owner is known to be dead and no other recovery has it locked. Leaves it alone if
+    /// the owner is or may be alive.
+    fn recover_journal(&mut self, path: &Path) -> Result<(), Error> {
         let begun = Instant::now();
-        let mut waits = false;
+        let mut said_waiting = false;
         loop {
             let opened = found(File::options().read(true).append(true).open(path));
-            // Without it its owner finished meanwhile, or another recovery did.
+            // A missing journal means that its owner or another recovery has finished meanwhile.
             let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
             let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
             let own = rustix::process::geteuid().as_raw();
@@ -152,12 +158,17 @@ impl Recovery<'_> {
             }
             let parsed = parse(&read(&mut file, path)?);
             let place = self.place(&parsed);
-            // What an unreadable first line leaves open is taken for this boot: then each step is done, and not assumed.
-            let process =
-                parsed.owner.as_ref().map(|owner| (owner.pid, owner.start_time)).or_else(|| named(path));
-            let is_alive = |(pid, started)| process::is_alive(self.kernel, pid, started);
-            if place == Place::Here && process.is_some_and(is_alive) {
-                self.all.still_running += 1;
+            // If the first line is unreadable, `place` is this boot, so that each step is done instead of assumed done,
+            // and the file name identifies the owner.
+            let owner = match &parsed.owner {
+                Some(owner) => Some((owner.pid, owner.start_time)),
+                None => owner_in_name(path),
+            };
+            if place == Place::Here
+                && let Some((pid, start_time)) = owner
+                && process::is_alive(self.kernel, pid, start_time)
+            {
+                self.counts.still_running += 1;
                 return Ok(());
             }
             match file.try_lock() {
@@ -165,7 +176,7 @@ impl Recovery<'_> {
                 Ok(()) if is_linked(&file, path).map_err(Error::io("looking at", path))? => {
                     return self.undo_all(file, path, place);
                 }
-                // It was removed or replaced while this process waited for the lock.
+                // The file that is locked was removed or replaced before: open the path again.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
                 Err(TryLockError::WouldBlock) if place == Place::OtherHost => {
@@ -173,7 +184,11 @@ impl Recovery<'_> {
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
-            let unseen = if place == Place::OtherNamespace { UNSEEN_ELSEWHERE } else { UNSEEN };
+            let hidden_wait = if place == Place::OtherNamespace {
+                HIDDEN_HOLDER_WAIT_ELSEWHERE
+            } else {
+                HIDDEN_HOLDER_WAIT
+            };
             let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
             if let Some(holder) = holders.iter().find(|holder| [0, own].contains(&holder.uid)) {
                 let name = process::name(self.kernel, holder.pid);
@@ -181,18 +196,19 @@ impl Recovery<'_> {
                 if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
                     return self.leave_alone(path, &parsed, &format!("process {name}"));
                 }
-                if begun.elapsed() > RECOVERING {
-                    self.all.still_running += 1;
+                if begun.elapsed() > RECOVERY_WAIT {
+                    self.counts.still_running += 1;
                     (self.say)(&format!("process {name} is recovering {path:?}"));
                     return Ok(());
                 }
-                if !waits {
+                if !said_waiting {
                     (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
-                    waits = true;
+                    said_waiting = true;
                 }
             } else if let Some(holder) = holders.first() {
-                // It cannot be the owner: versions up to 0.1.0 let other users read the journals, and so lock them.
-                if let Some(file) = replace(path, &file)? {
+                // The holder is another user, so it is not the owner: fsarena up to 0.1.0 left journals readable, and whoever
+                // can read a file can lock it.
+                if let Some(file) = replace_locked(path, &file)? {
                     let name = process::name(self.kernel, holder.pid);
                     (self.say)(&format!(
                         "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
@@ -200,13 +216,14 @@ impl Recovery<'_> {
                     ));
                     return self.undo_all(file, path, place);
                 }
-            } else if begun.elapsed() > unseen {
+            } else if begun.elapsed() > hidden_wait {
                 return self.leave_alone(path, &parsed, "a process that is not visible from here");
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
+    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one.
     fn place(&self, parsed: &Parsed) -> Place {
         let Some(owner) = &parsed.owner else { return Place::Here };
         match owner.place(&self.here) {
@@ -215,9 +232,9 @@ impl Recovery<'_> {
         }
     }
 
-    /// Leaves the journal of a living owner alone.
+    /// Leaves a journal alone whose owner is or may be alive, and says so; `holder` is the process that has it locked.
     fn leave_alone(&mut self, path: &Path, parsed: &Parsed, holder: &str) -> Result<(), Error> {
-        self.all.still_running += 1;
+        self.counts.still_running += 1;
         let (about, owner) = parsed.owner.as_ref().map_or_else(
             || (path.display().to_string(), "a process that its journal does not name".into()),
             |owner| (owner.about.clone(), owner.to_string()),
@@ -231,7 +248,7 @@ impl Recovery<'_> {
 
     /// Leaves the journal of another host alone. Its lock is free here, which does not mean that its owner is dead.
     fn leave_to_its_host(&mut self, path: &Path, parsed: &Parsed) -> Result<(), Error> {
-        self.all.of_other_hosts += 1;
+        self.counts.of_other_hosts += 1;
         let Some(owner) = &parsed.owner else { return Ok(()) };
         let host = owner.host.as_deref().unwrap_or_default();
         (self.say)(&format!(
@@ -242,9 +259,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Undoes what a journal names, which this process has locked.
+    /// Undoes all steps of a journal that this process has locked.
     fn undo_all(&mut self, mut file: File, path: &Path, place: Place) -> Result<(), Error> {
-        // The owner, or another recovery, may have gone on until it let the lock go.
+        // Read again: the owner or another recovery may have written more before it released the lock.
         let bytes = read(&mut file, path)?;
         let Parsed { owner, left, unknown } = parse(&bytes);
         let rebooted = place == Place::EarlierBoot;
@@ -254,27 +271,27 @@ impl Recovery<'_> {
         if !rebooted {
             self.end_commands(path);
         }
-        // A last line cut short would spoil the one that is appended next.
+        // Removes a last line that is cut short: the next line would be appended to it.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if whole < bytes.len() {
             file.set_len(whole as u64).map_err(Error::io("writing", path))?;
         }
-        let failed_before = self.all.failed;
+        let failed_before = self.counts.failed;
         if unknown > 0 {
-            self.all.failed += unknown;
+            self.counts.failed += unknown;
             let version = env!("CARGO_PKG_VERSION");
             (self.say)(&format!(
                 "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
             ));
         }
         for (id, how) in left {
-            let all_before = self.all.failed == failed_before;
-            if self.undo(place, all_before, &how) {
+            let none_failed = self.counts.failed == failed_before;
+            if self.undo_step(place, none_failed, &how) {
                 let line = Line::Done { id }.bytes();
                 line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
             }
         }
-        if self.all.failed == failed_before {
+        if self.counts.failed == failed_before {
             found(std::fs::remove_file(path)).map_err(Error::io("removing", path))?;
         } else {
             (self.say)(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
@@ -282,29 +299,32 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Kills the processes that have the mark of a journal in their environment.
     fn end_commands(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match process::kill_marked(self.kernel, &name) {
             Ok(0) => {}
             Ok(ended) => {
-                self.all.undone += ended;
+                self.counts.undone += ended;
                 (self.say)(&format!("ended {ended} commands that outlived it"));
             }
-            Err(error) => self.failed(&error.to_string()),
+            Err(error) => self.report_failure(&error.to_string()),
         }
     }
 
-    /// Undoes one thing; whether nothing is left to do about it.
-    fn undo(&mut self, place: Place, all_before: bool, how: &Undo) -> bool {
+    /// Undoes one step and verifies it. Returns whether the journal can drop the step. `none_failed` is whether all earlier
+    /// steps of the journal succeeded.
+    fn undo_step(&mut self, place: Place, none_failed: bool, how: &Undo) -> bool {
+        // Whether the step needs no action.
         let ended = match how {
-            // Its number means another group here. Its commands carry the mark of the journal, by which they were ended.
+            // Here the number is that of another group. `end_commands` has killed the commands of this one.
             Undo::KillGroup { .. } if place == Place::OtherNamespace => true,
             how => place == Place::EarlierBoot && how.ends_with_boot(),
         };
-        let done = if ended { Ok(()) } else { how.act(self.kernel) };
-        match done.and_then(|()| how.verify(self.kernel, ended)) {
+        let acted = if ended { Ok(()) } else { how.act(self.kernel) };
+        match acted.and_then(|()| how.verify(self.kernel, ended)) {
             Ok(()) => {
-                self.all.undone += 1;
+                self.counts.undone += 1;
                 (self.say)(&format!("done: {how}"));
                 true
             }
@@ -314,32 +334,37 @@ impl Recovery<'_> {
                     names.into_iter().partition(|name| made.contains(&dir.join(name)));
                 if !own.is_empty() {
                     let own = own.join(", ");
-                    self.failed(&format!(
+                    self.report_failure(&format!(
                         "failed: {how}: it still holds {own}, which fsarena made and still has to remove"
                     ));
                     return false;
                 }
                 let error = Error::Foreign { dir, names: foreign };
-                // After a failure, a damaged line may have named what the directory still holds.
-                if all_before {
+                // After a failure the files may be fsarena's own: a damaged line may have named them.
+                if none_failed {
                     (self.say)(&error.to_string());
                 } else {
-                    self.failed(&format!("failed: {how}: {error}"));
+                    self.report_failure(&format!("failed: {how}: {error}"));
                 }
-                all_before
+                none_failed
             }
             Err(error) => {
-                self.failed(&format!("failed: {how}: {error}"));
+                self.report_failure(&format!("failed: {how}: {error}"));
                 false
             }
         }
     }
 
-    /// The files and directories that some fsarena made and has not removed yet, as the journals say.
+    /// The files and directories that any fsarena has made and not removed yet, according to the journals.
     fn made(&self) -> BTreeSet<PathBuf> {
-        let texts = paths(self.state_dir).unwrap_or_default().into_iter().flat_map(std::fs::read);
-        let left = texts.flat_map(|bytes| parse(&bytes).left);
-        left.filter_map(|(_, how)| how.removes().map(Path::to_path_buf)).collect()
+        let mut made = BTreeSet::new();
+        for path in journal_paths(self.state_dir).unwrap_or_default() {
+            let Ok(bytes) = std::fs::read(path) else { continue };
+            for (_, how) in parse(&bytes).left {
+                made.extend(how.removes().map(Path::to_path_buf));
+            }
+        }
+        made
     }
 }
 
@@ -350,20 +375,21 @@ fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Replaces a journal that another user has locked by a locked copy. None where another recovery is doing or has done so.
+/// Replaces a journal that another user has locked with a copy that this process has locked. None where another recovery
+/// is replacing or has replaced it.
 ///
 /// # Errors
 /// Where the directory cannot be written.
-fn replace(path: &Path, journal: &File) -> Result<Option<File>, Error> {
+fn replace_locked(path: &Path, journal: &File) -> Result<Option<File>, Error> {
     let new = path.with_extension(NEW);
-    // A recovery that was killed may have left one, which only this user can lock.
+    // A killed recovery may have left this file; its mode 0600 keeps other users from locking it.
     let mut options = File::options();
     let opened = options.read(true).append(true).create(true).mode(0o600).open(&new);
     let mut file = opened.map_err(Error::io("making", &new))?;
     if file.try_lock().is_err() {
         return Ok(None);
     }
-    let mut put = || {
+    let mut copy_and_rename = || {
         if !is_linked(&file, &new)? || !is_linked(journal, path)? {
             return Ok(false);
         }
@@ -374,12 +400,12 @@ fn replace(path: &Path, journal: &File) -> Result<Option<File>, Error> {
         std::fs::rename(&new, path)?;
         Ok(true)
     };
-    let replaced = put().map_err(Error::io("replacing", path))?;
+    let replaced = copy_and_rename().map_err(Error::io("replacing", path))?;
     Ok(replaced.then_some(file))
 }
 
-/// The process that a journal's name names, and when it started.
-fn named(path: &Path) -> Option<(i32, u64)> {
+/// The pid and start time of the owner, from the name of a journal: `PID-STARTTIME-….jsonl`.
+fn owner_in_name(path: &Path) -> Option<(i32, u64)> {
     let mut parts = path.file_stem()?.to_str()?.split('-');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -387,19 +413,19 @@ fn named(path: &Path) -> Option<(i32, u64)> {
 /// The content of a journal.
 struct Parsed {
     owner: Option<Owner>,
-    /// The steps left to undo, in the order of execution: processes first, then the setup in reverse.
+    /// The steps left to undo with their ids, in the order of execution: processes first, then the setup in reverse.
     left: Vec<(u64, Undo)>,
     /// Lines that are damaged, or that only another version of fsarena understands.
     unknown: usize,
 }
 
-/// Reads a journal. A last line without its end was cut short by the owner's death before it was synced, so the owner
-/// never did what it announces.
+/// Parses a journal. A last line without a newline is ignored: the owner died before it synced that line, so it never did
+/// what the line announces.
 fn parse(bytes: &[u8]) -> Parsed {
     let mut parsed = Parsed { owner: None, left: vec![], unknown: 0 };
     let left = &mut parsed.left;
-    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-    for line in whole {
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some(line) = line.strip_suffix(b"\n") else { continue };
         match serde_json::from_slice(line) {
             Ok(Line::Owner(found)) => parsed.owner = Some(found),
             Ok(Line::Done { id }) => left.retain(|(known, _)| *known != id),

@@ -1,4 +1,4 @@
-//! A metric of a Prometheus endpoint, in the text format of its exporters.
+//! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
 use super::http::Page;
 use crate::counter::{Counter, Trouble};
@@ -6,19 +6,20 @@ use crate::error::Error;
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
-/// One metric of an endpoint; the sum of all its series with the labels that were asked for.
+/// A metric of an endpoint: the sum of all its series that have the given labels.
 pub struct Prometheus {
     page: Page,
+    /// The metric as the user wrote it.
     written: String,
     name: String,
     labels: Vec<(String, String)>,
 }
 
 impl Prometheus {
-    /// The metric `name` or `name{label="value",…}` of an endpoint.
+    /// A counter of the metric `name` or `name{label="value",…}` at the address `url`.
     ///
     /// # Errors
-    /// Where one of them is none.
+    /// If the metric or the address cannot be parsed.
     pub fn new(url: &str, metric: &str, patience: Duration) -> Result<Prometheus, Error> {
         let bad = || {
             Error::Usage(format!(
@@ -32,13 +33,13 @@ impl Prometheus {
         Ok(Prometheus { page: Page::new(url, patience)?, written: metric.trim().into(), name, labels })
     }
 
-    /// The sum of the series that fit; none where there is none, or where one of that name cannot be read.
+    /// The sum of the matching series; None if there is none, or if a line of this metric cannot be parsed.
     fn sum(&self, body: &str) -> Option<f64> {
         let lines = body.lines().map(str::trim).take_while(|line| *line != "# EOF");
         let mut sum = None;
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Some((series, rest)) = Series::read(line) else {
-                // A line of another metric may be anything.
+                // Lines of other metrics need not parse.
                 match line.strip_prefix(&self.name) {
                     Some(rest) if !rest.starts_with(in_name) => return None,
                     _ => continue,
@@ -52,7 +53,8 @@ impl Prometheus {
     }
 }
 
-/// The names of the metrics of a page: of its series, and of those that it describes and that have none yet.
+/// The names of the metrics of a page: those of its series, and those in `# TYPE` and `# HELP`, which may have no series
+/// yet.
 fn names(body: &str) -> impl Iterator<Item = &str> {
     body.lines().filter_map(|line| {
         let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
@@ -62,7 +64,7 @@ fn names(body: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Counter for Prometheus {
-    /// A metric that is described, or has series with other labels, can get the series later: with the first request.
+    /// Fails only if the page lacks the name: a series can appear later, with the first request that it counts.
     fn check(&self) -> Result<(), Error> {
         let Ok(body) = self.page.get() else { return Ok(()) };
         if names(&body).next().is_none() || names(&body).any(|name| name == self.name) {
@@ -77,7 +79,7 @@ impl Counter for Prometheus {
     }
 }
 
-/// The name and the labels of a series: `name{a="b",c="d"}`. With quotes the name can stand in braces as well.
+/// The name and the labels of a series: `name{a="b",c="d"}`, or with a quoted name `{"name",a="b"}`.
 #[derive(Debug, PartialEq)]
 struct Series {
     name: String,
@@ -85,7 +87,7 @@ struct Series {
 }
 
 impl Series {
-    /// Reads one at the beginning of a text, with what follows it.
+    /// Parses a series at the beginning of a text. Returns it with the rest of the text.
     fn read(text: &str) -> Option<(Series, &str)> {
         let end = text.find(|c| !in_name(c)).unwrap_or(text.len());
         let mut series = Series { name: text[..end].to_string(), labels: vec![] };
@@ -94,25 +96,25 @@ impl Series {
         };
         loop {
             rest = rest.trim_start();
-            if let Some(behind) = rest.strip_prefix('}') {
-                return (!series.name.is_empty()).then_some((series, behind));
+            if let Some(after) = rest.strip_prefix('}') {
+                return (!series.name.is_empty()).then_some((series, after));
             }
             if rest.starts_with('"') && series.name.is_empty() {
                 (series.name, rest) = quoted(rest)?;
             } else {
-                let (label, behind) = rest.split_once('=')?;
+                let (label, after) = rest.split_once('=')?;
                 let label = label.trim_end();
-                let (value, behind) = quoted(behind.trim_start())?;
+                let (value, after) = quoted(after.trim_start())?;
                 if label.is_empty() || !label.chars().all(in_name) {
                     return None;
                 }
                 series.labels.push((label.into(), value));
-                rest = behind;
+                rest = after;
             }
             rest = rest.trim_start();
-            // A comma may stand behind the last one as well.
+            // The last label may have a comma too.
             rest = match rest.strip_prefix(',') {
-                Some(behind) => behind,
+                Some(after) => after,
                 None if rest.starts_with('}') => rest,
                 None => return None,
             };
@@ -120,11 +122,12 @@ impl Series {
     }
 }
 
+/// Whether a character can be part of an unquoted name.
 fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// A text in quotes, with escaped characters, and what follows it.
+/// Parses a quoted text with escapes at the beginning of `text`. Returns it unquoted, with the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut value = String::new();
@@ -141,17 +144,17 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The value behind a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
+/// Parses the value after a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
 fn value(rest: &str) -> Option<f64> {
     let mut words = rest.split_whitespace();
     let value =
         words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
     let stamp = words.next().filter(|word| *word != "#");
-    let sound = match stamp {
+    let rest_is_valid = match stamp {
         None => true,
         Some(stamp) => stamp.parse::<f64>().is_ok() && words.next().is_none_or(|word| word == "#"),
     };
-    sound.then_some(value)
+    rest_is_valid.then_some(value)
 }
 
 #[cfg(test)]
