@@ -286,7 +286,7 @@ fn a_curve_of_any_file_is_put_into_sentences() {
     {
         assert!(text.contains(words), "{words}: {text}");
     }
-    std::fs::write(place.dir.join("curve.csv"), "clients,throughput\n1,2\n2,none\n").unwrap();
+    std::fs::write(place.dir.join("curve.csv"), "clients,throughput\n1,2\n2,fast\n").unwrap();
     let (_, said) = place.expect(2, &["analyse", "curve.csv"]);
-    assert!(said.contains("curve.csv, line 3: the throughput `none` is not a number"), "{said}");
+    assert!(said.contains("curve.csv, line 3: the throughput `fast` is not a number"), "{said}");
 }
