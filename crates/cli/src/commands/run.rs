@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Outcome {
         return run_stages(&args, &written);
     }
     args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
-    run_plan(args, |args| Ok(vocabulary::resolve(&written, &args.overrides()?)?))
+    run_plan(args, |args| Ok(vocabulary::resolve(&written, &args.overrides_of(&written)?)?))
 }
 
 /// Runs the stages of a plan one after another, all or those after a run of one of them.

@@ -3,7 +3,7 @@
 use super::flags::{Args, On};
 use crate::failure::{Failure, usage};
 use crate::flags::absolute;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan, Written};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
@@ -14,6 +14,15 @@ use std::path::{Path, PathBuf};
 const WITHIN: f64 = 0.01;
 
 impl Args {
+    /// What these flags say over this plan. A stored plan runs where it ran unless the user says where: without root, too.
+    pub fn overrides_of(&self, written: &Written) -> Result<Overrides, Failure> {
+        let mut over = self.overrides()?;
+        if written.stored.is_some() && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
+            over.backing = None;
+        }
+        Ok(over)
+    }
+
     /// What these flags say over the plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
         let (backing, directories) = self.backing()?;
