@@ -95,10 +95,9 @@ impl Run {
             self.table = None;
             // A row that has a word in the place of a number is damaged.
             let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
-            return if looks_like_a_row {
-                Err(Fault::at(at, format!("`{}` is not a {metric}", name[name.len() - 1])))
-            } else {
-                Ok(())
+            return match name.last() {
+                Some(word) if looks_like_a_row => Err(Fault::at(at, format!("`{word}` is not a {metric}"))),
+                _ => Ok(()),
             };
         }
         let mut name = name.join(" ");
@@ -188,6 +187,13 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
             ]
         );
         assert!(samples.series.iter().all(|series| series.rounds.is_none()));
+    }
+
+    #[test]
+    fn a_line_of_numbers_alone_ends_the_table() {
+        let numbers = "   1 2 3 4 5 6\n";
+        let samples = read(&TEXT.replace("   File stat  ", &format!("{numbers}   File stat  ")));
+        assert_eq!(shown(&samples), [("Directory creation", "ops/s", vec![3933.821])]);
     }
 
     #[test]
