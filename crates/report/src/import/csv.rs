@@ -228,10 +228,12 @@ fn by_word(head: &str) -> Direction {
     let head = head.to_ascii_lowercase();
     let has =
         |words: &[&str]| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
-    match () {
-        () if has(&["iops", "throughput", "bandwidth", "bw", "tps", "qps"]) => Direction::Higher,
-        () if has(&["latency", "lat", "elapsed", "time", "duration"]) => Direction::Lower,
-        () => Direction::Neutral,
+    if has(&["iops", "throughput", "bandwidth", "bw", "tps", "qps"]) {
+        Direction::Higher
+    } else if has(&["latency", "lat", "elapsed", "time", "duration"]) {
+        Direction::Lower
+    } else {
+        Direction::Neutral
     }
 }
 

@@ -52,17 +52,18 @@ impl Outcome {
         let fields = || sheet.rows.iter().map(|row| &row[at]).filter(|field| !is_absent(field));
         let whole = || fields().all(|field| field.parse::<i64>().is_ok());
         let truth = || fields().all(|field| is(field, &YES) || is(field, &NO));
-        match () {
-            () if called(&EXIT_CODES) && whole() => Some(Outcome::ExitCode),
-            () if called(&FAILED) && truth() => Some(Outcome::Failed),
-            () if called(&SUCCEEDED) && truth() => Some(Outcome::Succeeded),
-            () if called(&STATUS) && fields().any(|field| is(field, &GOOD) || is(field, &BAD)) => {
-                Some(Outcome::Status)
-            }
-            () if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) => {
-                Some(Outcome::Error)
-            }
-            () => None,
+        if called(&EXIT_CODES) && whole() {
+            Some(Outcome::ExitCode)
+        } else if called(&FAILED) && truth() {
+            Some(Outcome::Failed)
+        } else if called(&SUCCEEDED) && truth() {
+            Some(Outcome::Succeeded)
+        } else if called(&STATUS) && fields().any(|field| is(field, &GOOD) || is(field, &BAD)) {
+            Some(Outcome::Status)
+        } else if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
+            Some(Outcome::Error)
+        } else {
+            None
         }
     }
 

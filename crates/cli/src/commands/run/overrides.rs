@@ -14,10 +14,13 @@ use std::path::{Path, PathBuf};
 const WITHIN: f64 = 0.01;
 
 impl Args {
-    /// What these flags say over this plan. A stored plan runs where it ran unless the user says where: without root, too.
+    /// What these flags say over this plan. A stored plan of directories runs in them again, also without root, where the
+    /// default is a guest.
     pub fn overrides_of(&self, written: &Written) -> Result<Overrides, Failure> {
         let mut over = self.overrides()?;
-        if written.stored.is_some() && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
+        let ran_in_directories =
+            written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
+        if ran_in_directories && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
             over.backing = None;
         }
         Ok(over)
