@@ -48,7 +48,7 @@ mod append {
     const DEF: WorkloadDef = WorkloadDef {
         id: "append",
         help: "append lines of 100 bytes to one file",
-        metrics: &["elapsed", "durable"],
+        metrics: &["elapsed", "synced"],
         settings: &[LINES],
     };
 
@@ -104,7 +104,7 @@ mod context_switches {
     pub const PROBE: Probe = Probe {
         id: "context_switches",
         help: "context switches of the machine",
-        readings: &[Takes::DeltaToDurable.of(ReadingDef::lower("context_switches", Unit::Count)
+        readings: &[Takes::DeltaToSynced.of(ReadingDef::lower("context_switches", Unit::Count)
             .help("context switches of the machine until the data was on the device"))],
         // An error makes the reading unavailable; the run goes on, and the report names the reason.
         open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),

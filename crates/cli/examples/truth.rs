@@ -17,7 +17,7 @@ use std::{error::Error, process::Command};
 
 /// The places to compare: a name, the value of `--on`, and the metric.
 const PLACES: [(&str, &str, &str); 3] =
-    [("machine", "ram", "durable"), ("TCG", "qemu", "durable"), ("exact", "exact", "instructions")];
+    [("machine", "ram", "synced"), ("TCG", "qemu", "synced"), ("exact", "exact", "instructions")];
 const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// By their published numbers: files, directories, a tree, large files.
 const TASKS: &str = "1,3,4,6,7,9,11,12,19,20";

@@ -84,8 +84,8 @@ const fn cost(id: &'static str, help: &'static str, from: From) -> MetricDef {
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
     time("elapsed", "time until the command returned", |get| seconds(get, reading::ELAPSED)),
-    time("durable", "time until the command's data was on the device: elapsed plus the final syncfs", |get| {
-        seconds(get, reading::DURABLE)
+    time("synced", "time until the command's data was on the device: elapsed plus the final syncfs", |get| {
+        seconds(get, reading::SYNCED)
     }),
     cpu_time("user", "user CPU time of the process tree", |get| seconds(get, reading::USER)),
     cpu_time("system", "system CPU time of the process tree", |get| seconds(get, reading::SYSTEM)),
@@ -104,7 +104,7 @@ pub const METRICS: &[MetricDef] = &[
         ReadingDef::lower("background_cpu", Unit::Seconds).tasks(Fold::Sum).machine().help(
             "CPU time of the whole machine beyond the process tree, until the data was synced: the filesystem's own threads, and everything else that ran",
         ),
-        |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_DURABLE)?).max(0.0) / 1e9),
+        |get| Some((get(reading::MACHINE_CPU)? - get(reading::TREE_CPU_SYNCED)?).max(0.0) / 1e9),
     ),
     metric(
         ReadingDef::lower("total_cpu", Unit::Seconds)
@@ -137,7 +137,7 @@ pub const METRICS: &[MetricDef] = &[
         ReadingDef::lower("background_instructions", Unit::Count).help(
             "instructions of the guest beyond the process tree, until the data was synced: the filesystem's own threads",
         ),
-        |get| Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_DURABLE)?).max(0.0)),
+        |get| Some((get(reading::GUEST_INSTRUCTIONS)? - get(reading::TREE_INSTRUCTIONS_SYNCED)?).max(0.0)),
     ),
     metric(
         ReadingDef::higher("iops", Unit::PerSecond).help(
@@ -231,14 +231,6 @@ pub const METRICS: &[MetricDef] = &[
     ),
     latency("latency_max", "longest latency", |get| paced_or_all(get, LONGEST)),
 ];
-
-/// The label of a metric in text for people: `synced` for the synced time, the id for every other.
-pub fn label(id: &str) -> &str {
-    match id {
-        "durable" => "synced",
-        id => id,
-    }
-}
 
 /// Finds a derived metric by its name.
 pub fn find(id: &str) -> Option<&'static MetricDef> {
@@ -349,7 +341,7 @@ mod tests {
     fn amounts_add_up_and_what_one_operation_takes_does_not() {
         let whole = |id: &str| find(id).unwrap().spec.whole();
         assert!(
-            ["elapsed", "durable", "system", "total_cpu", "instructions"]
+            ["elapsed", "synced", "system", "total_cpu", "instructions"]
                 .iter()
                 .all(|id| whole(id) == Some("total"))
         );

@@ -37,7 +37,7 @@ fn words() -> Vocabulary {
         available: sets(&["ext4", "xfs"]),
         factors: BUILT_IN.to_vec(),
         workloads: vec![&TASKS, &NATIVE],
-        metrics: sets(&["elapsed", "durable"]),
+        metrics: sets(&["elapsed", "synced"]),
         outline: |_| {
             let params = |bs: &str| [("bs".to_string(), bs.to_string())].into();
             let tasks = [("untar", Default::default()), ("rnd", params("4096")), ("rnd", params("8192"))];
@@ -243,10 +243,10 @@ fn what_is_no_text_is_told_by_its_place() {
 #[test]
 fn claims_are_part_of_the_plan_and_stop_it() {
     let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nrounds = 3\nmargin = \"2%\"");
-    let claim = || "geomean.durable: best is ext4".to_string();
+    let claim = || "geomean.synced: best is ext4".to_string();
     let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
     let claims: Vec<String> = plan.claims.iter().map(|claim| claim.to_string()).collect();
-    assert_eq!(claims, ["untar.elapsed: xfs < ext4", "geomean.durable: best is ext4"]);
+    assert_eq!(claims, ["untar.elapsed: xfs < ext4", "geomean.synced: best is ext4"]);
     assert_eq!((plan.stop.rounds, plan.stop.when_decided, plan.stop.margin), (400, true, Some(0.02)));
     let fixed = read(&text, &Overrides { rounds: Some(9), ..Default::default() }).unwrap();
     assert_eq!((fixed.stop.rounds, fixed.stop.when_decided), (9, false));

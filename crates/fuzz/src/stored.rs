@@ -56,7 +56,7 @@ fn events(cell: &Cell) -> Vec<Event> {
     let inside = |what| Event::Cell { cell: cell.id(), what };
     let mut readings = Readings::default();
     readings.set(reading::ELAPSED, 1e9 + f64::from(7 * cell.round + cell.position));
-    readings.set(reading::DURABLE, 2e9 + f64::from(cell.round));
+    readings.set(reading::SYNCED, 2e9 + f64::from(cell.round));
     let task = TaskInfo { id: TaskId::new("untar"), title: "Untar".into(), number: None, in_totals: true };
     let point =
         Point { start_s: 0.0, length_s: 0.5, warm_up: false, operations: 9, bytes: 4096, latency: None };

@@ -20,7 +20,7 @@ pub enum Mark {
     /// It has returned.
     Return,
     /// Its data is on the device. Only work that did not fail gets there.
-    Durable,
+    Synced,
 }
 
 /// Marks a moment for the plugin: by an instruction that does nothing, here or in any other process.
@@ -31,7 +31,7 @@ pub fn mark(mark: Mark) {
         match mark {
             Mark::Begin => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 1"),
             Mark::Return => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 2"),
-            Mark::Durable => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 3"),
+            Mark::Synced => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 3"),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -47,9 +47,9 @@ pub struct Counts {
     /// Of the kernel, until the work returned.
     pub kernel: u64,
     /// Of programs, until the data was synced.
-    pub user_durable: u64,
+    pub user_synced: u64,
     /// Of the kernel, until the data was synced.
-    pub kernel_durable: u64,
+    pub kernel_synced: u64,
     /// System calls until then.
     pub calls: u64,
 }
@@ -96,7 +96,7 @@ pub fn counts(out: &Path, step: usize) -> Option<Counts> {
     let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());
     let mut next = || words.next().flatten();
     let (user, kernel) = (next()?, next()?);
-    Some(Counts { user, kernel, user_durable: next()?, kernel_durable: next()?, calls: next()? })
+    Some(Counts { user, kernel, user_synced: next()?, kernel_synced: next()?, calls: next()? })
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("counts");
         std::fs::write(&out, "1 2 3 4 5\n5 6 7 8 9\n9 1").unwrap();
-        let second = Counts { user: 5, kernel: 6, user_durable: 7, kernel_durable: 8, calls: 9 };
+        let second = Counts { user: 5, kernel: 6, user_synced: 7, kernel_synced: 8, calls: 9 };
         assert_eq!(counts(&out, 1), Some(second));
         assert_eq!((counts(&out, 2), counts(&out, 3)), (None, None));
     }
@@ -125,7 +125,7 @@ mod tests {
     /// The plugin finds the three instructions in the program that marks, where they run without any effect.
     #[test]
     fn marks_do_nothing() {
-        [Mark::Begin, Mark::Return, Mark::Durable].into_iter().for_each(mark);
+        [Mark::Begin, Mark::Return, Mark::Synced].into_iter().for_each(mark);
         if cfg!(not(target_arch = "x86_64")) {
             return fsarena_skip::skipped("marks are instructions of x86-64");
         }

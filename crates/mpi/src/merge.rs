@@ -143,9 +143,9 @@ pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
     let whole =
         Window::around(&parts.iter().map(|part| part.window_until(reading::ELAPSED)).collect::<Vec<_>>());
     readings.set(reading::ELAPSED, whole.length() * 1e9);
-    if parts.iter().all(|part| part.get(reading::DURABLE).is_some()) {
-        let ends = parts.iter().map(|part| part.window_until(reading::DURABLE).end);
-        readings.set(reading::DURABLE, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
+    if parts.iter().all(|part| part.get(reading::SYNCED).is_some()) {
+        let ends = parts.iter().map(|part| part.window_until(reading::SYNCED).end);
+        readings.set(reading::SYNCED, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
     }
     set_common_readings(parts, common, &mut readings);
     let mut latencies = Latencies::default();
@@ -256,7 +256,7 @@ pub mod tests {
         let task = TaskInfo { id: TaskId::new("t"), title: "T".into(), number: None, in_totals: true };
         let mut all = Readings::default();
         all.set(reading::ELAPSED, elapsed_s * 1e9);
-        all.set(reading::DURABLE, (elapsed_s + 0.5) * 1e9);
+        all.set(reading::SYNCED, (elapsed_s + 0.5) * 1e9);
         readings.iter().for_each(|(id, value)| all.set(id, *value));
         Sample {
             task,
@@ -301,7 +301,7 @@ pub mod tests {
             assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}")
         };
         is(reading::ELAPSED, 5e9);
-        is(reading::DURABLE, 5.5e9);
+        is(reading::SYNCED, 5.5e9);
         is(reading::WRITE_BANDWIDTH, 80.0);
         // From 1 to 2, both worked.
         is(reading::COMMON_TIME, 1e9);

@@ -26,14 +26,14 @@ fn main() {
         let t1 = Instant::now();
         let at_return = session.at_return();
         let t2 = Instant::now();
-        let at_durable = session.at_durable();
+        let at_synced = session.at_synced();
         let t3 = Instant::now();
-        std::hint::black_box(session.finish(&before, &at_return, &at_durable));
+        std::hint::black_box(session.finish(&before, &at_return, &at_synced));
         for (sum, took) in spent.iter_mut().zip([t1 - t0, t2 - t1, t3 - t2, t3.elapsed()]) {
             *sum += took;
         }
     }
-    for (name, sum) in ["before", "at_return", "at_durable", "finish"].iter().zip(spent) {
+    for (name, sum) in ["before", "at_return", "at_synced", "finish"].iter().zip(spent) {
         println!("{:?} a call of {name}", sum / TIMES);
     }
 }

@@ -32,7 +32,7 @@ pub enum Takes {
     /// The growth from before the task until its work had returned.
     DeltaToReturn,
     /// The growth from before the task until its data was on the device.
-    DeltaToDurable,
+    DeltaToSynced,
     /// The value when the work had returned.
     AtReturn,
 }

@@ -72,7 +72,7 @@ mod tests {
             reading::USER,
             reading::SYSTEM,
             reading::MACHINE_CPU,
-            reading::TREE_CPU_DURABLE,
+            reading::TREE_CPU_SYNCED,
             reading::WRITTEN,
             reading::READ,
             reading::DEVICE_WRITTEN,

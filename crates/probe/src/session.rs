@@ -67,23 +67,23 @@ impl Session {
 
     /// Reads the probes that use the moment when the work has returned.
     pub fn at_return(&mut self) -> Snapshot {
-        self.after(|takes| takes != Takes::DeltaToDurable)
+        self.after(|takes| takes != Takes::DeltaToSynced)
     }
 
     /// Reads the probes that use the moment when the data is on the device.
-    pub fn at_durable(&mut self) -> Snapshot {
-        self.after(|takes| takes == Takes::DeltaToDurable)
+    pub fn at_synced(&mut self) -> Snapshot {
+        self.after(|takes| takes == Takes::DeltaToSynced)
     }
 
     /// The readings of a task. What could not be told is not among them: neither a gauge that failed, nor a
     /// counter that went back (`iowait` may, see proc_stat(5); so does that of a device that was replaced).
-    pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_durable: &Snapshot) -> Readings {
+    pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_synced: &Snapshot) -> Readings {
         let mut readings = Readings::default();
         let all = self.probes.iter().flat_map(|open| open.probe.readings);
         for (i, reading) in all.enumerate() {
             let value = match reading.takes {
                 Takes::DeltaToReturn => at_return.0[i] - before.0[i],
-                Takes::DeltaToDurable => at_durable.0[i] - before.0[i],
+                Takes::DeltaToSynced => at_synced.0[i] - before.0[i],
                 Takes::AtReturn => at_return.0[i],
             };
             if value.is_finite() && value >= 0.0 {
@@ -120,8 +120,8 @@ pub fn around<T>(kernel: &Kernel, dir: &Path, work: impl FnOnce() -> T) -> (T, R
     let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
     let before = session.before();
     let done = work();
-    let (at_return, at_durable) = (session.at_return(), session.at_durable());
-    let readings = session.finish(&before, &at_return, &at_durable);
+    let (at_return, at_synced) = (session.at_return(), session.at_synced());
+    let readings = session.finish(&before, &at_return, &at_synced);
     notes.extend(session.take_notes());
     (done, readings, notes)
 }
@@ -191,8 +191,8 @@ mod tests {
         write(&scene.kernel, 25);
         let at_return = session.at_return();
         write(&scene.kernel, 110);
-        let at_durable = session.at_durable();
-        let readings = session.finish(&before, &at_return, &at_durable);
+        let at_synced = session.at_synced();
+        let readings = session.finish(&before, &at_return, &at_synced);
         let expected = [
             ("written_bytes", 15.0),
             ("pressure_io_some_ns", 15e3),
@@ -220,8 +220,8 @@ mod tests {
         let (mut session, _) = Session::open(&scene);
         let before = session.before();
         write(&scene.kernel, 4);
-        let (at_return, at_durable) = (session.at_return(), session.at_durable());
-        let readings = session.finish(&before, &at_return, &at_durable);
+        let (at_return, at_synced) = (session.at_return(), session.at_synced());
+        let readings = session.finish(&before, &at_return, &at_synced);
         assert_eq!((readings.get("iowait_ns"), readings.get("device_writes")), (None, None));
         assert_eq!(readings.get("dirty_at_return_bytes"), Some(4096.0));
     }
@@ -248,8 +248,8 @@ mod tests {
         let before = session.before();
         assert_eq!(session.take_notes(), []);
         std::fs::write(scene.kernel.path(STAT), "gone").unwrap();
-        let (at_return, at_durable) = (session.at_return(), session.at_durable());
-        assert_eq!(session.finish(&before, &at_return, &at_durable).get("device_writes"), None);
+        let (at_return, at_synced) = (session.at_return(), session.at_synced());
+        assert_eq!(session.finish(&before, &at_return, &at_synced).get("device_writes"), None);
         let notes = session.take_notes();
         assert!(notes.len() == 1 && notes[0].text.contains("7:3/stat has a form"), "{notes:?}");
     }
@@ -273,8 +273,8 @@ mod tests {
             let rel = files(0)[which].0;
             std::fs::write(scene.kernel.path(rel), words.concat()).unwrap();
             let (mut session, _) = Session::open(&scene);
-            let (before, at_return, at_durable) = (session.before(), session.at_return(), session.at_durable());
-            let readings = session.finish(&before, &at_return, &at_durable);
+            let (before, at_return, at_synced) = (session.before(), session.at_return(), session.at_synced());
+            let readings = session.finish(&before, &at_return, &at_synced);
             prop_assert!(readings.0.values().all(|value| value.is_finite() && *value >= 0.0));
         }
     }

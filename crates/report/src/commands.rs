@@ -83,11 +83,11 @@ const CLOCKS: f64 = 0.002;
 
 /// When the tasks of these cells were timed.
 fn timed(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<Timed>> {
-    let durable = record.reading(reading::DURABLE).or(record.reading(reading::ELAPSED));
+    let synced = record.reading(reading::SYNCED).or(record.reading(reading::ELAPSED));
     let mut cells: BTreeMap<usize, Vec<Timed>> = cells.map(|cell| (cell, vec![])).collect();
     for row in 0..record.samples.len() {
         let Some(tasks) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
-        let ns = durable.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
+        let ns = synced.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
         let from = record.samples.started_at[row];
         tasks.push((from, from + ns.unwrap_or(0.0) / 1e9, record.samples.task[row]));
     }

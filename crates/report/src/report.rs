@@ -69,7 +69,7 @@ pub struct Asked {
 }
 
 /// Default metrics of workloads whose tasks run to completion.
-const TASKS: [&str; 2] = ["elapsed", "durable"];
+const TASKS: [&str; 2] = ["elapsed", "synced"];
 
 fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };

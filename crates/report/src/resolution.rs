@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The metrics to analyse.
-const METRICS: [&str; 4] = ["elapsed", "durable", "system", "total_cpu"];
+const METRICS: [&str; 4] = ["elapsed", "synced", "system", "total_cpu"];
 /// Those that reports quote.
 const QUOTED: [&str; 2] = ["elapsed", "system"];
 /// Below this, identical variants were called different more often than chance explains.

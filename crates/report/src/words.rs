@@ -97,7 +97,7 @@ pub fn rounds_needed(rounds: Option<usize>) -> String {
 
 /// Whether a metric is the time of tasks: of less of it people say that it is faster.
 pub fn is_time(metric: &MetricSpec) -> bool {
-    let times = ["elapsed", "durable", reading::ELAPSED, reading::DURABLE];
+    let times = ["elapsed", "synced", reading::ELAPSED, reading::SYNCED];
     metric.direction == Direction::Lower
         && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds)
         && times.contains(&metric.id.as_str())
@@ -105,7 +105,7 @@ pub fn is_time(metric: &MetricSpec) -> bool {
 
 /// Whether a metric is the time of tasks until their data was synced.
 pub fn is_synced_time(metric: &MetricSpec) -> bool {
-    is_time(metric) && ["durable", reading::DURABLE].contains(&metric.id.as_str())
+    is_time(metric) && ["synced", reading::SYNCED].contains(&metric.id.as_str())
 }
 
 /// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.

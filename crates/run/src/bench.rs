@@ -164,21 +164,21 @@ impl<'a> Bench<'a> {
         let resumed = Instant::now();
         let synced = sync();
         if done.is_ok() {
-            (self.mark)(Mark::Durable);
+            (self.mark)(Mark::Synced);
         }
-        let durable = elapsed + resumed.elapsed();
-        let at_durable = self.session.at_durable();
+        let until_synced = elapsed + resumed.elapsed();
+        let at_synced = self.session.at_synced();
 
-        self.spent(spent, durable);
+        self.spent(spent, until_synced);
         commands.into_iter().for_each(|record| self.say(CellEvent::Command(record)));
         let own = done?;
-        let mut readings = self.session.finish(&before, &at_return, &at_durable);
+        let mut readings = self.session.finish(&before, &at_return, &at_synced);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
         for (((id, _), before), after) in self.elsewhere.iter().zip(elsewhere).zip(self.elsewhere()) {
             before.zip(after).into_iter().for_each(|(before, after)| readings.set(id, after - before));
         }
         match synced {
-            Ok(()) => readings.set(reading::DURABLE, durable.as_nanos() as f64),
+            Ok(()) => readings.set(reading::SYNCED, until_synced.as_nanos() as f64),
             Err(error) => {
                 let text = format!("the data may not be on the device: syncfs said {error}");
                 self.note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string()));

@@ -48,7 +48,7 @@ use = 'made-up'
 const NAMES: [(&str, Unit); 19] = [
     (reading::USER, Unit::Nanoseconds),
     (reading::SYSTEM, Unit::Nanoseconds),
-    (reading::TREE_CPU_DURABLE, Unit::Nanoseconds),
+    (reading::TREE_CPU_SYNCED, Unit::Nanoseconds),
     (reading::MACHINE_CPU, Unit::Nanoseconds),
     (reading::WRITTEN, Unit::Bytes),
     (reading::READ, Unit::Bytes),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub const VERSION: i64 = 4;
+pub const VERSION: i64 = 5;
 
 /// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
 /// a whole run is read in one sequential scan. A row of `series` is a stretch of a load with all that is known of it: its

@@ -26,7 +26,7 @@ fn the_report_leads_with_b_against_a() {
     assert_eq!((&report["pair"]["a"], &report["pair"]["margin"]), (&"ext4".into(), &0.02.into()));
     let rows = report["pair"]["rows"].as_array().unwrap();
     // This little work may take less CPU time than the kernel can show.
-    for metric in ["elapsed", "durable"] {
+    for metric in ["elapsed", "synced"] {
         let of = rows.iter().filter(|row| row["metric"] == metric);
         // Three tasks, and all together.
         assert_eq!(of.clone().count(), 4, "{metric}: {rows:#?}");
@@ -63,8 +63,8 @@ fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
     };
     let same =
         |metric: &str, percent: &str| format!("total.{metric}: ext4/noatime == ext4 within {percent}%");
-    assert_eq!(claims(&[]), [same("elapsed", "1"), same("durable", "1")]);
-    assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("durable", "7")]);
+    assert_eq!(claims(&[]), [same("elapsed", "1"), same("synced", "1")]);
+    assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("synced", "7")]);
     let mine = "touch.elapsed: ext4/noatime < ext4";
     assert_eq!(claims(&["--claim", mine]), [mine]);
 }

@@ -114,8 +114,8 @@ fn complete(samples: &Samples) {
 
 fn times(samples: &Samples) {
     for row in &samples.rows {
-        let (elapsed, durable) = (samples.number(row, "elapsed_s"), samples.number(row, "durable_s"));
-        assert!(0.0 < elapsed && elapsed <= durable && durable < 60.0, "{row:?}");
+        let (elapsed, synced) = (samples.number(row, "elapsed_s"), samples.number(row, "synced_s"));
+        assert!(0.0 < elapsed && elapsed <= synced && synced < 60.0, "{row:?}");
         let cpu = samples.number(row, "user_s") + samples.number(row, "system_s");
         assert!((samples.number(row, "cpu_s") - cpu).abs() < 1e-6, "{row:?}");
         assert!(samples.number(row, "total_cpu_s") > 0.0, "{row:?}");

@@ -67,9 +67,9 @@ fn runs_are_compared_as_the_command_line_does() {
         assert!(page.contains(task["task"].as_str().unwrap()), "{task} in {page}");
     }
     let three = stored::run(&place.runs()).id();
-    let page = web.page(&format!("/compare?run={one}&run={two}&run={three}&metric=durable"));
+    let page = web.page(&format!("/compare?run={one}&run={two}&run={three}&metric=synced"));
     assert!(
-        page.contains(&format!("run {two} beside run {one}, by durable"))
+        page.contains(&format!("run {two} beside run {one}, by synced"))
             && page.contains(&format!("run {three} beside"))
     );
     let (printed, _) = place.expect(0, &["compare", &one, &two, &three, "--format", "json"]);

@@ -33,7 +33,7 @@ fn every_documented_form_is_canonical() {
         "copy-in.elapsed: ext4/mkfs=^has_journal,x != ext4/mount=data=writeback by 2%",
         "untar.elapsed: 6.12 < 6.18",
         "throughput[clients=1]: ext4 < throughput[clients=5]",
-        "elapsed: ext4 < durable[]",
+        "elapsed: ext4 < synced[]",
         "untar.elapsed: a < \"b.c\"",
     ] {
         assert_eq!(claim(text).to_string(), text);

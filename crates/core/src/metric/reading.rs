@@ -5,7 +5,7 @@ use crate::sample::{Fold, ReadingDef, Unit};
 /// Time until the command returned.
 pub const ELAPSED: &str = "elapsed_ns";
 /// Time until the command returned and `syncfs` after it.
-pub const DURABLE: &str = "durable_ns";
+pub const SYNCED: &str = "synced_ns";
 /// Time that a command without work takes.
 pub const START: &str = "process_start_ns";
 /// Bytes that reached the source disk meanwhile.
@@ -19,7 +19,7 @@ pub const SYSTEM: &str = "system_ns";
 /// CPU time of the whole machine.
 pub const MACHINE_CPU: &str = "machine_cpu_ns";
 /// User and system time of the process tree until its data was synced.
-pub const TREE_CPU_DURABLE: &str = "tree_cpu_durable_ns";
+pub const TREE_CPU_SYNCED: &str = "tree_cpu_synced_ns";
 /// Bytes that the process tree asked to write.
 pub const WRITTEN: &str = "written_bytes";
 /// Bytes that the process tree asked to read.
@@ -97,7 +97,7 @@ pub const SYSTEM_CALLS: &str = "system_calls_count";
 /// Instructions of the process tree until its command returned.
 pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
 /// Instructions of the process tree until its data was synced.
-pub const TREE_INSTRUCTIONS_DURABLE: &str = "tree_instructions_durable";
+pub const TREE_INSTRUCTIONS_SYNCED: &str = "tree_instructions_synced";
 /// Bytes that a user without privileges can still write.
 pub const USABLE: &str = "usable_bytes";
 /// Size of the device.
@@ -127,7 +127,7 @@ pub const fn machine_time(id: &'static str) -> ReadingDef {
 /// The readings that the task timer itself takes; all others come from probes.
 pub const TIMER: &[ReadingDef] = &[
     time(ELAPSED).help("CLOCK_MONOTONIC from before the task to after it"),
-    time(DURABLE)
+    time(SYNCED)
         .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
     ReadingDef::neutral(START, Unit::Nanoseconds)
         .help("`true`, run five times before the first task of a cell as the commands of its tasks are: the median"),
@@ -173,7 +173,7 @@ pub const INSTRUCTIONS: &[ReadingDef] = &[
         .help("system calls until the data was synced, counted exactly"),
     ReadingDef::lower(TREE_INSTRUCTIONS, Unit::Count)
         .help("instructions of the process tree until its command returned, by its clock, in microseconds"),
-    ReadingDef::lower(TREE_INSTRUCTIONS_DURABLE, Unit::Count)
+    ReadingDef::lower(TREE_INSTRUCTIONS_SYNCED, Unit::Count)
         .help("instructions of the process tree until the data was synced"),
 ];
 

@@ -41,7 +41,7 @@ const TASK: &[SettingDef] = &[
 const DEF: WorkloadDef = WorkloadDef {
     id: "command",
     help: "your own commands: fsarena run --fs ext4,xfs -- COMMAND",
-    metrics: &["elapsed", "durable"],
+    metrics: &["elapsed", "synced"],
     settings: &[
         SettingDef::text("once").help("shell command once a run, in $FSARENA_SOURCE, not timed"),
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),

@@ -22,7 +22,7 @@ const MESSAGES: (u64, u64) = (50_000, 60);
 const DEF: WorkloadDef = WorkloadDef {
     id: "maildir",
     help: "deliver mail to Maildirs, each message on the device before the next (fsync), read it, and remove it",
-    metrics: &["commits_per_s", "latency_p50", "latency_p99", "latency_max", "durable"],
+    metrics: &["commits_per_s", "latency_p50", "latency_p99", "latency_max", "synced"],
     settings: &[
         SettingDef::ints("clients", 1..=1024, &[4])
             .help("processes of a mail server at work at once, each number a set of tasks"),

@@ -14,7 +14,7 @@ const DEF: WorkloadDef = WorkloadDef {
     id: "tree",
     help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
     // The author's question was about system time.
-    metrics: &["elapsed", "durable", "system"],
+    metrics: &["elapsed", "synced", "system"],
     settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };
 

@@ -17,29 +17,29 @@ struct Field {
 }
 
 const FIELDS: &[Field] = &[
-    durable(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
-    durable(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
-    durable(2, SECTOR, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
-    durable(4, 1.0, "device_writes", Unit::Count, "write requests that the device completed"),
-    durable(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
-    durable(6, SECTOR, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
-    durable(
+    until_synced(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
+    until_synced(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
+    until_synced(2, SECTOR, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
+    until_synced(4, 1.0, "device_writes", Unit::Count, "write requests that the device completed"),
+    until_synced(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
+    until_synced(6, SECTOR, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
+    until_synced(
         9,
         MILLISECOND,
         "device_busy_ns",
         Unit::Nanoseconds,
         "time with at least one request in flight (io_ticks, in milliseconds)",
     ),
-    durable(
+    until_synced(
         10,
         MILLISECOND,
         "device_queue_ns",
         Unit::Nanoseconds,
         "time of all requests in the queue and in flight, added up (time_in_queue, in milliseconds)",
     ),
-    durable(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
-    durable(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
-    durable(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
+    until_synced(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
+    until_synced(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
+    until_synced(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
     at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
@@ -49,8 +49,8 @@ const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
 
-const fn durable(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { place, worth, reading: Takes::DeltaToDurable.of(amount(id, unit).help(help)) }
+const fn until_synced(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
+    Field { place, worth, reading: Takes::DeltaToSynced.of(amount(id, unit).help(help)) }
 }
 
 const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {

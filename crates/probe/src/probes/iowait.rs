@@ -5,7 +5,7 @@ use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::metric::reading::machine_time;
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToDurable.of(machine_time(id).help(help))
+    Takes::DeltaToSynced.of(machine_time(id).help(help))
 }
 
 /// The first line of `/proc/stat`.

@@ -60,7 +60,7 @@ const SOURCES: &[Source] = &[
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: &[Takes::DeltaToDurable.of(
+    readings: &[Takes::DeltaToSynced.of(
         reading::machine_time(reading::MACHINE_CPU)
             .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     )],

@@ -31,8 +31,8 @@ pub const PROBE: Probe = Probe {
             "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
         ),
         time(
-            reading::TREE_CPU_DURABLE,
-            Takes::DeltaToDurable,
+            reading::TREE_CPU_SYNCED,
+            Takes::DeltaToSynced,
             "user and system time of the process tree until the data was synced, from getrusage",
         ),
         count("voluntary_switches", "times that the process tree waited for something, from getrusage"),

@@ -13,7 +13,7 @@ pub const GOBENCH: Exporter = Exporter::new(
 /// The times that a line has, and their units there.
 const TIMES: [(&str, &str); 5] = [
     ("elapsed", "ns/op"),
-    ("durable", "durable-ns/op"),
+    ("synced", "synced-ns/op"),
     ("user", "user-ns/op"),
     ("system", "system-ns/op"),
     ("total_cpu", "total-cpu-ns/op"),

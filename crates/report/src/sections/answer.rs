@@ -5,7 +5,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, either, few, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{factor::FS, matrix::PLAIN, metric::label as label_of, sample::Direction};
+use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::best::{self, Best};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
@@ -27,7 +27,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
             // The figures stand above, once whatever the metrics.
             return document.list(sentences(&names, analysis));
         }
-        document.heading(3, format!("By {}", label_of(&analysis.metric.id)));
+        document.heading(3, format!("By {}", analysis.metric.id));
         if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
             document.loud(provisional(analysis));
         }
@@ -67,7 +67,7 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
         1 => return vec!["Only one variant has data. A comparison requires two.".into()],
         _ => {}
     }
-    let metric = label_of(&analysis.metric.id);
+    let metric = &analysis.metric.id;
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!("{metric} describes the run: neither more nor less is better.")];
     }
@@ -110,8 +110,8 @@ fn was_best(metric: &MetricSpec) -> String {
     match metric.direction {
         _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
         _ if is_time(metric) => "was fastest".into(),
-        Direction::Higher => format!("had the highest {}", label_of(&metric.id)),
-        _ => format!("had the lowest {}", label_of(&metric.id)),
+        Direction::Higher => format!("had the highest {}", metric.id),
+        _ => format!("had the lowest {}", metric.id),
     }
 }
 
@@ -266,7 +266,7 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
             format!("{} {level}{}", best.variant.name, open(!best.decided && !all_open))
         };
         let named = bests.iter().map(one).collect::<Vec<_>>().join(", ");
-        format!("Best {id} by {}: {named}{}.", label_of(&analysis.metric.id), open(all_open))
+        format!("Best {id} by {}: {named}{}.", analysis.metric.id, open(all_open))
     };
     record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
 }

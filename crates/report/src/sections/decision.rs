@@ -5,7 +5,7 @@ use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
 use fsarena_core::record::{MetricSpec, TOTAL};
-use fsarena_core::{metric::label, sample::Direction};
+use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall, combine_tasks};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
@@ -318,7 +318,7 @@ fn comparative(metric: &MetricSpec) -> &'static str {
 /// `faster`, `higher in iops`.
 fn better(metric: &MetricSpec) -> String {
     match comparative(metric) {
-        word if !is_time(metric) => format!("{word} in {}", label(&metric.id)),
+        word if !is_time(metric) => format!("{word} in {}", metric.id),
         word if is_synced_time(metric) => format!("{word} (synced)"),
         word => word.into(),
     }

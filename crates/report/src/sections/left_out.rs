@@ -4,7 +4,7 @@ use super::answer::is_told;
 use crate::number::plural;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, few};
-use fsarena_core::{metric::label, record::RunRecord};
+use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::trust::{Doubt, doubts, reason};
 
@@ -45,5 +45,5 @@ fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
         0 => String::new(),
         more => format!("; likewise {}", plural(more, "more task")),
     };
-    Some(format!("Not ranked by {}: {why}{more}.", label(&analysis.metric.id)))
+    Some(format!("Not ranked by {}: {why}{more}.", analysis.metric.id))
 }

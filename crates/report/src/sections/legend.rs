@@ -1,7 +1,6 @@
 //! How to read the answer.
 
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use fsarena_core::metric::label;
 
 /// How to read the answer.
 pub const SECTION: Section = Section::full(Chapter::Answer, add);
@@ -11,7 +10,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let names = report.record.names();
     let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
-    let metrics = metrics.map(|metric| format!("{} ({})", label(&metric.id), metric.help));
+    let metrics = metrics.map(|metric| format!("{} ({})", metric.id, metric.help));
     let metrics = metrics.collect::<Vec<_>>().join("; and by ");
     let brackets = if first.provisional() {
         "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"

@@ -4,7 +4,7 @@
 use crate::document::{Cell, Source, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{crossed::Crossed, number::three, words::label};
-use fsarena_core::{metric::label as label_of, sample::Direction};
+use fsarena_core::sample::Direction;
 
 /// Each filesystem under each I/O scheduler.
 pub const SECTION: Section = Section::full(Chapter::Data, add);
@@ -17,7 +17,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     else {
         return;
     };
-    document.heading(3, format!("Normalised, by {}", label_of(&analysis.metric.id)));
+    document.heading(3, format!("Normalised, by {}", analysis.metric.id));
     for task in analysis.tasks() {
         let median = |at: &Option<usize>| task.comparison.variants.get((*at)?)?.median;
         let values: Vec<Vec<_>> = crossed.at.iter().map(|row| row.iter().map(median).collect()).collect();

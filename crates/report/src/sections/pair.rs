@@ -5,7 +5,7 @@ use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
-use fsarena_core::{metric::label, sample::Direction};
+use fsarena_core::sample::Direction;
 use serde_json::{Value, json};
 
 /// The difference of B over A, and its interval.
@@ -75,12 +75,12 @@ fn in_words(row: &Row, margin: f64) -> String {
         }
         Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
     };
-    format!("By {}: {found}.", label(&row.metric.id))
+    format!("By {}: {found}.", row.metric.id)
 }
 
 fn answer(row: &Row) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
-    format!("Least noisy: {} of {}{rounds}.", label(&row.metric.id), row.task)
+    format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
 /// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
@@ -94,7 +94,7 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
     let (difference, interval) = difference(row, margin);
     row![
-        format!("{} {}", row.task, label(&row.metric.id)),
+        format!("{} {}", row.task, row.metric.id),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
         sigma,

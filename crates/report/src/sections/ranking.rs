@@ -4,7 +4,6 @@ use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::interval;
-use fsarena_core::metric::label;
 use fsarena_stats::ranking::{Ranked, Ranking};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     // Of two variants whose tasks weigh the same the answer says it all.
     let told = |ranking: &&Ranking| weighed || (detail >= Detail::Full && ranking.variants.len() > 2);
     let Some(ranking) = report.ranking().filter(told) else { return };
-    document.heading(3, format!("Ranking, by {}", label(&ranking.metric)));
+    document.heading(3, format!("Ranking, by {}", ranking.metric));
     let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
     let rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked));
     document.table(Table::figures(header).with(rows));

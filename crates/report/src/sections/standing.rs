@@ -4,7 +4,6 @@ use super::tasks::row;
 use crate::document::{Cell, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{charts::standing, number::plural, seen::Seen, typical, words::label as task_label};
-use fsarena_core::metric::label;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -49,7 +48,7 @@ fn alone(document: &mut Document, report: &Report) {
     let [variant] = report.record.variants.as_slice() else { return };
     let Some(first) = analyses.first() else { return };
     let header =
-        std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| label(&one.metric.id)));
+        std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
     let rows = first.tasks.iter().take(TASKS).map(|task| {
         let at = report.record.task(&task.task.id);
         let of = |one: &&Analysis| at.map(|at| typical::cell(&one.grid.values[at][0], one.metric.unit));
@@ -72,7 +71,7 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
     for analysis in report.analyses.iter().filter(|analysis| better(analysis.metric.direction)) {
         let Some(overall) = &analysis.overall else { continue };
         let (id, unit) = (&analysis.metric.id, analysis.metric.unit);
-        let name = label(id).trim_end_matches("_ns"); // The figures have their unit.
+        let name = id.trim_end_matches("_ns"); // The figures have their unit.
         let one = overall.tasks == 1;
         let [total, mean] = overall.wholes();
         let total = total.map(|total| (if one { "" } else { "total " }, total)).into_iter();

@@ -28,11 +28,11 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
 /// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
 fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
-    document.heading(3, format!("{}: {}", metric::label(&analysis.metric.id), analysis.metric.help));
+    document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
     if analysis.tasks.is_empty() {
         return document.text(match record.samples.is_empty() {
             true => "Nothing was measured: the run ended before its first task.".into(),
-            false => format!("No task has a value of {}.", metric::label(&analysis.metric.id)),
+            false => format!("No task has a value of {}.", analysis.metric.id),
         });
     }
     if matrix::fits(analysis) {
@@ -75,7 +75,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         rows.push(labelled(overall.name.to_uppercase(), typical::cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
-        document.heading(4, format!("{}: medians over rounds", metric::label(&analysis.metric.id)));
+        document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
         document.table(Table::figures(header(record, "task")).with(rows));
         document.text(typical::words(&report.analyses));
     }

@@ -4,7 +4,7 @@ use super::tasks::header;
 use crate::document::{Cell, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical;
-use fsarena_core::metric::{label, reading};
+use fsarena_core::metric::reading;
 use fsarena_core::sample::Fold;
 use fsarena_stats::totals::{Total, of};
 
@@ -12,7 +12,7 @@ use fsarena_stats::totals::{Total, of};
 /// sums.
 const SHOWN: [&str; 15] = [
     "elapsed",
-    "durable",
+    "synced",
     "user",
     "system",
     "cpu_utilization",
@@ -36,13 +36,12 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let totals = of(record, &SHOWN);
     let largest: Vec<&str> =
-        totals.iter().filter(|total| total.fold == Fold::Max).map(|total| label(total.id)).collect();
+        totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let largest = match &largest[..] {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row =
-        |Total { id, unit, values, .. }: Total| labelled(label(id), typical::cells(&values, unit, None));
+    let row = |Total { id, unit, values, .. }: Total| labelled(id, typical::cells(&values, unit, None));
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");

@@ -5,7 +5,7 @@ use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, few_of};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
-use fsarena_core::{metric::label, record::RunRecord};
+use fsarena_core::record::RunRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
@@ -61,7 +61,7 @@ fn carried_over(report: &Report) -> Option<String> {
         "The variant before matters (95% confidence): right after {}, {} of the other variants is {size} {direction} than \
          else. Random order keeps the comparison fair.",
         report.record.name(carry.after),
-        label(&metric.id)
+        metric.id
     ))
 }
 

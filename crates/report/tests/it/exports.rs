@@ -175,7 +175,7 @@ const UNITS: [Unit; 8] = [
 fn printed() -> impl Strategy<Value = MetricSpec> {
     let name = prop_oneof![
         "[a-z][a-z0-9_]{0,8}",
-        "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|durable"
+        "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|synced"
     ];
     (name, 0..UNITS.len()).prop_map(|(name, unit)| {
         MetricSpec::new(UNITS[unit].named(&name), UNITS[unit], Direction::Higher, String::new())

@@ -30,7 +30,7 @@ fn a_number_is_printed_alike_in_all_formats() {
         .map(|text| text.parse().unwrap())
         .into();
     for record in [record, fixture::run(&["ext4", "xfs"], 9), fixture::run(&["ext4", "xfs"], 3)] {
-        let mut report = fixture::report(record, &["elapsed", "durable"]).unwrap();
+        let mut report = fixture::report(record, &["elapsed", "synced"]).unwrap();
         report.screen.width = Some(400);
         report.full = true;
         let [term, md, html] = ["term", "md", "html"].map(|format| numbers(&report, format));

@@ -7,7 +7,7 @@ use fsarena_report::exporters;
 
 fn page(record: RunRecord) -> String {
     let mut out = Vec::new();
-    let report = fixture::report(record, &["elapsed", "durable"]).unwrap();
+    let report = fixture::report(record, &["elapsed", "synced"]).unwrap();
     exporters::find("html").unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

@@ -100,7 +100,7 @@ fn a_failed_variant_is_told_with_its_words() {
 fn nine_variants_are_split() {
     let names: Vec<String> = (1..=9).map(|i| format!("ext4/option-{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let term = export(fixture::run(&names, 8), "term", &["durable"]);
+    let term = export(fixture::run(&names, 8), "term", &["synced"]);
     assert!(widest(&term) <= 100, "{}", widest(&term));
     insta::assert_snapshot!("nine_term", term);
 }
@@ -256,8 +256,8 @@ fn a_run_beside_published_figures() {
     insta::assert_snapshot!("published_term", said(&page, "term"));
     insta::assert_snapshot!("published_md", said(&page, "md"));
     insta::assert_snapshot!("published_json", said(&page, "json"));
-    let error = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "durable").unwrap_err().to_string();
-    assert!(error.contains("`durable`") && error.contains("elapsed, cpu_utilization"), "{error}");
+    let error = compare_published(&fixture::run(&FIVE, 8), &figures()[0], "synced").unwrap_err().to_string();
+    assert!(error.contains("`synced`") && error.contains("elapsed, cpu_utilization"), "{error}");
 }
 
 #[test]

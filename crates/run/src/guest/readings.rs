@@ -8,7 +8,7 @@ use fsarena_guest::counter::Counts;
 /// Times that are instructions where the clock counts them: CPU, not waiting, which such a clock skips.
 const COUNTED: [(&str, &str); 2] = [
     (reading::MACHINE_CPU, reading::GUEST_INSTRUCTIONS),
-    (reading::TREE_CPU_DURABLE, reading::TREE_INSTRUCTIONS_DURABLE),
+    (reading::TREE_CPU_SYNCED, reading::TREE_INSTRUCTIONS_SYNCED),
 ];
 
 /// The sample without the readings that this emulator cannot measure, and with instructions instead of times where it
@@ -36,9 +36,9 @@ fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
         }
     }
     if let Some(counts) = counts {
-        kept.set(reading::USER_INSTRUCTIONS, counts.user_durable as f64);
-        kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_durable as f64);
-        kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_durable + counts.kernel_durable) as f64);
+        kept.set(reading::USER_INSTRUCTIONS, counts.user_synced as f64);
+        kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_synced as f64);
+        kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_synced + counts.kernel_synced) as f64);
         kept.set(reading::SYSTEM_CALLS, counts.calls as f64);
         kept.set(reading::RETURNED_INSTRUCTIONS, (counts.user + counts.kernel) as f64);
     }
@@ -77,7 +77,7 @@ mod tests {
             ("major_faults", 2.0),
         ];
         assert_eq!(counted(&taken, None), readings(&by_clocks));
-        let counts = Counts { user: 1, kernel: 10, user_durable: 2, kernel_durable: 20, calls: 5 };
+        let counts = Counts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, calls: 5 };
         let kept = counted(&taken, Some(counts));
         let of = |id| kept.get(id);
         assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);

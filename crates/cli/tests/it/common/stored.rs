@@ -127,7 +127,7 @@ fn events(cell: &Cell, slower: f64) -> Vec<Event> {
         let ns = (seconds * factor * (0.99 + noise as f64 / 100_000.0) * 1e9).round();
         let mut readings = Readings::default();
         readings.set(reading::ELAPSED, ns);
-        readings.set(reading::DURABLE, 1.25 * ns);
+        readings.set(reading::SYNCED, 1.25 * ns);
         let task = TaskInfo {
             id: TaskId::new(id),
             title: title.into(),

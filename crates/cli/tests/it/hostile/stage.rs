@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::{fs::File, hash::Hasher};
+use std::{fs::File, hash::Hasher, time::Duration};
 
 const PAGE: usize = 4096;
 /// Where the partition of a partitioned disk begins.
@@ -357,7 +357,16 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.held = None;
         for command in self.undo.drain(..).rev() {
-            let output = Command::new(&command[0]).args(&command[1..]).output().unwrap();
+            let undone = || Command::new(&command[0]).args(&command[1..]).output().unwrap();
+            let mut output = undone();
+            // Another program that looks at all devices, such as a test that asks `blkid`, may have this one open.
+            for _ in 0..100 {
+                if output.status.success() || !String::from_utf8_lossy(&output.stderr).contains("busy") {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                output = undone();
+            }
             assert!(output.status.success() || std::thread::panicking(), "{command:?}: {output:?}");
         }
     }

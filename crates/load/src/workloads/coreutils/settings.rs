@@ -11,7 +11,7 @@ use fsarena_core::setting::{SettingDef, WorkloadDef};
 pub const DEF: WorkloadDef = WorkloadDef {
     id: "coreutils",
     help: "the 21 tasks of Piszcz (2004, 2006): touch, find, rm, mkdir, cp, tar, split, dd and cat",
-    metrics: &["elapsed", "durable"],
+    metrics: &["elapsed", "synced"],
     settings: &[
         DRIVER,
         TREE,
