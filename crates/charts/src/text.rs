@@ -1,7 +1,6 @@
 //! Text of a chart: its width in DejaVu Sans, and what of it fits into a given width.
 
-use skrifa::instance::{LocationRef, Size};
-use skrifa::{FontRef, MetadataProvider};
+use ttf_parser::Face;
 
 /// DejaVu Sans: Latin, Greek, and signs of mathematics. readers of SVG files may have another font, and most are
 /// narrower.
@@ -26,11 +25,12 @@ pub struct Font {
 impl Font {
     /// Width of `text` in CSS pixels. A character that the font lacks counts as a square.
     pub fn width(self, text: &str) -> f64 {
-        let font = FontRef::new(if self.bold { BOLD } else { REGULAR }).expect("the font that is built in");
-        let (glyphs, widths) =
-            (font.charmap(), font.glyph_metrics(Size::new(self.size as f32), LocationRef::default()));
+        let bytes = if self.bold { BOLD } else { REGULAR };
+        let face = Face::parse(bytes, 0).expect("the font that is built in");
+        let unit = self.size / f64::from(face.units_per_em());
         let width = |c| {
-            f64::from(glyphs.map(c).and_then(|glyph| widths.advance_width(glyph)).unwrap_or(self.size as f32))
+            let advance = face.glyph_index(c).and_then(|glyph| face.glyph_hor_advance(glyph));
+            advance.map_or(self.size, |advance| f64::from(advance) * unit)
         };
         text.chars().map(width).sum()
     }

@@ -1,7 +1,7 @@
 //! The order of variants inside a round.
 
 use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 
 /// A uniformly random order of `variants` variants for one round.
 ///

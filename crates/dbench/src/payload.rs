@@ -4,7 +4,7 @@ use super::program::Program;
 use fsarena_core::schedule::mix;
 use fsarena_engine::Content;
 use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 
 /// Places at which a write can begin in the noise, so that one differs from the next.
 const PLACES: usize = 256;

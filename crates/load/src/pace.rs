@@ -5,7 +5,7 @@ use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix};
 use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
 use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 
 /// The gaps of an open loop.
 pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")

@@ -6,7 +6,7 @@ use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_engine::{Content, Error as EngineError};
 use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use std::path::Path;
 
 /// The setting for what is written.

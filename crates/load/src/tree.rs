@@ -4,7 +4,7 @@ mod shape;
 
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use std::collections::HashSet;
 
 /// The name of the directory that every archived tree unpacks to.

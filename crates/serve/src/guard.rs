@@ -8,16 +8,13 @@
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, LOCATION,
-    REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
+    LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{body::Body, http::uri::Authority, middleware::Next};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use cookie::SameSite;
-use headers::HeaderMapExt;
-use headers::authorization::{Authorization, Bearer};
 use std::{net::IpAddr, sync::Arc};
 
 /// The shortest token that is accepted: 16 characters of base64 are 96 bits.
@@ -70,18 +67,23 @@ impl Guard {
         }
     }
 
-    /// Whether a request shows the token.
+    /// Whether a request shows the token, as a Bearer (RFC 6750) or in this server's cookie (RFC 6265).
     fn is_shown(&self, token: &str, headers: &HeaderMap) -> bool {
-        let bearer = headers.typed_get::<Authorization<Bearer>>();
-        let cookies = headers.typed_get::<headers::Cookie>();
-        let mut shown = bearer.iter().map(Authorization::token).chain(
-            cookies
-                .iter()
-                .flat_map(|all| all.iter())
-                .filter(|(name, _)| *name == self.cookie)
-                .map(|(_, value)| value),
-        );
-        shown.any(|shown| same(shown, token))
+        let texts =
+            |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        for credentials in texts(AUTHORIZATION) {
+            if let Some((scheme, shown)) = credentials.split_once(' ')
+                && scheme.eq_ignore_ascii_case("Bearer")
+                && same(shown.trim(), token)
+            {
+                return true;
+            }
+        }
+        let mut cookies = texts(COOKIE).flat_map(|all| all.split(';'));
+        cookies.any(|cookie| {
+            let (name, shown) = cookie.trim().split_once('=').unwrap_or_default();
+            name == self.cookie && same(shown, token)
+        })
     }
 
     /// Refuses a request, or says nothing.
@@ -117,17 +119,18 @@ impl Guard {
 
     /// Puts the token into a cookie, and the browser on to the same page without it in its address.
     fn keep(&self, token: &str, rest: &str) -> Response {
-        let cookie = cookie::Cookie::build((&self.cookie, token))
-            .path("/")
-            .http_only(true)
-            .same_site(SameSite::Strict);
+        if !is_cookie_value(token) {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "The token cannot be kept in a cookie; send it as a Bearer.",
+            );
+        }
+        let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie);
         match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(rest)) {
             (Ok(cookie), Ok(rest)) => {
                 (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, rest)]).into_response()
             }
-            _ => {
-                refuse(StatusCode::BAD_REQUEST, "The token cannot be kept in a cookie; send it as a Bearer.")
-            }
+            _ => refuse(StatusCode::BAD_REQUEST, "The address without the token is not one of HTTP."),
         }
     }
 }
@@ -135,6 +138,11 @@ impl Guard {
 /// 192 bits from the system's generator.
 fn new_token() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>())
+}
+
+/// Whether a cookie can hold the text as it is (RFC 6265, section 4.1.1).
+fn is_cookie_value(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte))
 }
 
 /// Compares by hash, which takes as long whatever is the same: the time tells nothing of the token.

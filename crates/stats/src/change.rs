@@ -12,7 +12,7 @@
 
 use crate::{average::median, shift::mann_whitney};
 use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 
 /// The fewest values between two changes.
 pub const SHORTEST: usize = 3;

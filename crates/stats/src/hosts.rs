@@ -6,7 +6,7 @@
 //! Young 1993).
 
 use rand::{SeedableRng, seq::SliceRandom};
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 
 /// Shuffles of the hosts.
 const SHUFFLES: u64 = 2_000;

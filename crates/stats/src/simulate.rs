@@ -11,7 +11,7 @@ pub mod state;
 
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
 /// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims

@@ -2,14 +2,16 @@
 
 use super::law::{Fitted, Law, cost, usl_at};
 use crate::average::mean;
-use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
-use nalgebra::{DVector, Dyn, Matrix, U1, U2, VecStorage, Vector2};
 
 /// From where the search begins: (σ, κ) of machines that scale well, middling and badly. The sum of squares has
 /// more than one valley.
 const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0.1)];
 /// A κ under which the coherency of a thousand clients is nothing that can be measured.
 const NOTHING: f64 = 1e-9;
+/// Steps after which a search ends wherever it is.
+const MOST_STEPS: usize = 400;
+/// The damping at which a step is too short to change anything.
+const MOST_DAMPING: f64 = 1e16;
 
 /// The least-squares USL with σ, κ ≥ 0. None where κ comes out as nothing.
 pub fn fit(points: &[(f64, f64)]) -> Option<Fitted> {
@@ -28,61 +30,95 @@ pub fn amdahl(points: &[(f64, f64)]) -> Fitted {
 }
 
 fn search(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted {
-    let problem = Problem { points, roots: Vector2::from(start.map(f64::sqrt)) };
-    let (problem, _) = LevenbergMarquardt::new().with_patience(200).minimize(problem);
-    let [sigma, kappa] = problem.squares();
-    let lambda = problem.ln_lambda().exp();
+    let found = minimise(points, Candidate::of(points, start.map(f64::sqrt)));
+    let [sigma, kappa] = found.squares();
+    let lambda = found.ln_lambda.exp();
     let law = if coherent { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
     Fitted::of(law, points)
 }
 
-/// The residuals of ln X, with ln λ eliminated: for any σ and κ the best is the mean of what is left. The
-/// parameters are the roots of σ and κ, so that neither can be negative; one that begins at 0 stays there.
-struct Problem<'a> {
-    points: &'a [(f64, f64)],
-    roots: Vector2<f64>,
+/// A guess at σ and κ, and how well it fits.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// √σ and √κ, so that neither σ nor κ can be negative. One that begins at 0 stays there.
+    roots: [f64; 2],
+    /// The best ln λ for these, which is the mean of what they leave of ln X.
+    ln_lambda: f64,
+    /// The sum of the squared residuals of ln X.
+    rss: f64,
 }
 
-impl Problem<'_> {
+impl Candidate {
+    fn of(points: &[(f64, f64)], roots: [f64; 2]) -> Candidate {
+        let [sigma, kappa] = roots.map(|root| root * root);
+        let ln_lambda = mean(points.iter().map(|(n, y)| y - usl_at(*n, 0.0, sigma, kappa)));
+        let mut found = Candidate { roots, ln_lambda, rss: 0.0 };
+        found.rss = points.iter().map(|point| found.residual(*point).powi(2)).sum();
+        found
+    }
+
     fn squares(&self) -> [f64; 2] {
-        [self.roots[0] * self.roots[0], self.roots[1] * self.roots[1]]
+        self.roots.map(|root| root * root)
     }
 
-    fn ln_lambda(&self) -> f64 {
+    fn residual(&self, (n, y): (f64, f64)) -> f64 {
         let [sigma, kappa] = self.squares();
-        mean(self.points.iter().map(|(n, y)| y - usl_at(*n, 0.0, sigma, kappa)))
-    }
-}
-
-impl LeastSquaresProblem<f64, Dyn, U2> for Problem<'_> {
-    type ResidualStorage = VecStorage<f64, Dyn, U1>;
-    type JacobianStorage = VecStorage<f64, Dyn, U2>;
-    type ParameterStorage = nalgebra::storage::Owned<f64, U2>;
-
-    fn set_params(&mut self, roots: &Vector2<f64>) {
-        self.roots = *roots;
+        usl_at(n, self.ln_lambda, sigma, kappa) - y
     }
 
-    fn params(&self) -> Vector2<f64> {
-        self.roots
-    }
-
-    fn residuals(&self) -> Option<DVector<f64>> {
-        let ([sigma, kappa], ln_lambda) = (self.squares(), self.ln_lambda());
-        let residual = |(n, y): &(f64, f64)| usl_at(*n, ln_lambda, sigma, kappa) - y;
-        Some(DVector::from_iterator(self.points.len(), self.points.iter().map(residual)))
-    }
-
-    fn jacobian(&self) -> Option<Matrix<f64, Dyn, U2, VecStorage<f64, Dyn, U2>>> {
+    /// The derivatives of each residual by √σ and √κ. As ln λ is a mean, the mean of each column is taken out.
+    fn jacobian(&self, points: &[(f64, f64)]) -> Vec<[f64; 2]> {
         let [sigma, kappa] = self.squares();
-        // d(−ln cost)/d√σ and /d√κ; what the mean takes out is the mean of each column.
-        let row = |n: f64| {
+        let derivatives = |n: f64| {
             let cost = cost(n, sigma, kappa);
             [-2.0 * self.roots[0] * (n - 1.0) / cost, -2.0 * self.roots[1] * n * (n - 1.0) / cost]
         };
-        let rows: Vec<[f64; 2]> = self.points.iter().map(|(n, _)| row(*n)).collect();
+        let rows: Vec<[f64; 2]> = points.iter().map(|(n, _)| derivatives(*n)).collect();
         let means = [0, 1].map(|column| mean(rows.iter().map(|row| row[column])));
-        let at = |row: usize, column: usize| rows[row][column] - means[column];
-        Some(Matrix::<f64, Dyn, U2, VecStorage<f64, Dyn, U2>>::from_fn(rows.len(), at))
+        rows.iter().map(|row| [row[0] - means[0], row[1] - means[1]]).collect()
     }
+
+    /// The step of Levenberg and Marquardt: the solution of (JᵀJ + damping·diag JᵀJ)·step = −Jᵀr.
+    fn step(&self, points: &[(f64, f64)], damping: f64) -> Option<[f64; 2]> {
+        let (mut a, mut b, mut d, mut gradient) = (0.0, 0.0, 0.0, [0.0; 2]);
+        for (row, point) in self.jacobian(points).iter().zip(points) {
+            let residual = self.residual(*point);
+            a += row[0] * row[0];
+            b += row[0] * row[1];
+            d += row[1] * row[1];
+            gradient = [gradient[0] + row[0] * residual, gradient[1] + row[1] * residual];
+        }
+        // A root at 0 moves nothing: its column is 0, and so is its step.
+        let (a, d) = (a * (1.0 + damping), d * (1.0 + damping));
+        let determinant = a * d - b * b;
+        match (a > 0.0, d > 0.0) {
+            (true, true) if determinant > 0.0 => {
+                let [x, y] = gradient;
+                Some([(b * y - d * x) / determinant, (b * x - a * y) / determinant])
+            }
+            (true, false) => Some([-gradient[0] / a, 0.0]),
+            (false, true) => Some([0.0, -gradient[1] / d]),
+            _ => None,
+        }
+    }
+}
+
+/// The candidate that Levenberg and Marquardt's method reaches from another one (Marquardt 1963, "An Algorithm for
+/// Least-Squares Estimation of Nonlinear Parameters").
+fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
+    let (mut best, mut damping) = (start, 1e-3);
+    for _ in 0..MOST_STEPS {
+        let Some(step) = best.step(points, damping) else { break };
+        let next = Candidate::of(points, [best.roots[0] + step[0], best.roots[1] + step[1]]);
+        if next.rss < best.rss {
+            best = next;
+            damping /= 10.0;
+        } else {
+            damping *= 10.0;
+            if damping > MOST_DAMPING {
+                break;
+            }
+        }
+    }
+    best
 }
