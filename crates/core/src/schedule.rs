@@ -1,7 +1,7 @@
 //! The order of variants inside a round.
 
-use rand::{SeedableRng, seq::SliceRandom};
 use chacha20::ChaCha12Rng;
+use rand::{SeedableRng, seq::SliceRandom};
 
 /// A uniformly random order of `variants` variants for one round.
 ///

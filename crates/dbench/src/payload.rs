@@ -1,10 +1,10 @@
 //! The data that clients write: made once, before the start, and shared by all clients.
 
 use super::program::Program;
+use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_engine::Content;
 use rand::{Rng, SeedableRng};
-use chacha20::ChaCha8Rng;
 
 /// Places at which a write can begin in the noise, so that one differs from the next.
 const PLACES: usize = 256;

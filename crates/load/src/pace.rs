@@ -1,11 +1,11 @@
 //! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
 
 use crate::{task, workload::Job};
+use chacha20::ChaCha12Rng;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix};
 use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
 use rand::{SeedableRng, seq::SliceRandom};
-use chacha20::ChaCha12Rng;
 
 /// The gaps of an open loop.
 pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")

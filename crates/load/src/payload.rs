@@ -2,11 +2,11 @@
 //! directories made anew.
 
 use crate::error::{Error, Result, at};
+use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_engine::{Content, Error as EngineError};
 use rand::{Rng, RngExt, SeedableRng};
-use chacha20::ChaCha8Rng;
 use std::path::Path;
 
 /// The setting for what is written.

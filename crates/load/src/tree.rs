@@ -2,9 +2,9 @@
 
 mod shape;
 
+use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
-use chacha20::ChaCha8Rng;
 use std::collections::HashSet;
 
 /// The name of the directory that every archived tree unpacks to.

@@ -11,8 +11,8 @@
 //! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
 
 use crate::{average::median, shift::mann_whitney};
-use rand::{SeedableRng, seq::SliceRandom};
 use chacha20::ChaCha8Rng;
+use rand::{SeedableRng, seq::SliceRandom};
 
 /// The fewest values between two changes.
 pub const SHORTEST: usize = 3;

@@ -5,8 +5,8 @@
 //! the largest over hosts and pairs of variants, held against its own shuffles, keeps 5% for all together (Westfall and
 //! Young 1993).
 
-use rand::{SeedableRng, seq::SliceRandom};
 use chacha20::ChaCha12Rng;
+use rand::{SeedableRng, seq::SliceRandom};
 
 /// Shuffles of the hosts.
 const SHUFFLES: u64 = 2_000;

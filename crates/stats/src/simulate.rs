@@ -9,9 +9,9 @@ pub mod rules;
 pub mod selftest;
 pub mod state;
 
+use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
-use chacha20::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
 /// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims

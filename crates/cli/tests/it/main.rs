@@ -1,5 +1,7 @@
 //! Everything that is tried through the real binary. One program, so that it is linked once and what waits overlaps.
 
+use std::path::Path;
+
 mod ab;
 mod advise;
 mod analyse;
@@ -10,12 +12,10 @@ mod browser;
 mod carry_over;
 mod charts;
 mod claims;
-mod commands;
 mod commits;
 mod common;
 mod config;
 mod dbench;
-mod dir;
 mod disturbed;
 mod erase;
 mod exact;
@@ -29,6 +29,7 @@ mod guest;
 mod guest_failures;
 mod hostile;
 mod import;
+mod installed;
 mod interrupted;
 mod kill;
 mod large;
@@ -38,21 +39,13 @@ mod load;
 mod machines;
 mod order;
 mod other;
-mod own_command;
 mod plans;
-mod postgres;
 mod power;
 mod printed;
-mod recover;
 mod resume;
-mod rights;
 mod selftest;
-mod serve;
 mod shards;
 mod shells;
-mod shipped;
-mod signals;
-mod squid;
 mod studies;
 mod tampered;
 mod usage;
@@ -62,18 +55,21 @@ mod watch;
 /// Cargo would neither compile nor run the tests of a file that no `mod` names.
 #[test]
 fn every_file_of_tests_is_registered() {
-    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for entry in std::fs::read_dir(crates).unwrap() {
         let dir = entry.unwrap().path().join("tests/it");
-        let Ok(main) = std::fs::read_to_string(dir.join("main.rs")) else { continue };
-        for file in std::fs::read_dir(&dir).unwrap() {
-            let name = file.unwrap().file_name().into_string().unwrap();
-            let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "main") else { continue };
-            assert!(
-                main.lines().any(|line| line == format!("mod {stem};")),
-                "{} names no {stem}",
-                dir.display()
-            );
-        }
+        check_registered(&dir.join("main.rs"), &dir);
+    }
+    let it = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    check_registered(&it.join("installed.rs"), &it.join("installed"));
+}
+
+fn check_registered(root: &Path, dir: &Path) {
+    let Ok(text) = std::fs::read_to_string(root) else { return };
+    for file in std::fs::read_dir(dir).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "main") else { continue };
+        let registered = text.lines().any(|line| line == format!("mod {stem};"));
+        assert!(registered, "{} names no {stem}", root.display());
     }
 }
