@@ -21,7 +21,7 @@ pub enum Answer {
     Use {
         /// That variant.
         choice: usize,
-        /// The best of the others, with what it costs relative to the choice; none where nothing compares the two.
+        /// The best of the others, with what it costs relative to the choice; none where there is no other to compare.
         next: Option<Cost>,
     },
     /// The current variant is in S, or costs less than the margin above the best.
@@ -35,7 +35,8 @@ pub enum Answer {
     Move {
         /// The current variant.
         from: usize,
-        /// The variants of S whose regret is at most [`MOST_REGRET`], best first, with what each costs relative to the current.
+        /// The variants of S that are significantly better than the current one and whose regret is at most [`MOST_REGRET`], best
+        /// first, with what each costs relative to it.
         to: Vec<Cost>,
     },
     /// The current variant is not in S, and which of S is the best is open.
@@ -109,24 +110,22 @@ impl Answer {
         let most = MOST_REGRET.ln_1p();
         let cheap = |one: &usize| regrets.of(*one).is_some_and(|regret| regret <= most);
         let choices: Vec<usize> = possible.iter().copied().filter(cheap).collect();
-        match current {
-            Some(from) if !choices.is_empty() => {
-                Some(Answer::Move { from, to: choices.into_iter().map(|to| cost(to, from)).collect() })
-            }
-            Some(current) => {
-                let better = possible.iter().map(|one| cost(*one, current)).filter(|cost| cost.high < 0.0);
-                let better: Vec<Cost> = better.collect();
-                if better.is_empty() {
-                    return Answer::too_noisy(regrets, &possible);
-                }
-                Some(Answer::Better { current, better })
-            }
-            None if choices.is_empty() => Answer::too_noisy(regrets, &possible),
-            None => {
-                let regret = choices.iter().filter_map(|one| regrets.of(*one)).fold(0.0, f64::max);
-                Some(Answer::Choose { choices, regret })
-            }
+        if let Some(current) = current {
+            let costs = possible.iter().map(|one| cost(*one, current));
+            let better: Vec<Cost> = costs.filter(|cost| cost.high < 0.0).collect();
+            let to: Vec<Cost> =
+                better.iter().copied().filter(|cost| choices.contains(&cost.variant)).collect();
+            return match (to.is_empty(), better.is_empty()) {
+                (false, _) => Some(Answer::Move { from: current, to }),
+                (true, false) => Some(Answer::Better { current, better }),
+                (true, true) => Answer::too_noisy(regrets, &possible),
+            };
         }
+        if choices.is_empty() {
+            return Answer::too_noisy(regrets, &possible);
+        }
+        let regret = choices.iter().filter_map(|one| regrets.of(*one)).fold(0.0, f64::max);
+        Some(Answer::Choose { choices, regret })
     }
 
     fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
@@ -172,8 +171,9 @@ mod tests {
         let value = |variant: usize, round: usize| {
             factors[variant] * if (round + variant).is_multiple_of(2) { 1.0 } else { 1.0 + noise }
         };
-        let values: Vec<Vec<f64>> =
-            (0..factors.len()).map(|variant| (0..rounds).map(|round| value(variant, round)).collect()).collect();
+        let values: Vec<Vec<f64>> = (0..factors.len())
+            .map(|variant| (0..rounds).map(|round| value(variant, round)).collect())
+            .collect();
         let mut order: Vec<usize> = (0..factors.len()).collect();
         order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
         Answer::of(&regret::of(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p()).unwrap()
@@ -185,14 +185,18 @@ mod tests {
             Answer::TooFewRounds { rounds, needed } => Some((rounds, needed)),
             _ => None,
         };
-        assert_eq!([few(2, 7), few(3, 5), few(5, 9)], [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m)))));
+        assert_eq!(
+            [few(2, 7), few(3, 5), few(5, 9)],
+            [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m))))
+        );
         assert_eq!([few(2, 8), few(3, 8), few(5, 10)], [None; 3]);
     }
 
     #[test]
     fn the_one_that_is_left_is_used_whatever_is_current() {
         for current in [None, Some(0), Some(2)] {
-            let Answer::Use { choice: 0, next: Some(next) } = answer(&[1.0, 1.1, 1.3], 0.01, 12, current) else {
+            let Answer::Use { choice: 0, next: Some(next) } = answer(&[1.0, 1.1, 1.3], 0.01, 12, current)
+            else {
                 panic!()
             };
             assert!(next.variant == 1 && next.low > 0.07 && next.high < 0.12, "{next:?}");
@@ -201,8 +205,13 @@ mod tests {
 
     #[test]
     fn a_current_variant_that_can_be_the_best_is_kept() {
-        let Answer::Keep { current: 1, rivals } = answer(&[1.0, 1.0, 1.5], 0.1, 12, Some(1)) else { panic!() };
-        assert!(matches!(rivals[..], [Cost { variant: 0, low, high }] if low < 0.0 && high > 0.0), "{rivals:?}");
+        let Answer::Keep { current: 1, rivals } = answer(&[1.0, 1.0, 1.5], 0.1, 12, Some(1)) else {
+            panic!()
+        };
+        assert!(
+            matches!(rivals[..], [Cost { variant: 0, low, high }] if low < 0.0 && high > 0.0),
+            "{rivals:?}"
+        );
         // Significantly slower, but by less than the margin.
         assert_eq!(answer(&[1.0, 1.0, 1.002], 0.0, 12, Some(2)).recommended(), [2]);
     }
@@ -212,7 +221,9 @@ mod tests {
         let Answer::Move { from: 2, to } = answer(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else { panic!() };
         assert_eq!(to.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
         assert!(to.iter().all(|cost| cost.high < 0.0));
-        let Answer::Better { current: 2, better } = answer(&[1.0, 1.001, 1.9], 0.3, 12, Some(2)) else { panic!() };
+        let Answer::Better { current: 2, better } = answer(&[1.0, 1.001, 1.9], 0.3, 12, Some(2)) else {
+            panic!()
+        };
         assert_eq!(better.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
     }
 

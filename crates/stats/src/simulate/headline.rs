@@ -143,16 +143,7 @@ fn of_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64
     let erred = parallel(runs, of_run);
     let counted = cases.iter().enumerate().map(|(at, (spread, gap, current))| {
         let wrong = erred.iter().filter(|run| run[at]).count();
-        Wrong {
-            noise,
-            spread: spread * SD,
-            shapes,
-            variants,
-            gap: *gap,
-            current: *current,
-            wrong,
-            runs,
-        }
+        Wrong { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, wrong, runs }
     });
     counted.collect()
 }

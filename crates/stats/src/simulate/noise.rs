@@ -120,9 +120,7 @@ impl Machine {
             Noise::Normal => SD * normal(rng),
             Noise::Exponential => SD * exponential(rng),
             Noise::Spikes | Noise::Drift => spiky(rng),
-            Noise::StudentT2 => {
-                SD * StudentT::new(2.0).expect("two degrees of freedom are some").sample(rng)
-            }
+            Noise::StudentT2 => SD * StudentT::new(2.0).expect("two degrees of freedom are some").sample(rng),
             Noise::Bursts => SD * normal(rng) * if self.burst { 10.0 } else { 1.0 },
             Noise::TwoSpeeds => SD * (normal(rng) + if rng.random_bool(0.3) { 10.0 } else { 0.0 }),
         }
