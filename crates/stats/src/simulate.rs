@@ -59,6 +59,14 @@ pub fn lower_limit(events: usize, runs: usize) -> f64 {
     beta_quantile(events, runs - events + 1, 0.05)
 }
 
+/// The lower confidence limit that holds for the largest of `among` rates, likewise: 0.05 is split among them.
+pub fn lower_limit_of_largest(events: usize, runs: usize, among: usize) -> f64 {
+    if events == 0 {
+        return 0.0;
+    }
+    beta_quantile(events, runs - events + 1, 0.05 / among as f64)
+}
+
 fn beta_quantile(a: usize, b: usize, p: f64) -> f64 {
     Beta::new(a as f64, b as f64).expect("both counts are above 0").inverse_cdf(p)
 }

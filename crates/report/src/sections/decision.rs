@@ -13,7 +13,7 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{Answer, MOST_REGRET};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
+use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets, table::FIRST_LOOK};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -103,13 +103,17 @@ impl Decision<'_> {
     /// That the figures are no confidence intervals yet, and when they will be.
     fn provisional(&self) -> Option<String> {
         let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
+        let why = match rounds < FIRST_LOOK {
+            true => "what follows has the range of the rounds so far, not a confidence interval".into(),
+            false => {
+                format!("to compare {} at once takes more rounds", plural(self.candidates.len(), "variant"))
+            }
+        };
         let more = needed.and_then(|needed| needed.checked_sub(rounds)).filter(|more| *more > 0);
         let more = more.map_or(String::new(), |more| {
-            format!(" {} take {}.", plural(more, "more round"), self.time_for(more))
+            format!(" {}: {}.", plural(more, "more round"), self.time_for(more))
         });
-        Some(format!(
-            "Provisional: what follows has the range of the rounds so far, not a confidence interval.{more}"
-        ))
+        Some(format!("Provisional: {why}.{more}"))
     }
 
     /// `ext2 is 12% faster in total, but gives up safety: no journal, …`.

@@ -4,7 +4,7 @@
 //! which the headline calls typical; where the shapes of the noise differ, a long simulation finds it.
 
 use super::noise::{Noise, SD, measurements};
-use super::{count, lower_limit, parallel, state::State, stream, upper_limit};
+use super::{count, lower_limit_of_largest, parallel, state::State, stream, upper_limit};
 use crate::average::median;
 use crate::decision::{Answer, MOST_REGRET};
 use crate::regret::{self, Regrets};
@@ -21,6 +21,9 @@ const WRONG_GAPS: [f64; 3] = [0.0501, 0.08, 0.2];
 const VARIANTS: [usize; 2] = [2, 4];
 /// The current variants: none, the best, one of the others.
 const CURRENT: [Option<usize>; 3] = [None, Some(0), Some(1)];
+/// The kinds of runs, of which the worst are shown.
+const KINDS: usize =
+    Noise::ALL.len() * SPREADS.len() * WRONG_GAPS.len() * VARIANTS.len() * CURRENT.len() * Shapes::ALL.len();
 /// How much larger the noise of a noisy variant is.
 const NOISY: f64 = 3.0;
 /// The share of runs that may recommend a wrong variant, with 1% for the simulation.
@@ -95,6 +98,11 @@ pub struct Wrong {
 }
 
 impl Wrong {
+    /// The share of wrong runs.
+    pub fn rate(&self) -> f64 {
+        self.wrong as f64 / self.runs as f64
+    }
+
     /// The upper 95% confidence limit of the share of wrong runs.
     pub fn upper(&self) -> f64 {
         upper_limit(self.wrong, self.runs)
@@ -104,7 +112,7 @@ impl Wrong {
     pub fn state(&self) -> Option<State> {
         Noise::ALL.contains(&self.noise).then(|| match self.upper() <= MOST_WRONG {
             true => State::Kept,
-            false if lower_limit(self.wrong, self.runs) > MOST_WRONG => State::Broken,
+            false if lower_limit_of_largest(self.wrong, self.runs, KINDS) > MOST_WRONG => State::Broken,
             false => State::Open,
         })
     }
