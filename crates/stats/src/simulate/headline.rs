@@ -17,8 +17,10 @@ use fsarena_core::schedule::mix;
 const SPREADS: [f64; 3] = [1.0, 10.0, 40.0];
 /// The gaps at which a recommendation is wrong. Below 5% none can be.
 const WRONG_GAPS: [f64; 3] = [0.0501, 0.08, 0.2];
-/// The numbers of variants.
-const VARIANTS: [usize; 2] = [2, 4];
+/// The numbers of variants; with three, the first bounds spend more than half the level.
+const VARIANTS: [usize; 3] = [2, 3, 4];
+/// The numbers of variants where a difference is to be found.
+const FEW_AND_MANY: [usize; 2] = [2, 4];
 /// The current variants: none, the best, one of the others.
 const CURRENT: [Option<usize>; 3] = [None, Some(0), Some(1)];
 /// The kinds of runs, of which the worst are shown.
@@ -239,12 +241,14 @@ impl Answered {
         self.answered as f64 / self.runs as f64
     }
 
-    /// How the promise stands, which is for normal noise; none for another one.
+    /// How the promise stands; none for noise with spikes or bursts, whose standard deviation is many times the spread.
     pub fn state(&self) -> Option<State> {
-        (self.noise == Noise::Normal).then(|| match self.rate() >= LEAST_ANSWERED {
-            true => State::Kept,
-            false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => State::Broken,
-            false => State::Open,
+        matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| {
+            match self.rate() >= LEAST_ANSWERED {
+                true => State::Kept,
+                false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => State::Broken,
+                false => State::Open,
+            }
         })
     }
 }
@@ -254,7 +258,7 @@ const FOUND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0, 24)];
 
 /// How soon a difference is found, for each noise. A rival is the current variant in every other run.
 pub fn answered(runs: usize, seed: u64) -> Vec<Answered> {
-    let kinds = FOUND.into_iter().flat_map(|found| VARIANTS.map(|variants| (found, variants)));
+    let kinds = FOUND.into_iter().flat_map(|found| FEW_AND_MANY.map(|variants| (found, variants)));
     let of = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {
         Noise::ALL.map(|noise| {
             let noises = vec![(noise, 1.0); variants];

@@ -225,7 +225,7 @@ pub fn selftest(runs: usize, seed: u64) -> Report {
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
     let checks: Vec<Check> =
         pairs.enumerate().map(|(number, (rule, noise))| check(number, noise, rule, Order::Random)).collect();
-    let of_headline = (runs / 5).max(20);
+    let of_headline = (runs / 5).max(4);
     Report {
         negative: check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed),
         checks,
