@@ -51,7 +51,7 @@ pub struct View {
     /// Weight of a task in the ranking, by its name or number: `untar=3`; repeatable
     #[arg(long, value_name = "TASK=WEIGHT", value_parser = parse_weight, help_heading = "Report")]
     pub weight: Vec<(String, f64)>,
-    /// Variant in use today: the report adds what staying on it costs
+    /// Variant in use today: the headline keeps it unless another one is significantly better
     #[arg(long, value_name = "VARIANT", help_heading = "Report")]
     pub current: Option<String>,
     /// Print the whole report, not only what fits on a screen

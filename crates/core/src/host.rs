@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A machine in one boot. Facts are text because reports print them and nothing computes with them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -19,5 +20,98 @@ pub struct Host {
 /// The fact that tells which build of fsarena measured: the beginning of the BLAKE3 hash of its file.
 pub const BUILD: &str = "fsarena_build";
 
-/// The fact that tells where the images of the filesystems lie: `/data on vda (ext4)`.
-pub const IMAGES: &str = "images_in";
+/// The [`Storage`] of loop images and of the image files of guests.
+pub const IMAGES: &str = "images";
+
+/// The [`Storage`] of the device that the user named for erasing.
+pub const ERASED: &str = "erased device";
+
+/// The [`Storage`] of a directory under test.
+pub fn directory(path: &str) -> String {
+    format!("directory {path}")
+}
+
+/// What lies below a run's images, directory or device: a run's answer holds for that. Each part is a fact of its [`Host`],
+/// `images: model`, and absent where the kernel does not tell it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Storage {
+    /// The directory.
+    pub directory: Option<String>,
+    /// The filesystem of the directory: `ext4`.
+    pub filesystem: Option<String>,
+    /// The device that carries it: `nvme0n1p2`.
+    pub device: Option<String>,
+    /// The model of the disk.
+    pub model: Option<String>,
+    /// The version of the disk's firmware.
+    pub firmware: Option<String>,
+}
+
+impl Storage {
+    /// The facts, for what lies on this storage: [`IMAGES`], [`ERASED`] or a [`directory`].
+    pub fn facts(&self, of: &str) -> BTreeMap<String, String> {
+        let parts = [
+            ("directory", &self.directory),
+            ("filesystem", &self.filesystem),
+            ("device", &self.device),
+            ("model", &self.model),
+            ("firmware", &self.firmware),
+        ];
+        let known = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
+        known.map(|(name, part)| (format!("{of}: {name}"), part.clone())).collect()
+    }
+
+    /// The storage from the facts of a host; none where no part of it is known.
+    pub fn read(facts: &BTreeMap<String, String>, of: &str) -> Option<Storage> {
+        let part = |name: &str| facts.get(&format!("{of}: {name}")).cloned();
+        let storage = Storage {
+            directory: part("directory"),
+            filesystem: part("filesystem"),
+            device: part("device"),
+            model: part("model"),
+            firmware: part("firmware"),
+        };
+        (storage != Storage::default()).then_some(storage)
+    }
+
+    /// The disk: `Samsung SSD 980, firmware 3B4QFXO7`; none where neither is known.
+    pub fn disk(&self) -> Option<String> {
+        let firmware = self.firmware.as_ref().map(|version| format!("firmware {version}"));
+        let words: Vec<String> = self.model.iter().cloned().chain(firmware).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+/// `/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = [&self.directory, &self.device].into_iter().flatten();
+        f.write_str(&place.map(String::as_str).collect::<Vec<_>>().join(" on "))?;
+        let about: Vec<String> = self.filesystem.iter().cloned().chain(self.disk()).collect();
+        if about.is_empty() { Ok(()) } else { write!(f, " ({})", about.join("; ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_is_read_back_from_its_facts_and_shows_what_is_known() {
+        let part = |text: &str| Some(text.to_string());
+        let known = Storage {
+            directory: part("/data"),
+            filesystem: part("ext4"),
+            device: part("nvme0n1p2"),
+            model: part("Samsung SSD 980"),
+            firmware: part("3B4QFXO7"),
+        };
+        assert_eq!(known.to_string(), "/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)");
+        let facts = known.facts(IMAGES);
+        assert_eq!(facts["images: model"], "Samsung SSD 980");
+        assert_eq!(Storage::read(&facts, IMAGES), Some(known));
+        assert_eq!(Storage::read(&facts, ERASED), None);
+        let memory = Storage { directory: part("/tmp"), filesystem: part("tmpfs"), ..Storage::default() };
+        assert_eq!(memory.to_string(), "/tmp (tmpfs)");
+    }
+}

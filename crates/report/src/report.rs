@@ -5,9 +5,8 @@ use crate::ranking::{check_weights, weight};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
-use fsarena_core::{
-    claim::Claim, conclusion, exit::ExitCode, host, names::unknown, record::RunRecord, study,
-};
+use fsarena_core::host::{self, Storage};
+use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carry::{CarryOver, carry_over};
 use fsarena_stats::conclusion::{Checked, check};
@@ -89,14 +88,14 @@ pub struct Current {
     pub guessed: bool,
 }
 
-/// Where the images lay, if the run knows: `/data on vda (ext4)`.
-pub fn images(record: &RunRecord) -> Option<&String> {
-    record.hosts.iter().find_map(|host| host.facts.get(host::IMAGES))
+/// What the images of a run lay on, if it knows.
+pub fn images(record: &RunRecord) -> Option<Storage> {
+    record.hosts.iter().find_map(|host| Storage::read(&host.facts, host::IMAGES))
 }
 
 /// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
 fn guessed(record: &RunRecord) -> Option<Current> {
-    let (_, fs) = images(record)?.strip_suffix(')')?.rsplit_once('(')?;
+    let fs = images(record)?.filesystem?;
     let plain = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
         variant.level(FS) == fs && !differs

@@ -12,7 +12,7 @@ use crate::{bench::readings, context::RunContext};
 use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::host::{BUILD, Host, IMAGES};
+use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
@@ -380,7 +380,7 @@ impl Session {
             host.facts.extend(self.agents.facts());
         }
         host.facts.extend(clients.facts());
-        host.facts.extend(self.check.images_at.clone().map(|at| (IMAGES.into(), at)));
+        host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
         if self.plan.stop.shard.is_some() {
             // A debug build takes a tenth of a second to read, so only runs that are merged have it.
             let path = "/proc/self/exe";

@@ -14,13 +14,16 @@ use crate::layout::{self, Wanted, filesystem_of};
 use crate::work::{Work, workload};
 use crate::{axes, recovery};
 use bytesize::ByteSize;
+use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
 use fsarena_load::{demands::Demands, workload::Room};
+use fsarena_sys::device::BlockDevice;
+use fsarena_sys::host::{storage_at, storage_of};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{Error, argv, kernel::Kernel, limits, program, user::User};
-use room::{erased, image_size, images, images_at, needed, other_device, other_size};
+use room::{erased, image_size, images, images_dir, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
@@ -52,8 +55,8 @@ pub struct Check {
     pub kernels: Kernels,
     /// Whether the run goes on with an earlier one.
     pub resumed: bool,
-    /// Where images on disk lie, as [`room::images_at`] words it.
-    pub(crate) images_at: Option<String>,
+    /// What lies below the images, the directories or the erased device: the name of each and its storage.
+    pub(crate) storage: BTreeMap<String, Storage>,
 }
 
 impl Check {
@@ -67,7 +70,8 @@ impl Check {
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        let at = self.images_at.iter().map(|at| format!("; images in {at}")).collect::<String>();
+        let images = self.storage.get(host::IMAGES);
+        let at = images.map_or(String::new(), |storage| format!("; images in {storage}"));
         format!("{} tasks a cell; {what} of {size}, source disk of {other}{at}", self.tasks)
     }
 }
@@ -129,7 +133,7 @@ pub fn check(
         tasks,
         kernels: Kernels::default(),
         resumed: false,
-        images_at: None,
+        storage: storage(kernel, plan, variants, runs),
     };
     let backing = &plan.device.backing;
     if *backing == Backing::Dir {
@@ -167,10 +171,27 @@ pub fn check(
     all_installed(&programs)?;
     able_to_attach(kernel, plan, check.other_bytes)?;
     check.programs = programs.into_iter().collect();
-    if matches!(backing, Backing::Loop { .. } | Backing::Guest(_)) {
-        check.images_at = Some(images_at(kernel, &plan.device, runs));
-    }
     Ok(check)
+}
+
+/// What lies below the images, the directories or the erased device of a run; nothing of what is in memory.
+fn storage(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
+    let mut storage = BTreeMap::new();
+    match &plan.device.backing {
+        Backing::Loop { .. } | Backing::Guest(_) => {
+            storage.insert(host::IMAGES.to_string(), storage_of(kernel, images_dir(&plan.device, runs)));
+        }
+        Backing::Erase { path, .. } => {
+            let device = BlockDevice::open(kernel, path).ok();
+            storage.extend(device.map(|device| (host::ERASED.to_string(), storage_at(&device))));
+        }
+        Backing::Dir => {
+            let dirs = variants.iter().map(|variant| variant.level(factor::DIR));
+            storage.extend(dirs.map(|dir| (host::directory(dir), storage_of(kernel, Path::new(dir)))));
+        }
+        Backing::Ram | Backing::Zram => {}
+    }
+    storage
 }
 
 /// The variants with a filesystem that is made for them.

@@ -10,6 +10,7 @@ pub mod change;
 pub mod comparison;
 pub mod conclusion;
 pub mod cost;
+pub mod decision;
 pub mod evalue;
 pub mod grid;
 pub mod hosts;

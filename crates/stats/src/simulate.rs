@@ -2,6 +2,7 @@
 
 pub mod best;
 pub mod boundary;
+pub mod headline;
 pub mod noise;
 pub mod power;
 pub mod rules;
@@ -56,6 +57,14 @@ pub fn lower_limit(events: usize, runs: usize) -> f64 {
         return 0.0;
     }
     beta_quantile(events, runs - events + 1, 0.05)
+}
+
+/// The lower confidence limit that holds for the largest of `among` rates, likewise: 0.05 is split among them.
+pub fn lower_limit_of_largest(events: usize, runs: usize, among: usize) -> f64 {
+    if events == 0 {
+        return 0.0;
+    }
+    beta_quantile(events, runs - events + 1, 0.05 / among as f64)
 }
 
 fn beta_quantile(a: usize, b: usize, p: f64) -> f64 {

@@ -93,6 +93,13 @@ pub fn bound(n: usize, rivals: usize) -> Option<usize> {
     }
 }
 
+/// The critical value of bounds that hold together where the noise of two variants has other shapes too. There the
+/// signed-rank test errs up to twice as often, so this is the value at half the level, or at the whole level in the few rounds
+/// that do not reach half of it ([`crate::simulate::headline`] has the error rates). None where [`bound`] has none.
+pub fn cautious_bound(n: usize, rivals: usize) -> Option<usize> {
+    bound(n, 2 * rivals.max(1)).or_else(|| bound(n, rivals))
+}
+
 /// The fewest rounds at which bounds at 0.05/`rivals` exist; none where there are too many rivals.
 pub fn first(rivals: usize) -> Option<usize> {
     LOOKS.iter().map(|look| look.n).find(|n| bound(*n, rivals).is_some())

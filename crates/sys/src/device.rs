@@ -137,6 +137,15 @@ impl BlockDevice {
         self.own_or_of_disk("device/firmware_rev").or_else(|| self.own_or_of_disk("device/rev"))
     }
 
+    /// Model and firmware of the disk below it, as far as the kernel tells them; neither where several disks are below it.
+    pub fn identity(&self) -> (Option<String>, Option<String>) {
+        match self.slaves().unwrap_or_default().as_slice() {
+            [] => (self.model(), self.firmware()),
+            [below] => below.identity(),
+            _ => (None, None),
+        }
+    }
+
     /// Whether it takes discards: they tell an SSD that blocks hold nothing any more.
     pub fn discards(&self) -> bool {
         self.queue("discard_max_bytes").is_some_and(|most| most != "0")
@@ -275,7 +284,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let sys = dir.path().join("sys");
         let disk = sys.join("devices/pci/block/sda");
-        for sub in ["queue", "holders/dm-0", "sda1", "sda2", "power"] {
+        for sub in ["queue", "device", "holders/dm-0", "sda1", "sda2", "power"] {
             std::fs::create_dir_all(disk.join(sub)).unwrap();
         }
         for (rel, text) in [
@@ -286,6 +295,8 @@ mod tests {
             ("queue/rotational", "1\n"),
             ("queue/logical_block_size", "4096\n"),
             ("queue/write_cache", "write back\n"),
+            ("device/model", "Example 2000     \n"),
+            ("device/rev", "1.07\n"),
             ("sda1/partition", "1\n"),
             ("sda2/partition", "2\n"),
         ] {
@@ -310,7 +321,7 @@ mod tests {
         assert_eq!(disk.rotational(), Some(true));
         assert_eq!(disk.logical_block_size(), Some(4096));
         assert_eq!(disk.write_cache().as_deref(), Some("write back"));
-        assert_eq!(disk.model(), None);
+        assert_eq!(disk.identity(), (Some("Example 2000".into()), Some("1.07".into())));
         assert_eq!(disk.extent(), Some((0, 2048)));
         assert_eq!(disk.holders().unwrap(), ["dm-0"]);
         assert_eq!(disk.partitions().unwrap(), ["sda1", "sda2"]);
@@ -323,5 +334,24 @@ mod tests {
         let partition = BlockDevice::numbered(&kernel, 8, 1, "/dev/sda1".into()).unwrap();
         assert_eq!(partition.parent().unwrap().name, "sda");
         assert_eq!(partition.scheduler().as_deref(), Some("mq-deadline"));
+        assert_eq!(partition.identity().0.as_deref(), Some("Example 2000"));
+    }
+
+    #[test]
+    fn a_device_on_one_disk_has_the_model_of_it_and_one_on_two_has_none() {
+        let (dir, kernel) = disk();
+        let sys = dir.path().join("sys");
+        let mapped = sys.join("devices/virtual/block/dm-0");
+        let slave = |name: &str, dev: &str| {
+            let below = mapped.join("slaves").join(name);
+            std::fs::create_dir_all(&below).unwrap();
+            std::fs::write(below.join("dev"), dev).unwrap();
+        };
+        slave("sda1", "8:1\n");
+        std::os::unix::fs::symlink("../../devices/virtual/block/dm-0", sys.join("dev/block/253:0")).unwrap();
+        let model = || BlockDevice::numbered(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().identity().0;
+        assert_eq!(model().as_deref(), Some("Example 2000"));
+        slave("sda", "8:0\n");
+        assert_eq!(model(), None);
     }
 }

@@ -1,9 +1,12 @@
 //! The facts of a machine that someone needs to repeat a run.
 
 use crate::argv::Argv;
+use crate::device::{self, BlockDevice};
 use crate::kernel::{Kernel, bracketed, names};
-use fsarena_core::{event::CommandRecord, host::Host};
+use fsarena_core::event::CommandRecord;
+use fsarena_core::host::{Host, Storage};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// One-line kernel files, and the names reports give them.
 const FILES: &[(&str, &str)] = &[
@@ -54,6 +57,27 @@ pub fn collect(kernel: &Kernel) -> Host {
         kernel: kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default(),
         facts,
     }
+}
+
+/// What lies below a directory. It leaves out what it cannot read.
+pub fn storage_of(kernel: &Kernel, dir: &Path) -> Storage {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    let mount = kernel.mount_of(&dir);
+    let device = device::behind(kernel, &dir).ok().flatten();
+    let source = mount.as_ref().map(|mount| mount.source.as_str());
+    let source = source.map(|source| source.strip_prefix("/dev/").unwrap_or(source).to_string());
+    Storage {
+        directory: Some(dir.display().to_string()),
+        filesystem: mount.map(|mount| mount.fs_type),
+        device: source,
+        ..device.map_or(Storage::default(), |device| storage_at(&device))
+    }
+}
+
+/// The device itself, with the model and firmware of its disk. It leaves out what it cannot read.
+pub fn storage_at(device: &BlockDevice) -> Storage {
+    let (model, firmware) = device.identity();
+    Storage { device: Some(device.name.clone()), model, firmware, ..Storage::default() }
 }
 
 /// Memory that can be had without swapping, in bytes; none where the kernel does not say.

@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Outcome {
         _ => Some(measured(&args, stage(&plan, STAGES[1], tried, left, &first.earlier))?),
     };
     let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
-    output::text(advice(&run)?)
+    output::text(advice(&run, &args)?)
 }
 
 /// The plan of the first stage, which looks for the best.
@@ -129,8 +129,9 @@ fn measured(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
 }
 
 /// The last lines: how to make the choice, what is as good, and what would be faster and less safe.
-fn advice(run: &RunDir) -> Result<String, Failure> {
-    let report = report::of(fsarena_store::read(run)?, Asked::default())?;
+fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
+    let asked = Asked { current: args.view.current.clone(), ..Asked::default() };
+    let report = report::of(fsarena_store::read(run)?, asked)?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::of(&report) else {
@@ -138,16 +139,23 @@ fn advice(run: &RunDir) -> Result<String, Failure> {
         return Ok(text);
     };
     let choices = decision.choices();
-    let _ = writeln!(text, "  {}\n\n{}", command_line(variant(choices[0]))?, decision.headline());
+    if let Some(choice) = choices.first() {
+        let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
+    }
+    let _ = writeln!(text, "{}", decision.headline());
     if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
         let _ =
             writeln!(text, "Filesystems that left run {passed} were tried as their mkfs makes them only.");
     }
-    if choices.len() > 1 {
-        text.push_str("\nEqually good:\n");
+    let (title, others) = match choices.len() {
+        0 => ("Can still be the best", decision.possible()),
+        _ => ("About as good", choices[1..].to_vec()),
+    };
+    if !others.is_empty() {
+        let _ = writeln!(text, "\n{title}:");
     }
-    for other in &choices[1..] {
-        let _ = writeln!(text, "  {}", command_line(variant(*other))?);
+    for other in others {
+        let _ = writeln!(text, "  {}", command_line(variant(other))?);
     }
     for (other, words) in decision.cheaper_variants() {
         let line = command_line(variant(other))?;

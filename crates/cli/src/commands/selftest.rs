@@ -8,8 +8,11 @@ pub use here::quoted;
 use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
+use fsarena_core::number::percent;
 use fsarena_core::row::Row;
+use fsarena_stats::simulate::headline::{Answered, Wrong};
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
+use fsarena_stats::simulate::state::State;
 use fsarena_stats::{simulate::lower_limit, simulate::noise::Order};
 use here::Here;
 use serde_json::{Value, json};
@@ -17,7 +20,8 @@ use serde_json::{Value, json};
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
 /// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
-/// a false difference, miss a true one, lose the best variant, call different variants equivalent, or bound a regret too low? With a fixed order instead of a random
+/// a false difference, miss a true one, lose the best variant, call different variants equivalent, bound a regret too low, or
+/// recommend a variant that is more than 5% worse than the best? How soon do they recommend the best? With a fixed order instead of a random
 /// one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
@@ -73,6 +77,14 @@ pub fn run(args: Args) -> Outcome {
         ListFormat::Term => {
             let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
             output::rows(&checks, ListFormat::Term)?;
+            output::text(
+                "\nA recommended variant is more than 5% worse than the best, at any of 18 looks:\n\n",
+            )?;
+            let wrong = report.wrong.iter().map(WrongLine::of).collect::<Vec<_>>();
+            output::rows(&wrong, ListFormat::Term)?;
+            output::text("\nThe best variant is recommended in time:\n\n")?;
+            let answered = report.answered.iter().map(AnsweredLine::of).collect::<Vec<_>>();
+            output::rows(&answered, ListFormat::Term)?;
             output::text(format!("\n{}\n", words(&report)))?
         }
     };
@@ -119,6 +131,90 @@ impl Row for Line {
         &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
 }
 
+/// How a promise stands; without one, that none is made.
+fn promised(state: Option<State>) -> &'static str {
+    state.map_or("no promise", State::name)
+}
+
+/// The kind of run that errs most, of one noise and spread.
+#[derive(serde::Serialize)]
+struct WrongLine {
+    noise: &'static str,
+    spread: String,
+    wrong: String,
+    limit: String,
+    shapes: &'static str,
+    variants: usize,
+    gap: String,
+    current: &'static str,
+    state: &'static str,
+}
+
+impl WrongLine {
+    fn of(one: &Wrong) -> WrongLine {
+        WrongLine {
+            noise: one.noise.name(),
+            spread: percent(one.spread),
+            wrong: format!("{:.2}%", 100.0 * one.rate()),
+            limit: format!("{:.2}%", 100.0 * one.upper()),
+            shapes: one.shapes.name(),
+            variants: one.variants,
+            gap: percent(one.gap),
+            current: match one.current {
+                None => "none",
+                Some(0) => "the best",
+                Some(_) => "another",
+            },
+            state: promised(one.state()),
+        }
+    }
+}
+
+impl Row for WrongLine {
+    const COLUMNS: &'static [&'static str] = &[
+        "noise",
+        "spread: SPREAD",
+        "wrong: WRONG",
+        "limit: 95% LIMIT",
+        "shapes: WORST WHERE NOISE IS",
+        "variants",
+        "gap: GAP",
+        "current: CURRENT",
+        "state",
+    ];
+}
+
+/// How often a difference is found in time.
+#[derive(serde::Serialize)]
+struct AnsweredLine {
+    noise: &'static str,
+    gap: String,
+    spread: String,
+    by: usize,
+    variants: usize,
+    answered: String,
+    state: &'static str,
+}
+
+impl AnsweredLine {
+    fn of(one: &Answered) -> AnsweredLine {
+        AnsweredLine {
+            noise: one.noise.name(),
+            gap: percent(one.gap),
+            spread: percent(one.spread),
+            by: one.by,
+            variants: one.variants,
+            answered: format!("{:.1}%", 100.0 * one.rate()),
+            state: promised(one.state()),
+        }
+    }
+}
+
+impl Row for AnsweredLine {
+    const COLUMNS: &'static [&'static str] =
+        &["noise", "gap: GAP", "spread: SPREAD", "by: BY ROUND", "variants", "answered: ANSWERED", "state"];
+}
+
 fn words(report: &Report) -> String {
     let runs = report.negative.runs;
     let end = match report.exit_code() {
@@ -148,7 +244,37 @@ fn as_json(report: &Report) -> Value {
             "state": check.state().name(),
         })
     };
+    let wrong = |one: &Wrong| {
+        json!({
+            "noise": one.noise.name(),
+            "spread": one.spread,
+            "worst_shapes": one.shapes.name(),
+            "variants": one.variants,
+            "gap": one.gap,
+            "current": one.current,
+            "wrong": one.wrong,
+            "runs": one.runs,
+            "rate": one.rate(),
+            "upper": one.upper(),
+            "state": promised(one.state()),
+        })
+    };
+    let answered = |one: &Answered| {
+        json!({
+            "noise": one.noise.name(),
+            "spread": one.spread,
+            "gap": one.gap,
+            "by_round": one.by,
+            "variants": one.variants,
+            "answered": one.answered,
+            "runs": one.runs,
+            "rate": one.rate(),
+            "state": promised(one.state()),
+        })
+    };
     json!({
+        "wrong_recommendations": report.wrong.iter().map(wrong).collect::<Vec<_>>(),
+        "recommendations_in_time": report.answered.iter().map(answered).collect::<Vec<_>>(),
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "negative": check(&report.negative),
         "passed": report.passed(),

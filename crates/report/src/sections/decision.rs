@@ -1,14 +1,19 @@
-//! The headline: which variant to use, and what that choice can cost at most.
+//! The headline: which variant to use, or that none is significantly better, and what would settle it.
+
+mod headline;
+mod other_metrics;
 
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, TOTAL};
 use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::{Analysis, Overall, combine_tasks};
+use fsarena_stats::analyse::{Analysis, Overall};
+use fsarena_stats::decision::{Answer, MOST_REGRET};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets};
+use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets, table::FIRST_LOOK};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -19,6 +24,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let Some(decision) = Decision::of(report) else { return };
     document.text(decision.headline());
     let further = [
+        decision.provisional(),
         decision.cheaper(),
         decision.left(),
         decision.staying(),
@@ -30,7 +36,10 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     document.list(further.into_iter().flatten().collect());
 }
 
-/// The choice by the primary metric.
+/// The page of the guide about machines that measure badly.
+const TROUBLESHOOTING: &str = "docs/guide/troubleshooting.md";
+
+/// The answer by the primary metric.
 pub struct Decision<'a> {
     report: &'a Report,
     analysis: &'a Analysis,
@@ -40,9 +49,9 @@ pub struct Decision<'a> {
     /// What choosing one of them costs against the others of them, and that by geometric mean.
     regrets: Regrets,
     means: Regrets,
-    choice: usize,
-    /// The choice and the variants equal to it within the margin.
-    equal: Vec<usize>,
+    answer: Answer,
+    /// The first that is recommended, or where none is the one with the least regret.
+    lead: usize,
 }
 
 impl Decision<'_> {
@@ -58,53 +67,23 @@ impl Decision<'_> {
         let candidates = report.record.as_safe(&order);
         let regrets = main.regrets.among(&candidates);
         let means = overall.geometric.regrets.among(&candidates);
-        // Where one alone is as safe, nothing is left to weigh.
-        let choice = match candidates[..] {
-            [only] if order.len() > 1 => only,
-            _ => regrets.choose(&candidates)?,
+        let current = report.current.map(|current| current.variant);
+        let answer = match candidates[..] {
+            // Where one alone is as safe, nothing is left to weigh.
+            [only] if order.len() > 1 => only_safe(only, &main.regrets),
+            _ => {
+                regrets.choose(&candidates)?;
+                Answer::of(&regrets, &candidates, current, report.margin.ln_1p())?
+            }
         };
-        let mut equal = regrets.equal(choice, report.margin.ln_1p());
-        equal.insert(0, choice);
-        Some(Decision { report, analysis, overall, candidates, regrets, means, choice, equal })
+        let recommended = answer.recommended().first().copied();
+        let lead = recommended.or_else(|| regrets.choose(&candidates)).or(candidates.first().copied())?;
+        Some(Decision { report, analysis, overall, candidates, regrets, means, answer, lead })
     }
 
-    /// `Use xfs. With 95% confidence no other choice is more than 0.4% faster in total (1.1% by geometric mean).`
-    pub fn headline(&self) -> String {
-        let regrets = &self.regrets;
-        let names = self.names(&self.equal);
-        if self.candidates.len() == 1 {
-            return format!("Use {}: every other variant gives up safety.", names[0]);
-        }
-        if names.len() > 1 {
-            let most = self.regret().map_or(String::new(), |most| rounded_up(most.exp_m1()));
-            let all = if names.len() == 2 { "either costs" } else { "each of them costs" };
-            let (names, over) = (either(&names), self.measure());
-            return format!(
-                "Use {names}: with 95% confidence {all} at most {most} more than the best{over}."
-            );
-        }
-        let (is, when) = match (regrets.provisional, regrets.rounds) {
-            (false, _) => ("is", "With 95% confidence no".to_string()),
-            (true, 1) => ("was", "In the one round so far no".into()),
-            (true, rounds) => ("was", format!("In each of the {} so far no", plural(rounds, "round"))),
-        };
-        let use_it = if regrets.provisional { "Use {} for now" } else { "Use {}" }.replace("{}", &names[0]);
-        let regret = self.regret().unwrap_or_default();
-        let than = if regret > 0.0 { format!("more than {} ", self.gain(regret)) } else { String::new() };
-        let by_mean = match self.mean_regret().map(|mean| (mean > 0.0, self.gain(mean))) {
-            None => String::new(),
-            Some((false, _)) if regret > 0.0 => " (none by geometric mean)".into(),
-            Some((false, _)) => " or by geometric mean".into(),
-            Some((true, mean)) if regret > 0.0 => format!(" ({mean} by geometric mean)"),
-            Some((true, mean)) => format!(" (at most {mean} by geometric mean)"),
-        };
-        let better = better(&self.analysis.metric);
-        format!("{use_it}. {when} other choice {is} {than}{better}{}{by_mean}.", self.measure())
-    }
-
-    /// The choice, and after it the variants that are equal to it within the margin.
-    pub fn choices(&self) -> &[usize] {
-        &self.equal
+    /// The recommended variants, the best first; none where the run recommends none.
+    pub fn choices(&self) -> Vec<usize> {
+        self.answer.recommended()
     }
 
     /// The variants as safe as the choice that can still be the best, in order.
@@ -116,19 +95,34 @@ impl Decision<'_> {
     /// The variants ahead of the choice that give up safety, and what.
     pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let order = &self.overall.main().comparison.order;
-        let ahead = order.iter().copied().take_while(|variant| *variant != self.choice);
+        let ahead = order.iter().copied().take_while(|variant| *variant != self.lead);
         let unsafe_ones = ahead.map(|variant| (variant, self.report.record.given_up(variant)));
         unsafe_ones.filter(|(_, words)| !words.is_empty()).collect()
+    }
+
+    /// That the figures are no confidence intervals yet, and when they will be.
+    fn provisional(&self) -> Option<String> {
+        let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
+        let why = match rounds < FIRST_LOOK {
+            true => "what follows has the range of the rounds so far, not a confidence interval".into(),
+            false => {
+                format!("to compare {} at once takes more rounds", plural(self.candidates.len(), "variant"))
+            }
+        };
+        let more = needed.and_then(|needed| needed.checked_sub(rounds)).filter(|more| *more > 0);
+        let more = more.map_or(String::new(), |more| {
+            format!(" {}: {}.", plural(more, "more round"), self.time_for(more))
+        });
+        Some(format!("Provisional: {why}.{more}"))
     }
 
     /// `ext2 is 12% faster in total, but gives up safety: no journal, …`.
     fn cheaper(&self) -> Option<String> {
         let metric = &self.analysis.metric;
-        let comparison = &self.overall.main().comparison;
-        let (_, values) = combine_tasks(&self.report.record, &metric.id).ok()?;
+        let main = self.overall.main();
         let said = self.cheaper_variants().into_iter().filter_map(|(variant, words)| {
-            let ahead = cost(metric, &values[variant], &values[self.choice])?.value.ln();
-            let sure = if comparison.separated[self.choice][variant] { "" } else { " (inconclusive)" };
+            let ahead = cost(metric, &main.values[variant], &main.values[self.lead])?.value.ln();
+            let sure = if main.comparison.separated[self.lead][variant] { "" } else { " (inconclusive)" };
             let (by, is) = (percent(gain(metric, ahead)), better(metric));
             let (name, over, words) = (self.name(variant), self.measure(), words.join("; "));
             Some(format!("{name} is {by} {is}{over}{sure}, but gives up safety: {words}."))
@@ -136,20 +130,21 @@ impl Decision<'_> {
         Some(said.collect::<Vec<_>>().join(" ")).filter(|said| !said.is_empty())
     }
 
-    /// `Staying on ext4 costs 3% [−0.4, 7].`
+    /// `Staying on ext4 costs 3% [−0.4, 7].` Where the current variant is not part of the headline.
     fn staying(&self) -> Option<String> {
-        let Current { variant: current, guessed } = self.report.current?;
-        let name = self.name(current);
-        let guess = if guessed { " (guessed: the images lay on it)" } else { "" };
-        if self.equal.contains(&current) {
-            return Some(format!("{name} is the current variant{guess}: stay on it."));
+        let Current { variant: current, .. } = self.report.current?;
+        if !matches!(self.answer, Answer::Use { .. } | Answer::Choose { .. }) {
+            return None;
         }
-        let (metric, values) = combine_tasks(&self.report.record, &self.analysis.metric.id).ok()?;
-        let cost = cost(&metric, &values[self.choice], &values[current])?;
+        let name = self.current(current);
+        if self.choices().contains(&current) {
+            return Some(format!("{name} is the current variant: stay on it."));
+        }
+        let values = &self.overall.main().values;
+        let cost = cost(&self.analysis.metric, &values[self.lead], &values[current])?;
         let [value, low, high] =
             [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
-        let about = if cost.provisional { ", the range of the rounds so far" } else { "" };
-        Some(format!("Staying on {name}{guess} costs {value}% [{low}, {high}]{about}."))
+        Some(format!("Staying on {name} costs {value}% [{low}, {high}]."))
     }
 
     /// The variants that left because they are not the best, each with its last round.
@@ -172,51 +167,85 @@ impl Decision<'_> {
         sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
     }
 
-    /// The choice by the geometric mean, where that is another.
+    /// What the geometric mean recommends, where that is another variant.
     fn by_mean(&self) -> Option<String> {
-        let mean = &self.overall.geometric;
-        let mut order = mean.comparison.order.clone();
+        self.overall.total.as_ref()?;
+        let mut order = self.overall.geometric.comparison.order.clone();
         order.retain(|one| self.candidates.contains(one));
-        let choice = self.means.choose(&order).filter(|choice| !self.equal.contains(choice))?;
-        self.overall.total.as_ref().filter(|_| !self.means.provisional)?;
-        let name = self.name(choice);
-        Some(format!("With equal weight for every task (geometric mean) the choice is {name}."))
+        let current = self.report.current.map(|current| current.variant);
+        let others = Answer::of(&self.means, &order, current, self.report.margin.ln_1p())?.recommended();
+        let (ours, same) = (self.choices(), |one: &usize| self.choices().contains(one));
+        if ours.is_empty() || others.is_empty() || others.iter().any(same) {
+            return None;
+        }
+        let names = either(&self.names(&others));
+        Some(format!("With equal weight for every task (geometric mean) the choice is {names}."))
     }
 
     /// Whether a single task makes the ranking's first what it is.
     fn one_task(&self) -> Option<String> {
         let ranking = self.report.ranking().filter(|ranking| ranking.rounds > 1)?;
         let (first, other) = (ranking.variants.first()?.variant, ranking.overtaken_by()?);
-        let choice = first == self.choice;
+        let choice = self.choices().first() == Some(&first);
         choice.then(|| format!("A single task decides that: without it, {} is ahead.", self.name(other)))
     }
 
     /// The tasks in which another variant is significantly better: `ext4 loses 2 of 21 tasks: untar (xfs is 12% faster)`.
     fn losses(&self) -> Option<String> {
+        let choice = *self.choices().first()?;
         let metric = &self.analysis.metric;
         let lost = self.analysis.tasks().filter_map(|task| {
-            let ratio = task.comparison.variants[self.choice].ratio.filter(Ratio::separated)?.value;
+            let ratio = task.comparison.variants[choice].ratio.filter(Ratio::separated)?.value;
             let behind = if metric.direction == Direction::Higher { -ratio.ln() } else { ratio.ln() };
             let (best, by) = (self.name(task.comparison.best()?), percent(gain(metric, behind)));
             Some(format!("{} ({best} is {by} {})", task.task.id, comparative(metric)))
         });
         let lost: Vec<String> = lost.collect();
         let tasks = plural(self.analysis.tasks().count(), "task");
-        let (name, count) = (self.name(self.choice), lost.len());
+        let (name, count) = (self.name(choice), lost.len());
         (count > 0).then(|| format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
     }
 
-    /// What it takes to tell the choice from those that it does not differ from significantly: rounds, and the time that they
-    /// take at the pace so far.
+    /// What it takes to settle what is open: rounds and the time that they take at the pace so far, and where the machine is too
+    /// noisy what helps besides.
     fn to_settle(&self) -> Option<String> {
-        let comparison = &self.overall.main().comparison;
-        let open =
-            |variant: &usize| !self.equal.contains(variant) && !comparison.separated[self.choice][*variant];
+        match self.answer {
+            Answer::TooFewRounds { .. } => None,
+            Answer::TooNoisy { .. } | Answer::Better { .. } => {
+                let possible = self.possible();
+                let spread = possible.iter().filter_map(|one| self.spread(*one, &possible)).reduce(f64::max);
+                Some(self.remedies(spread))
+            }
+            _ => self.inconclusive(),
+        }
+    }
+
+    /// `To settle it: 48 rounds, about 20 min more; …`.
+    fn remedies(&self, spread: Option<f64>) -> String {
+        let so_far = self.analysis.grid.rounds.len();
+        let rounds = match spread.map(|sigma| rounds_for(sigma, MOST_REGRET)) {
+            Some(Some(rounds)) if rounds > so_far => {
+                format!("{}, {} more", plural(rounds, "round"), self.time_for(rounds - so_far))
+            }
+            Some(None) => format!("{} rounds with this noise", rounds_needed(None)),
+            _ => "more rounds".into(),
+        };
+        let exact = matches!(&self.report.record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+        let count = if exact || !is_time(&self.analysis.metric) {
+            ""
+        } else {
+            "; or `--on exact`, which counts instructions instead of time"
+        };
+        format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){count}.")
+    }
+
+    /// The rounds that tell the choice from the variants that do not differ from it significantly.
+    fn inconclusive(&self) -> Option<String> {
+        let separated = &self.overall.main().comparison.separated;
+        let choices = self.choices();
+        let open = |variant: &usize| !choices.contains(variant) && !separated[self.lead][*variant];
         let open: Vec<usize> = self.candidates.iter().copied().filter(open).collect();
-        let record = &self.report.record;
-        let (_, values) = combine_tasks(record, &self.analysis.metric.id).ok()?;
-        let sigma = |rival: &usize| spread(&log_ratios(&values[self.choice], &values[*rival]).d);
-        let sigma = open.iter().filter_map(sigma).filter(|sigma| *sigma > 0.0).reduce(f64::max)?;
+        let sigma = self.spread(self.lead, &open)?;
         let so_far = self.analysis.grid.rounds.len();
         let names = self.names(&open);
         let needed = match rounds_for(sigma, self.report.margin) {
@@ -224,30 +253,51 @@ impl Decision<'_> {
             // With that many rounds done, the difference is probably below the margin.
             Some(rounds) if rounds <= so_far => return None,
             Some(rounds) => {
-                let spent: u64 = record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
-                let more = spent as f64 / so_far as f64 * (rounds - so_far) as f64 / 60e9;
-                format!("{}, about {} min more", plural(rounds, "round"), more.ceil())
+                format!("{}, {} more", plural(rounds, "round"), self.time_for(rounds - so_far))
             }
         };
         let others = if names.len() > 6 { few(names).join(", ") } else { either(&names) };
-        let (name, margin) = (self.name(self.choice), percent(self.report.margin));
+        let (name, margin) = (self.name(self.lead), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
+    }
+
+    /// The largest spread within rounds of a variant and any of the others; none where there is none.
+    fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
+        let values = &self.overall.main().values;
+        let of = |other: &usize| spread(&log_ratios(&values[variant], &values[*other]).d);
+        others.iter().filter_map(of).filter(|sigma| *sigma > 0.0).reduce(f64::max)
+    }
+
+    /// `about 3 min`: the time of rounds at the pace so far.
+    fn time_for(&self, rounds: usize) -> String {
+        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
+        let so_far = self.analysis.grid.rounds.len().max(1);
+        format!("about {} min", (spent as f64 / so_far as f64 * rounds as f64 / 60e9).ceil())
     }
 
     /// For programs: regrets are the cost over the cheapest choice, less one.
     pub fn json(&self) -> Value {
         let regrets = &self.regrets;
+        let choices = self.choices();
         let cheaper = self.cheaper_variants().into_iter();
         let cheaper = cheaper.map(|(at, words)| json!({ "variant": self.name(at), "gives_up": words }));
         let left = self.gone().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
+        let largest = |of: &Regrets| choices.iter().filter_map(|one| of.of(*one)).reduce(f64::max);
         json!({
-            "choose": self.name(self.choice),
-            "equal": self.names(&self.equal[1..]),
-            "regret": self.regret().map(f64::exp_m1),
-            "regret_by_geometric_mean": self.mean_regret().map(f64::exp_m1),
+            "answer": self.answer.id(),
+            "choose": choices.first().map(|choice| self.name(*choice)),
+            "equal": self.names(choices.get(1..).unwrap_or_default()),
+            "possible": self.names(&self.possible()),
+            "current": self.report.current.map(|current| self.name(current.variant)),
+            "current_is_guessed": self.report.current.map(|current| current.guessed),
+            "costs": self.costs_json(),
+            "other_metrics": self.other_metrics_json(),
+            "regret": largest(regrets).map(f64::exp_m1),
+            "regret_by_geometric_mean": self.has_means().then(|| largest(&self.means)).flatten().map(f64::exp_m1),
             "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
+            "rounds_needed": regrets.needed,
             "provisional": regrets.provisional,
             "left": left.collect::<BTreeMap<_, _>>(),
             "headline": self.headline(),
@@ -262,18 +312,17 @@ impl Decision<'_> {
         variants.iter().map(|variant| self.name(*variant).to_string()).collect()
     }
 
-    /// The largest regret of the equal choices.
-    fn regret(&self) -> Option<f64> {
-        let regrets = &self.regrets;
-        self.equal.iter().filter_map(|variant| regrets.of(*variant)).reduce(f64::max)
+    /// The name of the current variant, and where fsarena has it from: `ext4 (the filesystem below)`.
+    fn current(&self, variant: usize) -> String {
+        let guessed = self.report.current.is_some_and(|current| current.guessed);
+        let from = if guessed { " (the filesystem below)" } else { "" };
+        format!("{}{from}", self.name(variant))
     }
 
-    /// The regret of the choice by geometric mean, where the headline is about the total.
-    fn mean_regret(&self) -> Option<f64> {
-        self.overall.total.as_ref()?;
-        let mean = &self.means;
-        let alike = self.overall.tasks > 1 && mean.provisional == self.regrets.provisional;
-        mean.of(self.choice).filter(|_| alike)
+    /// Whether the geometric mean says something besides the total, with as many rounds.
+    fn has_means(&self) -> bool {
+        let alike = self.means.provisional == self.regrets.provisional;
+        self.overall.total.is_some() && self.overall.tasks > 1 && alike
     }
 
     /// Over what: nothing where there is one task.
@@ -284,9 +333,13 @@ impl Decision<'_> {
             (_, name) => format!(" by {name}"),
         }
     }
+}
 
-    fn gain(&self, regret: f64) -> String {
-        rounded_up(gain(&self.analysis.metric, regret))
+/// The answer where all but one variant give up safety.
+fn only_safe(choice: usize, regrets: &Regrets) -> Answer {
+    match regrets.provisional {
+        true => Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed },
+        false => Answer::Use { choice, next: None },
     }
 }
 
@@ -317,29 +370,14 @@ fn comparative(metric: &MetricSpec) -> &'static str {
 
 /// `faster`, `higher in iops`.
 fn better(metric: &MetricSpec) -> String {
-    match comparative(metric) {
-        word if !is_time(metric) => format!("{word} in {}", metric.id),
-        word if is_synced_time(metric) => format!("{word} (synced)"),
-        word => word.into(),
-    }
+    format!("{}{}", comparative(metric), of_what(metric))
 }
 
-/// A bound in per cent, to two digits, never rounded below itself.
-fn rounded_up(fraction: f64) -> String {
-    if fraction <= 0.0 {
-        return "0%".into();
-    }
-    let digit = 10f64.powf(fraction.log10().floor() - 1.0);
-    percent((fraction / digit - 1e-9).ceil() * digit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bound_is_rounded_up() {
-        let said = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(rounded_up);
-        assert_eq!(said, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
+/// What a comparative is about: nothing for the time until a command returns, ` (synced)`, ` in iops`.
+fn of_what(metric: &MetricSpec) -> String {
+    match is_time(metric) {
+        false => format!(" in {}", metric.id),
+        true if is_synced_time(metric) => " (synced)".into(),
+        true => String::new(),
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::number::{plural, with_unit};
 use crate::section::{Detail, Document, Report, Section};
-use crate::{document::Part, report::images};
-use fsarena_core::{host::Host, plan::Backing, record::RunRecord, sample::Unit};
+use crate::{document::Part, report::images, words::listed};
+use fsarena_core::factor::DIR;
+use fsarena_core::host::{self, Host, Storage};
+use fsarena_core::{names::distinct, plan::Backing, record::RunRecord, sample::Unit};
 
 /// The title and what was asked.
 pub const SECTION: Section = Section { chapter: None, from: Detail::Brief, add };
@@ -71,7 +73,7 @@ fn memory(size: &str) -> String {
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
-/// What carried the filesystems: `loop images in /data on vda (ext4)`.
+/// What carried the filesystems: `loop images in /data on vda (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
 pub fn place(record: &RunRecord) -> String {
     match (&record.plan.device.backing, images(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
@@ -79,11 +81,30 @@ pub fn place(record: &RunRecord) -> String {
         (Backing::Loop { path: Some(path) }, None) => format!("loop images in {}", path.display()),
         (Backing::Ram, _) => "loop images in memory".into(),
         (Backing::Zram, _) => "zram devices (compressed memory)".into(),
-        (Backing::Erase { path, .. }, _) => format!("the device {}", path.display()),
-        (Backing::Dir, _) => "existing directories".into(),
+        (Backing::Erase { path, .. }, _) => {
+            let disk = storage(record, host::ERASED).and_then(|storage| storage.disk());
+            let disk = disk.map_or(String::new(), |disk| format!(" ({disk})"));
+            format!("the device {}{disk}", path.display())
+        }
+        (Backing::Dir, _) => directories(record),
         (guest @ Backing::Guest(_), images) => {
             let kept = images.map_or(String::new(), |images| format!(", kept in {images}"));
             format!("image files in {}{kept}", guest.executor())
         }
     }
+}
+
+/// `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
+fn directories(record: &RunRecord) -> String {
+    let levels = record.variants.iter().map(|variant| variant.level(DIR));
+    let known = distinct(levels).into_iter().filter_map(|dir| storage(record, &host::directory(dir)));
+    let known: Vec<String> = known.map(|storage| storage.to_string()).collect();
+    if known.is_empty() {
+        return "existing directories".into();
+    }
+    format!("existing directories: {}", listed(&known))
+}
+
+fn storage(record: &RunRecord, of: &str) -> Option<Storage> {
+    record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
 }

@@ -159,17 +159,6 @@ pub fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
     }
 }
 
-/// `/data on nvme0n1p2 (ext4)`: the directory of the images, with its device and filesystem.
-pub fn images_at(kernel: &Kernel, device: &DevicePlan, runs: &Path) -> String {
-    let dir = images_dir(device, runs);
-    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    let below = kernel.mount_of(&dir).map(|mount| {
-        let source = mount.source.strip_prefix("/dev/").unwrap_or(&mount.source);
-        format!(" on {source} ({})", mount.fs_type)
-    });
-    format!("{}{}", dir.display(), below.unwrap_or_default())
-}
-
 /// The directory, or the nearest above it that exists.
 pub fn existing(dir: &Path) -> &Path {
     let above = dir.ancestors().find(|dir| dir.is_dir());

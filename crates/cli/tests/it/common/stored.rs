@@ -2,6 +2,7 @@
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
+use fsarena_core::host::{IMAGES, Storage};
 use fsarena_core::metric::{LIFECYCLE, TIMER, reading};
 use fsarena_core::sample::{ReadingDef, Readings, Sample};
 use fsarena_core::{host::Host, matrix, plan::Plan, schedule::mix};
@@ -118,16 +119,61 @@ pub fn hostile(runs: &Path, text: &str) -> RunDir {
     run
 }
 
+/// A complete run of these filesystems over some rounds, with images in `/data` on an ext4: `cost` has how many times the
+/// usual time a filesystem takes in a round, until its commands return and until their data is synced.
+pub fn planted(
+    runs: &Path,
+    filesystems: &[&str],
+    rounds: u32,
+    cost: impl Fn(&str, u32) -> [f64; 2],
+) -> RunDir {
+    let mut plan: Plan = toml::from_str(PLAN).unwrap();
+    plan.factors.insert("fs".into(), filesystems.iter().map(|fs| fs.to_string()).collect());
+    plan.stop.rounds = rounds;
+    let run = RunDir::create(runs, &plan, "0.1.0").unwrap();
+    let part = |text: &str| Some(text.to_string());
+    let below = Storage {
+        directory: part("/data"),
+        filesystem: part("ext4"),
+        device: part("sda1"),
+        model: part("Example 2000"),
+        firmware: part("1.07"),
+    };
+    let (hostname, boot_id, kernel) = ("bench".into(), "0b00".into(), "6.18.0".into());
+    let host = Host { hostname, boot_id, kernel, facts: below.facts(IMAGES) };
+    let mut writer = Writer::open(&run, &host, &readings()).unwrap();
+    let variants = matrix::expand(&plan);
+    for round in 0..rounds {
+        for cell in matrix::cells(&plan, &variants, &(0..variants.len()).collect::<Vec<_>>(), round) {
+            let [elapsed, synced] = cost(&cell.variant.name, round);
+            let times = |_: usize, seconds: f64| [elapsed, 1.25 * synced].map(|cost| 1e9 * seconds * cost);
+            timed(&cell, times).iter().for_each(|event| writer.apply(event).unwrap());
+        }
+    }
+    let why = format!("all {rounds} rounds are done");
+    writer.apply(&Event::RunFinished { why, complete: true }).unwrap();
+    run
+}
+
 fn events(cell: &Cell, slower: f64) -> Vec<Event> {
+    timed(cell, |at, seconds| {
+        let noise = mix(u64::from(cell.round), at as u64 + 10 * slower as u64) % 2001;
+        let factor = if TASKS[at].0 == "rm-tree" { 1.0 } else { 1.0 + slower / 10.0 };
+        let elapsed = (seconds * factor * (0.99 + noise as f64 / 100_000.0) * 1e9).round();
+        [elapsed, 1.25 * elapsed]
+    })
+}
+
+/// The events of a cell, with the nanoseconds that each task takes until it returns and until it is synced, from its number and
+/// its usual time in seconds.
+fn timed(cell: &Cell, times: impl Fn(usize, f64) -> [f64; 2]) -> Vec<Event> {
     let inside = |what| Event::Cell { cell: cell.id(), what };
     let mut events = vec![Event::CellStarted { cell: cell.clone() }];
     for (at, (id, title, number, seconds)) in TASKS.into_iter().enumerate() {
-        let noise = mix(u64::from(cell.round), at as u64 + 10 * slower as u64) % 2001;
-        let factor = if id == "rm-tree" { 1.0 } else { 1.0 + slower / 10.0 };
-        let ns = (seconds * factor * (0.99 + noise as f64 / 100_000.0) * 1e9).round();
+        let [elapsed, synced] = times(at, seconds);
         let mut readings = Readings::default();
-        readings.set(reading::ELAPSED, ns);
-        readings.set(reading::SYNCED, 1.25 * ns);
+        readings.set(reading::ELAPSED, elapsed);
+        readings.set(reading::SYNCED, synced);
         let task = TaskInfo {
             id: TaskId::new(id),
             title: title.into(),

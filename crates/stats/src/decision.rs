@@ -1,0 +1,250 @@
+//! The answer to "which variant?", from the bounds of what each can cost.
+
+use crate::regret::Regrets;
+
+/// The most that a recommended variant may cost above the best, as a fraction. It belongs to the headline alone.
+pub const MOST_REGRET: f64 = 0.05;
+
+/// What the rounds so far say about which variant to use.
+///
+/// S stands for the variants that can still be the best: no other one is significantly better.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// No bound exists yet.
+    TooFewRounds {
+        /// Rounds of the pair that has fewest.
+        rounds: usize,
+        /// Rounds at which bounds exist; none where there are too many variants for any.
+        needed: Option<usize>,
+    },
+    /// One variant is left in S.
+    Use {
+        /// That variant.
+        choice: usize,
+        /// The best of the others, with what it costs relative to the choice; none where there is no other to compare.
+        next: Option<Cost>,
+    },
+    /// The current variant is in S, or costs less than the margin above the best.
+    Keep {
+        /// The current variant.
+        current: usize,
+        /// The others of S, best first, with what each costs relative to the current one.
+        rivals: Vec<Cost>,
+    },
+    /// The current variant is not in S, and some of S cost little above the best.
+    Move {
+        /// The current variant.
+        from: usize,
+        /// The variants of S that are significantly better than the current one and whose regret is at most [`MOST_REGRET`], best
+        /// first, with what each costs relative to it.
+        to: Vec<Cost>,
+    },
+    /// The current variant is not in S, and which of S is the best is open.
+    Better {
+        /// The current variant.
+        current: usize,
+        /// The variants that are significantly better than it, best first, with what each costs relative to the current.
+        better: Vec<Cost>,
+    },
+    /// No current variant, and some of S cost little above the best.
+    Choose {
+        /// The variants of S whose regret is at most [`MOST_REGRET`], best first.
+        choices: Vec<usize>,
+        /// The largest regret of a choice, as a logarithm.
+        regret: f64,
+    },
+    /// No current variant, and each of S can cost much above the best.
+    TooNoisy {
+        /// One of the two variants of S that may differ most.
+        one: usize,
+        /// The other one, with what it costs relative to the first.
+        other: Cost,
+    },
+}
+
+/// What a variant costs relative to another one: an interval of ln(its cost/the other's cost). All intervals of an answer hold
+/// together with 95%.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// The variant.
+    pub variant: usize,
+    /// Lower end of the interval; infinite where nothing bounds it.
+    pub low: f64,
+    /// Upper end, likewise.
+    pub high: f64,
+}
+
+impl Answer {
+    /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate. Where it costs
+    /// less than `margin`, a logarithm, above the best, it is kept. None where no two candidates can be compared.
+    pub fn of(
+        regrets: &Regrets,
+        candidates: &[usize],
+        current: Option<usize>,
+        margin: f64,
+    ) -> Option<Answer> {
+        let known: Vec<usize> = candidates.iter().copied().filter(|one| regrets.compares(*one)).collect();
+        if known.is_empty() {
+            return None;
+        }
+        if regrets.provisional {
+            return Some(Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed });
+        }
+        let possible: Vec<usize> = known.iter().copied().filter(|one| !regrets.beaten(*one)).collect();
+        let cost = |variant: usize, to: usize| regrets.cost(variant, to);
+        if let [choice] = possible[..] {
+            let next = known.iter().copied().find(|one| *one != choice);
+            return Some(Answer::Use { choice, next: next.map(|next| cost(next, choice)) });
+        }
+        let current = current.filter(|current| known.contains(current));
+        if let Some(current) = current {
+            let little = regrets.of(current).is_some_and(|regret| regret < margin);
+            if possible.contains(&current) || little {
+                let rivals = possible.iter().copied().filter(|rival| *rival != current);
+                return Some(Answer::Keep {
+                    current,
+                    rivals: rivals.map(|rival| cost(rival, current)).collect(),
+                });
+            }
+        }
+        let most = MOST_REGRET.ln_1p();
+        let cheap = |one: &usize| regrets.of(*one).is_some_and(|regret| regret <= most);
+        let choices: Vec<usize> = possible.iter().copied().filter(cheap).collect();
+        if let Some(current) = current {
+            let costs = possible.iter().map(|one| cost(*one, current));
+            let better: Vec<Cost> = costs.filter(|cost| cost.high < 0.0).collect();
+            let to: Vec<Cost> =
+                better.iter().copied().filter(|cost| choices.contains(&cost.variant)).collect();
+            return match (to.is_empty(), better.is_empty()) {
+                (false, _) => Some(Answer::Move { from: current, to }),
+                (true, false) => Some(Answer::Better { current, better }),
+                (true, true) => Answer::too_noisy(regrets, &possible),
+            };
+        }
+        if choices.is_empty() {
+            return Answer::too_noisy(regrets, &possible);
+        }
+        let regret = choices.iter().filter_map(|one| regrets.of(*one)).fold(0.0, f64::max);
+        Some(Answer::Choose { choices, regret })
+    }
+
+    fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
+        let pairs = crate::rank::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
+        let costs = pairs.map(|(one, other)| (one, regrets.cost(other, one)));
+        let most = |cost: &Cost| cost.high.max(-cost.low);
+        let (one, other) = costs.max_by(|(_, a), (_, b)| most(a).total_cmp(&most(b)))?;
+        Some(Answer::TooNoisy { one, other })
+    }
+
+    /// The variants that the answer recommends, best first; none where it recommends none.
+    pub fn recommended(&self) -> Vec<usize> {
+        match self {
+            Answer::Use { choice, .. } => vec![*choice],
+            Answer::Keep { current, .. } => vec![*current],
+            Answer::Move { to, .. } => to.iter().map(|cost| cost.variant).collect(),
+            Answer::Choose { choices, .. } => choices.clone(),
+            Answer::TooFewRounds { .. } | Answer::Better { .. } | Answer::TooNoisy { .. } => vec![],
+        }
+    }
+
+    /// Its name for programs.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Answer::TooFewRounds { .. } => "too_few_rounds",
+            Answer::Use { .. } | Answer::Choose { .. } => "use",
+            Answer::Keep { .. } => "keep",
+            Answer::Move { .. } => "move",
+            Answer::Better { .. } => "better_than_current",
+            Answer::TooNoisy { .. } => "too_noisy",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regret;
+    use fsarena_core::sample::Direction;
+
+    /// The answer where variant k costs `factors[k]` in even rounds and `factors[k]` times 1 + `noise` in odd ones, shifted by k.
+    fn answer(factors: &[f64], noise: f64, rounds: usize, current: Option<usize>) -> Answer {
+        let value = |variant: usize, round: usize| {
+            factors[variant] * if (round + variant).is_multiple_of(2) { 1.0 } else { 1.0 + noise }
+        };
+        let values: Vec<Vec<f64>> = (0..factors.len())
+            .map(|variant| (0..rounds).map(|round| value(variant, round)).collect())
+            .collect();
+        let mut order: Vec<usize> = (0..factors.len()).collect();
+        order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
+        Answer::of(&regret::of(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p()).unwrap()
+    }
+
+    #[test]
+    fn few_rounds_answer_nothing() {
+        let few = |variants: usize, rounds: usize| match answer(&vec![1.0; variants], 0.0, rounds, Some(0)) {
+            Answer::TooFewRounds { rounds, needed } => Some((rounds, needed)),
+            _ => None,
+        };
+        assert_eq!(
+            [few(2, 7), few(3, 5), few(5, 9)],
+            [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m))))
+        );
+        assert_eq!([few(2, 8), few(3, 8), few(5, 10)], [None; 3]);
+    }
+
+    #[test]
+    fn the_one_that_is_left_is_used_whatever_is_current() {
+        for current in [None, Some(0), Some(2)] {
+            let Answer::Use { choice: 0, next: Some(next) } = answer(&[1.0, 1.1, 1.3], 0.01, 12, current)
+            else {
+                panic!()
+            };
+            assert!(next.variant == 1 && next.low > 0.07 && next.high < 0.12, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn a_current_variant_that_can_be_the_best_is_kept() {
+        let Answer::Keep { current: 1, rivals } = answer(&[1.0, 1.0, 1.5], 0.1, 12, Some(1)) else {
+            panic!()
+        };
+        assert!(
+            matches!(rivals[..], [Cost { variant: 0, low, high }] if low < 0.0 && high > 0.0),
+            "{rivals:?}"
+        );
+        // Significantly slower, but by less than the margin.
+        assert_eq!(answer(&[1.0, 1.0, 1.002], 0.0, 12, Some(2)).recommended(), [2]);
+    }
+
+    #[test]
+    fn only_variants_that_cost_little_are_moved_to() {
+        let Answer::Move { from: 2, to } = answer(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else { panic!() };
+        assert_eq!(to.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
+        assert!(to.iter().all(|cost| cost.high < 0.0));
+        let Answer::Better { current: 2, better } = answer(&[1.0, 1.001, 1.9], 0.3, 12, Some(2)) else {
+            panic!()
+        };
+        assert_eq!(better.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn a_choice_costs_little_or_the_machine_is_too_noisy() {
+        let Answer::Choose { choices, regret } = answer(&[1.0, 1.001, 1.5], 0.01, 12, None) else { panic!() };
+        assert!(choices == [0, 1] && regret > 0.0 && regret < 0.05, "{regret}");
+        let Answer::TooNoisy { one: 0, other } = answer(&[1.0, 1.0, 2.0], 0.3, 12, None) else { panic!() };
+        assert!(other.variant == 1 && other.low < -0.05 && other.high > 0.05, "{other:?}");
+    }
+
+    #[test]
+    fn exact_ties_are_not_ordered() {
+        assert_eq!(answer(&[1.0, 1.0], 0.0, 12, None), Answer::Choose { choices: vec![0, 1], regret: 0.0 });
+        let Answer::Keep { current: 1, rivals } = answer(&[1.0, 1.0], 0.0, 12, Some(1)) else { panic!() };
+        assert_eq!(rivals, [Cost { variant: 0, low: 0.0, high: 0.0 }]);
+    }
+
+    #[test]
+    fn nothing_to_compare_has_no_answer() {
+        let apart = [vec![1.0; 9], vec![f64::NAN; 9]];
+        assert_eq!(Answer::of(&regret::of(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01), None);
+    }
+}

@@ -1,0 +1,313 @@
+//! The headline simulated: how often a recommended variant is more than 5% worse than the best, and how soon there is one.
+//!
+//! Variant 0 is the best, and all others are worse by the same gap. The gap is that of the pseudo-median of the log ratios,
+//! which the headline calls typical; where the shapes of the noise differ, a long simulation finds it.
+
+use super::noise::{Noise, SD, measurements};
+use super::{count, lower_limit_of_largest, parallel, state::State, stream, upper_limit};
+use crate::average::median;
+use crate::decision::{Answer, MOST_REGRET};
+use crate::regret::{self, Regrets};
+use crate::table::{LOOKS, cautious_bound};
+use crate::walsh::Walsh;
+use fsarena_core::sample::Direction;
+use fsarena_core::schedule::mix;
+
+/// The spreads of a measurement, in units of [`SD`], which is 1%.
+const SPREADS: [f64; 3] = [1.0, 10.0, 40.0];
+/// The gaps at which a recommendation is wrong. Below 5% none can be.
+const WRONG_GAPS: [f64; 3] = [0.0501, 0.08, 0.2];
+/// The numbers of variants; with three, the first bounds spend more than half the level.
+const VARIANTS: [usize; 3] = [2, 3, 4];
+/// The numbers of variants where a difference is to be found.
+const FEW_AND_MANY: [usize; 2] = [2, 4];
+/// The current variants: none, the best, one of the others.
+const CURRENT: [Option<usize>; 3] = [None, Some(0), Some(1)];
+/// The kinds of runs, of which the worst are shown.
+const KINDS: usize =
+    Noise::ALL.len() * SPREADS.len() * WRONG_GAPS.len() * VARIANTS.len() * CURRENT.len() * Shapes::ALL.len();
+/// How much larger the noise of a noisy variant is.
+const NOISY: f64 = 3.0;
+/// The share of runs that may recommend a wrong variant, with 1% for the simulation.
+const MOST_WRONG: f64 = 0.06;
+/// The share of runs that must have a recommendation.
+const LEAST_ANSWERED: f64 = 0.9;
+/// The margin of equivalence: `--margin` where nobody gives one.
+const MARGIN: f64 = 0.01;
+
+/// How the noise of the best variant and that of the others differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shapes {
+    /// Alike.
+    Equal,
+    /// That of the others is three times as large.
+    NoisyRivals,
+    /// That of the best is three times as large.
+    NoisyBest,
+    /// That of the best is normal.
+    PlainBest,
+    /// That of the others is normal.
+    PlainRivals,
+}
+
+impl Shapes {
+    const ALL: [Shapes; 5] =
+        [Shapes::Equal, Shapes::NoisyRivals, Shapes::NoisyBest, Shapes::PlainBest, Shapes::PlainRivals];
+
+    /// What people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shapes::Equal => "alike",
+            Shapes::NoisyRivals => "rivals 3 times as noisy",
+            Shapes::NoisyBest => "best 3 times as noisy",
+            Shapes::PlainBest => "best normal",
+            Shapes::PlainRivals => "rivals normal",
+        }
+    }
+
+    /// The noise of each variant, and its size.
+    fn noises(self, noise: Noise, variants: usize) -> Vec<(Noise, f64)> {
+        let (best, rival) = match self {
+            Shapes::Equal => ((noise, 1.0), (noise, 1.0)),
+            Shapes::NoisyRivals => ((noise, 1.0), (noise, NOISY)),
+            Shapes::NoisyBest => ((noise, NOISY), (noise, 1.0)),
+            Shapes::PlainBest => ((Noise::Normal, 1.0), (noise, 1.0)),
+            Shapes::PlainRivals => ((noise, 1.0), (Noise::Normal, 1.0)),
+        };
+        std::iter::once(best).chain(std::iter::repeat_n(rival, variants - 1)).collect()
+    }
+}
+
+/// A kind of run, and in how many of them a recommended variant was more than 5% worse than the best at some look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wrong {
+    /// The noise.
+    pub noise: Noise,
+    /// The spread of a measurement, as a fraction.
+    pub spread: f64,
+    /// How the variants differ in it.
+    pub shapes: Shapes,
+    /// The number of variants.
+    pub variants: usize,
+    /// By how much the others are worse than the best, as a fraction.
+    pub gap: f64,
+    /// The current variant.
+    pub current: Option<usize>,
+    /// Runs with such a recommendation.
+    pub wrong: usize,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Wrong {
+    /// The share of wrong runs.
+    pub fn rate(&self) -> f64 {
+        self.wrong as f64 / self.runs as f64
+    }
+
+    /// The upper 95% confidence limit of the share of wrong runs.
+    pub fn upper(&self) -> f64 {
+        upper_limit(self.wrong, self.runs)
+    }
+
+    /// How the promise stands; none where there is none, as for two speeds.
+    pub fn state(&self) -> Option<State> {
+        Noise::ALL.contains(&self.noise).then(|| match self.upper() <= MOST_WRONG {
+            true => State::Kept,
+            false if lower_limit_of_largest(self.wrong, self.runs, KINDS) > MOST_WRONG => State::Broken,
+            false => State::Open,
+        })
+    }
+}
+
+/// For each noise and spread the kind of run that errs most often.
+pub fn wrong(runs: usize, seed: u64) -> Vec<Wrong> {
+    let noises = Noise::ALL.into_iter().chain([Noise::TwoSpeeds]);
+    let of_noise = |noise: Noise| {
+        let kinds = VARIANTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
+        let all: Vec<Wrong> =
+            kinds.flat_map(|(variants, shapes)| of_kind(noise, shapes, variants, runs, seed)).collect();
+        SPREADS.into_iter().filter_map(move |spread| {
+            let here = all.iter().filter(|one| one.spread == spread * SD);
+            here.copied().max_by_key(|one| one.wrong)
+        })
+    };
+    noises.flat_map(of_noise).collect()
+}
+
+/// Every spread, gap and current variant of one noise.
+fn of_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64) -> Vec<Wrong> {
+    let noises = shapes.noises(noise, variants);
+    let seed = mix(seed, mix(noise as u64, 100 * shapes as u64 + variants as u64));
+    let centre = pseudo_median(&noises, (200 * runs).clamp(20_000, 1_000_000), seed);
+    let cases: Vec<(f64, f64, Option<usize>)> = SPREADS
+        .into_iter()
+        .flat_map(|spread| WRONG_GAPS.map(|gap| (spread, gap)))
+        .flat_map(|(spread, gap)| CURRENT.map(|current| (spread, gap, current)))
+        .collect();
+    let of_run = |run: u64| {
+        let mut logs = measurements(&noises, LOOKS[LOOKS.len() - 1].n, &mut stream(seed, run));
+        logs[1..].iter_mut().flatten().for_each(|log| *log -= centre);
+        errs(&logs, &cases)
+    };
+    let erred = parallel(runs, of_run);
+    let counted = cases.iter().enumerate().map(|(at, (spread, gap, current))| {
+        let wrong = erred.iter().filter(|run| run[at]).count();
+        Wrong { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, wrong, runs }
+    });
+    counted.collect()
+}
+
+/// The pseudo-median of ln(a rival/the best).
+fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
+    let logs = measurements(&noises[..2], rounds, &mut stream(seed, u64::MAX));
+    let d: Vec<f64> = logs[1].iter().zip(&logs[0]).map(|(rival, best)| rival - best).collect();
+    // Averages of rounds far apart, which are independent.
+    let (first, second) = d.split_at(rounds / 2);
+    let averages: Vec<f64> = first.iter().zip(second).map(|(a, b)| (a + b) / 2.0).collect();
+    median(&averages).unwrap_or(0.0)
+}
+
+/// In which cases a run recommends a wrong variant at some look. The noise of the run grows with the spread, and the costs of
+/// the rivals with the gap, and the bounds with both: they are computed once.
+fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
+    let mut erred = vec![false; cases.len()];
+    let most = MOST_REGRET.ln_1p();
+    // Nothing wrong is recommended unless the cost of a rival is bounded by less than 5%.
+    let bounded_by = |(spread, gap, _): &(f64, f64, Option<usize>)| (most - gap.ln_1p()) / spread;
+    let needed = cases.iter().map(bounded_by).fold(f64::NEG_INFINITY, f64::max);
+    for look in LOOKS {
+        let Some(critical) = cautious_bound(look.n, logs.len() - 1) else { continue };
+        let suspect = logs[1..].iter().any(|rival| {
+            let d = rival.iter().zip(&logs[0]).take(look.n).map(|(rival, best)| rival - best).collect();
+            Walsh::new(d).is_some_and(|walsh| walsh.lies_below(critical, needed))
+        });
+        if !suspect {
+            continue;
+        }
+        let regrets = regrets(logs, look.n);
+        for ((spread, gap, current), erred) in cases.iter().zip(&mut erred) {
+            let answer = answer(&regrets, *spread, *gap, *current);
+            *erred |= recommended(&answer).iter().any(|variant| *variant > 0);
+        }
+    }
+    erred
+}
+
+/// The bounds after some rounds.
+fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
+    let values: Vec<Vec<f64>> =
+        logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
+    regret::of(&values, &[], Direction::Lower, 1)
+}
+
+/// The answer where the noise is `spread` times as large, and all but the first variant cost `gap` more.
+fn answer(regrets: &Regrets, spread: f64, gap: f64, current: Option<usize>) -> Option<Answer> {
+    let regrets = regrets.rescaled(spread, |variant| if variant == 0 { 0.0 } else { gap.ln_1p() });
+    let candidates: Vec<usize> = (0..regrets.len()).collect();
+    Answer::of(&regrets, &candidates, current, MARGIN.ln_1p())
+}
+
+/// The variants of `Use` and `Move`. To keep the current variant is no recommendation.
+fn recommended(answer: &Option<Answer>) -> Vec<usize> {
+    match answer {
+        None | Some(Answer::Keep { .. }) => vec![],
+        Some(answer) => answer.recommended(),
+    }
+}
+
+/// A difference that is to be found, and in how many runs the best was recommended in time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Answered {
+    /// The noise, alike for all variants.
+    pub noise: Noise,
+    /// The spread of a measurement, as a fraction.
+    pub spread: f64,
+    /// By how much the others are worse than the best, as a fraction.
+    pub gap: f64,
+    /// The round by which it is to be found.
+    pub by: usize,
+    /// The number of variants.
+    pub variants: usize,
+    /// Runs that recommended the best by then.
+    pub answered: usize,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Answered {
+    /// The share of runs that did.
+    pub fn rate(&self) -> f64 {
+        self.answered as f64 / self.runs as f64
+    }
+
+    /// How the promise stands; none for noise with spikes or bursts, whose standard deviation is many times the spread.
+    pub fn state(&self) -> Option<State> {
+        matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| {
+            match self.rate() >= LEAST_ANSWERED {
+                true => State::Kept,
+                false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => State::Broken,
+                false => State::Open,
+            }
+        })
+    }
+}
+
+/// The differences to be found: the gap, the spread in units of [`SD`], and the round.
+const FOUND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0, 24)];
+
+/// How soon a difference is found, for each noise. A rival is the current variant in every other run.
+pub fn answered(runs: usize, seed: u64) -> Vec<Answered> {
+    let kinds = FOUND.into_iter().flat_map(|found| FEW_AND_MANY.map(|variants| (found, variants)));
+    let of = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {
+        Noise::ALL.map(|noise| {
+            let noises = vec![(noise, 1.0); variants];
+            let seed = mix(seed, mix(noise as u64, (100 * by + variants) as u64));
+            let found = |run: u64| {
+                let logs = measurements(&noises, by, &mut stream(seed, run));
+                let current = (run % 2 == 1).then_some(1);
+                LOOKS.iter().filter(|look| look.n <= by).any(|look| {
+                    let answer = answer(&regrets(&logs, look.n), spread, gap, current);
+                    recommended(&answer).contains(&0)
+                })
+            };
+            let answered = count(runs, found);
+            Answered { noise, spread: spread * SD, gap, by, variants, answered, runs }
+        })
+    };
+    kinds.flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rival_with_bounded_cost_is_wrong_only_above_five_per_cent() {
+        let regrets = regrets(&[vec![0.0; 12], vec![-0.1; 12]], 12);
+        let wrong = |spread: f64, gap: f64| recommended(&answer(&regrets, spread, gap, None)).contains(&1);
+        // The rival measures 10% less at spread 1: with a gap of 20% it is still behind.
+        assert_eq!([wrong(1.0, 0.08), wrong(1.0, 0.2), wrong(10.0, 0.2)], [true, false, true]);
+        let cases = [(1.0, 0.08, None), (1.0, 0.2, None), (1.0, 0.08, Some(1))];
+        assert_eq!(errs(&[vec![0.0; 400], vec![-0.1; 400]], &cases), [true, false, true]);
+    }
+
+    #[test]
+    fn few_runs_break_no_promise_and_repeat_themselves() {
+        let wrong = wrong(20, 1);
+        assert_eq!(wrong.len(), 7 * 3);
+        assert!(wrong.iter().all(|one| one.state() != Some(State::Broken)), "{wrong:?}");
+        let answered = answered(50, 1);
+        assert_eq!(answered.len(), 2 * 2 * 6);
+        assert!(answered.iter().all(|one| one.state() != Some(State::Broken)), "{answered:?}");
+        assert_eq!(answered, super::answered(50, 1));
+    }
+
+    #[test]
+    fn skewed_noise_has_another_typical_ratio_than_mean() {
+        // ln 2 apart in the median, 0 in the mean; an exponential against a normal has 0.93 of a standard deviation.
+        let centre = pseudo_median(&Shapes::PlainBest.noises(Noise::Exponential, 2), 400_000, 1);
+        assert!((centre / SD - 0.93).abs() < 0.02, "{centre}");
+        assert!(pseudo_median(&Shapes::Equal.noises(Noise::Exponential, 2), 400_000, 1).abs() < 0.01 * SD);
+    }
+}
