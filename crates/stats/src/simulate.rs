@@ -2,6 +2,7 @@
 
 pub mod best;
 pub mod boundary;
+pub mod mean_ratio;
 pub mod noise;
 pub mod power;
 pub mod rules;
