@@ -3,6 +3,7 @@
 //! The typical ratio covers the ratio of the means only where both variants have noise of the same shape; filesystems do
 //! not. So here each variant has a shape of its own, and the truth is the ratio of the means.
 
+use super::state::State;
 use super::{lower_limit, parallel, stream, upper_limit};
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::LOOKS;
@@ -140,14 +141,15 @@ impl MeanCheck {
         self.promised.then_some(MOST_MISSES)
     }
 
-    /// Whether it keeps the promise, by the upper limit.
-    pub fn passed(&self) -> bool {
-        !self.promised || (self.limits().1 <= MOST_MISSES && self.printed >= LEAST_PRINTED)
-    }
-
-    /// Whether it breaks the promise even by the lower limit.
-    pub fn broken(&self) -> bool {
-        self.promised && (self.limits().0 > MOST_MISSES || self.printed < LEAST_PRINTED)
+    /// How the promise stands; none where nothing is promised.
+    pub fn state(&self) -> Option<State> {
+        let (lower, upper) = self.limits();
+        self.promised.then(|| match self.printed < LEAST_PRINTED {
+            true => State::Broken,
+            false if upper <= MOST_MISSES => State::Kept,
+            false if lower > MOST_MISSES => State::Broken,
+            false => State::Open,
+        })
     }
 }
 
@@ -219,7 +221,7 @@ mod tests {
     fn few_runs_break_no_promise() {
         let checks = mean_checks(100, 1);
         assert_eq!(checks.len(), 30);
-        assert!(checks.iter().all(|check| !check.broken()), "{checks:?}");
+        assert!(checks.iter().all(|check| check.state() != Some(State::Broken)), "{checks:?}");
         // Stalls that few runs of 20 rounds have seen are not excluded.
         let missed = |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().missed;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
