@@ -39,9 +39,9 @@ pub fn unseen(rounds: usize) -> String {
     format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
 }
 
-/// Whether any variant has an interval.
-pub fn has_intervals(comparison: &Comparison) -> bool {
-    comparison.variants.iter().filter_map(|variant| variant.mean_ratio).any(|ratio| ratio.interval.is_ok())
+/// Whether any variant has the rounds that an interval takes.
+pub fn has_enough_rounds(comparison: &Comparison) -> bool {
+    comparison.variants.iter().filter_map(|one| one.mean_ratio).any(|ratio| ratio.rounds >= FIRST_ROUND)
 }
 
 /// The fewest rounds of any ratio.

@@ -1,12 +1,13 @@
 //! Slow rounds: how often each variant took much longer than in its own median round, over all tasks and in single ones.
 
-use crate::number::{plural, three, with_unit};
+use crate::number::{plural, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few_of, label, listed};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
-use fsarena_stats::slow_rounds::{SLOW, SlowRounds, slow_rounds, stalling};
+use fsarena_stats::slow_rounds::{SLOW, SlowRound, SlowRounds, slow_rounds, stalling};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The most sentences on a screen, and those of a full report. JSON has all.
 const MOST: [usize; 2] = [2, 12];
@@ -16,17 +17,22 @@ const VARIANTS: usize = 4;
 /// Slow rounds.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
-/// A sentence for all tasks and for each task that has slow rounds, by the first metric; the tasks that lost most first.
+/// A sentence for all tasks and for each task that has slow rounds, by the first metric; the tasks that lost most first. In
+/// brief a task is left out if all its slow rounds are slow over all tasks.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let Some(analysis) = report.analyses.first() else { return };
-    let found = found(report, analysis);
-    let sentences: Vec<String> =
-        found.iter().filter_map(|places| sentence(report, analysis, places)).collect();
-    if sentences.is_empty() {
-        return;
+    let mut found = found(report, analysis);
+    if detail < Detail::Full {
+        let told: BTreeSet<(usize, usize)> =
+            found.iter().filter(|place| place.task.is_none()).flat_map(Place::rounds).collect();
+        found.retain(|place| place.task.is_none() || !place.rounds().all(|round| told.contains(&round)));
     }
+    let sentences: Vec<String> = found.iter().filter_map(|place| sentence(report, analysis, place)).collect();
     if detail < Detail::Full {
         return document.list(few_of(sentences, MOST[0]));
+    }
+    if sentences.is_empty() {
+        return;
     }
     document.heading(3, "Slow rounds");
     document.list(few_of(sentences, MOST[1]));
@@ -48,6 +54,14 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Each slow round with its variant.
+    fn rounds(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let variants = self.variants.iter().enumerate();
+        variants.flat_map(|(at, found)| {
+            found.iter().flat_map(move |found| found.slow.iter().map(move |slow| (at, slow.column)))
+        })
+    }
+
     /// What the slow rounds of all variants cost beyond their medians.
     fn excess(&self) -> f64 {
         self.variants.iter().flatten().map(SlowRounds::excess).sum()
@@ -135,9 +149,9 @@ fn counted(found: &SlowRounds, unit: Unit) -> String {
     )
 }
 
-/// Two significant digits: `2.9`, `30`.
+/// Two significant digits or all whole ones: `2.9`, `30`.
 fn two(times: f64) -> String {
-    if times < 10.0 { format!("{times:.1}") } else { three(times.round()) }
+    if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
 }
 
 /// The variants that stall significantly more often; none before the run has ended.
@@ -159,7 +173,7 @@ pub fn json(report: &Report) -> Value {
             let known =
                 place.variants.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?)));
             for (variant, found) in known {
-                let round = |slow: &fsarena_stats::slow_rounds::SlowRound| {
+                let round = |slow: &SlowRound| {
                     json!({
                         "round": analysis.grid.rounds[slow.column],
                         "value": slow.value,

@@ -38,7 +38,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         labelled(report.record.name(*variant), cells)
     });
     document.table(Table::figures(header).with(rows));
-    if let Some(rounds) = mean_cost::fewest_rounds(first).filter(|_| mean_cost::has_intervals(first)) {
+    if let Some(rounds) = mean_cost::fewest_rounds(first).filter(|_| mean_cost::has_enough_rounds(first)) {
         document.text(format!(
             "Ratios are those of a typical round; mean is the ratio of mean cost, which counts every slow round. No number of \
              rounds bounds what they do not show: {}.",
@@ -90,7 +90,7 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
             })
             .collect();
         let main = overall.main();
-        if !own.is_empty() && mean_cost::has_intervals(&main.comparison) {
+        if !own.is_empty() && mean_cost::has_enough_rounds(&main.comparison) {
             let title = format!("mean {name}");
             own.insert(1, (title.clone(), &main.comparison, mean_cost::row(title, main, unit)));
         }
