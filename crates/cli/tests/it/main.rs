@@ -38,6 +38,7 @@ mod layers;
 mod leftovers;
 mod load;
 mod machines;
+mod mean_cost;
 mod order;
 mod other;
 mod plans;
