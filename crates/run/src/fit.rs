@@ -57,7 +57,7 @@ impl Fit {
     /// takes.
     fn most(&self, budget: Duration) -> usize {
         let takes = |variants: usize| {
-            let rounds = table::first(STAGES.len() * variants.saturating_sub(1))?;
+            let rounds = table::rounds_for_an_answer(STAGES.len() * variants.saturating_sub(1))?;
             Some(self.cell * (rounds * variants) as u32)
         };
         (2..=64)
