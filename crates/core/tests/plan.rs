@@ -49,6 +49,7 @@ fn words() -> Vocabulary {
             };
             tasks.map(task).into()
         },
+        rounds: |plan| 8 + plan.factors.values().map(|levels| levels.len() as u32).sum::<u32>(),
     }
 }
 

@@ -2,28 +2,49 @@
 //! the smallest difference that it will have detected by then, from a pilot of a few rounds.
 
 use crate::{deciding::Outlook, work};
+use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
-use fsarena_core::{plan::StopPlan, record::RunRecord};
+use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::{record::RunRecord, scale::Scale};
 use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::power;
+use fsarena_stats::{power, table};
 use std::time::Duration;
+
+/// The rounds that a first answer about these variants requires, where the error is split among `split` runs. Where there
+/// are too many variants for any, those of the first look.
+pub fn rounds_for_an_answer(variants: &[Variant], split: usize) -> u32 {
+    let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
+    rounds_among(candidates, split)
+}
+
+/// The same for a number of candidates.
+pub fn rounds_among(candidates: usize, split: usize) -> u32 {
+    table::rounds_for_an_answer(split * candidates.saturating_sub(1)).unwrap_or(table::FIRST_LOOK) as u32
+}
 
 /// Decides before each round whether it is run.
 #[derive(Debug, Clone)]
 pub struct Stopping {
     plan: StopPlan,
+    /// The rounds that a first answer requires, where no outlook has another number.
+    needed: u32,
     longest: Duration,
+    all: Duration,
+    rounds: u32,
 }
 
 impl Stopping {
-    /// The rule of a plan.
-    pub fn new(plan: &StopPlan) -> Stopping {
-        Stopping { plan: plan.clone(), longest: Duration::ZERO }
+    /// The rule of a plan whose first answer requires `needed` rounds.
+    pub fn new(plan: &StopPlan, needed: u32) -> Stopping {
+        let plan = plan.clone();
+        Stopping { plan, needed, longest: Duration::ZERO, all: Duration::ZERO, rounds: 0 }
     }
 
     /// Takes note of how long a whole round took.
     pub fn round_took(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
+        self.all += took;
+        self.rounds += 1;
     }
 
     /// Why round `number` is not run, `elapsed` after the beginning; none where it is. `outlook` is how the question
@@ -31,7 +52,8 @@ impl Stopping {
     ///
     /// The first round after the warm-up always is: a run without one answers nothing. Without an outlook time alone decides, so
     /// that the samples cannot bias how many of them there are. With one the samples decide, and the
-    /// intervals are made for that: see `docs/adr/0007`.
+    /// intervals are made for that: see `docs/adr/0007`. A default budget may be exceeded where the first answer then is
+    /// in reach.
     pub fn why(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Option<String> {
         if let Some(why) = outlook.and_then(|outlook| outlook.answered.clone()) {
             return Some(why);
@@ -46,8 +68,111 @@ impl Stopping {
         let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
         // With fewer variants than before a round takes less than the longest so far.
         let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
-        let late = elapsed.as_secs_f64() + next > budget;
+        let answer_at = elapsed.as_secs_f64() + f64::from(self.missing(number, outlook)) * next;
+        let extended = self.plan.extended_s().filter(|extended| answer_at > budget && answer_at <= *extended);
+        let late = elapsed.as_secs_f64() + next > extended.unwrap_or(budget);
         late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{open}"))
+    }
+
+    /// The rounds that the first answer still requires before round `number`.
+    fn missing(&self, number: u32, outlook: Option<&Outlook>) -> u32 {
+        let needed = outlook.map_or(self.needed, |outlook| outlook.needed);
+        // Who asks for fewer rounds gets no more.
+        if needed > self.plan.rounds {
+            0
+        } else {
+            needed.saturating_sub(number.saturating_sub(self.plan.warmup))
+        }
+    }
+
+    /// Before round `number`: that the budget does not hold the rounds of a first answer, and what would; or that the run
+    /// exceeds a default budget for them. None where they fit, and before the first round after the warm-up is done.
+    pub fn shortfall(
+        &self,
+        number: u32,
+        elapsed: Duration,
+        outlook: Option<&Outlook>,
+        work: &Work,
+    ) -> Option<String> {
+        let done = number.saturating_sub(self.plan.warmup);
+        let (budget, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
+        let missing = self.missing(number, outlook);
+        if done == 0 || missing == 0 {
+            return None;
+        }
+        let mean = self.all.as_secs_f64() / f64::from(self.rounds.max(1));
+        let round = outlook.map_or(mean, |outlook| outlook.seconds);
+        let elapsed = elapsed.as_secs_f64();
+        let (needed, takes) = (done + missing, elapsed + f64::from(missing) * round);
+        if takes <= budget {
+            return None;
+        }
+        let about = |seconds: f64| duration(seconds.max(1.0));
+        if takes <= extended {
+            return Some(format!(
+                "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
+                about(takes),
+                about(budget)
+            ));
+        }
+        let held = done + ((budget - elapsed).max(0.0) / round) as u32;
+        let mut instead = vec![format!("--budget {}", rounded_up(1.1 * takes))];
+        instead.extend(work.smaller.map(|scale| format!("--scale {}", scale.name())));
+        let per_variant = round / work.candidates.max(1) as f64;
+        let fits = |candidates: &usize| {
+            per_variant * (*candidates as f64) * f64::from(rounds_among(*candidates, work.split)) <= budget
+        };
+        let fewer = (2..work.candidates).rev().find(fits);
+        instead.extend(fewer.map(|fewer| format!("fewer variants (about {fewer} fit)")));
+        let instead = match instead.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => instead.join(""),
+        };
+        Some(format!(
+            "A round takes about {}, so the budget of {} holds about {held} of the {needed} rounds that a first answer \
+             requires. For an answer: {instead}.",
+            about(round),
+            about(budget)
+        ))
+    }
+}
+
+/// What a run could do less of.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// The next smaller scale, where the work has one.
+    pub smaller: Option<Scale>,
+    /// How many variants are compared.
+    pub candidates: usize,
+    /// Runs among which the error is split.
+    pub split: usize,
+}
+
+impl Work {
+    /// The work of a plan whose variants are these.
+    pub fn of(plan: &Plan, candidates: usize) -> Work {
+        let scaled = plan.workloads.iter().any(|workload| workload.name != "command");
+        let smaller = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
+        Work { smaller, candidates, split: plan.error_split() }
+    }
+}
+
+/// `2 min 30 s`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, 0) => format!("{min} min"),
+        (0, min, s) => format!("{min} min {s} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
+/// A time for `--budget` that is not shorter: `40s`, `4m`.
+pub fn rounded_up(seconds: f64) -> String {
+    match seconds {
+        short if short <= 90.0 => format!("{}s", 10.0 * (short / 10.0).ceil()),
+        long => format!("{}m", (long / 60.0).ceil()),
     }
 }
 
@@ -80,11 +205,9 @@ fn wanted(judged: &Judged, record: &RunRecord) -> f64 {
 
 /// Every two variants by the main metric.
 fn pairs(record: &RunRecord) -> Vec<Claim> {
-    let metrics = work::metrics(&record.plan);
+    let subject = Quantity::of_all(&work::main_of_run(record));
     let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let pairs = (0..names.len()).flat_map(|i| (i + 1..names.len()).map(move |j| (i, j)));
-    let subject = |metric: &&str| Quantity::of_all(metric);
-    let Some(subject) = metrics.first().map(subject) else { return vec![] };
     pairs.map(|(i, j)| Claim::same(subject.clone(), names[i], names[j], None)).collect()
 }
 
@@ -94,7 +217,7 @@ mod tests {
     use crate::testing::record;
 
     fn rule(rounds: u32, budget_s: Option<f64>) -> Stopping {
-        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() })
+        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() }, 8)
     }
 
     #[test]
@@ -113,9 +236,55 @@ mod tests {
     }
 
     #[test]
+    fn a_default_budget_is_exceeded_by_a_quarter_for_the_first_answer_only() {
+        let stop =
+            StopPlan { rounds: 30, budget_s: Some(100.0), default_budget: true, ..StopPlan::default() };
+        let runs = |stop: &StopPlan, needed, number, elapsed| {
+            let mut rule = Stopping::new(stop, needed);
+            rule.round_took(Duration::from_secs(13));
+            rule.why(number, Duration::from_secs(elapsed), None).is_none()
+        };
+        // Seven rounds took 91 s; the eighth ends at 104 s.
+        assert!(runs(&stop, 8, 7, 91));
+        assert!(!runs(&stop, 8, 8, 104), "the answer is there");
+        assert!(!runs(&stop, 10, 7, 91), "three more rounds end at 130 s, beyond a quarter more");
+        assert!(runs(&stop, 9, 7, 91), "two more end at 117 s");
+        let own = StopPlan { default_budget: false, ..stop };
+        assert!(!runs(&own, 8, 7, 91), "a budget of the user is kept");
+    }
+
+    #[test]
+    fn what_the_budget_does_not_hold_is_said_with_what_would() {
+        let said = |default_budget, seconds: f64, work: Work| {
+            let stop = StopPlan { rounds: 30, budget_s: Some(100.0), default_budget, ..StopPlan::default() };
+            let mut rule = Stopping::new(&stop, 10);
+            assert_eq!(rule.shortfall(0, Duration::ZERO, None, &work), None);
+            let round = Duration::from_secs_f64(seconds);
+            rule.round_took(round);
+            rule.shortfall(1, round, None, &work)
+        };
+        let work = Work { smaller: Some(Scale::Tiny), candidates: 6, split: 1 };
+        assert_eq!(said(false, 10.0, work), None);
+        assert_eq!(
+            said(false, 20.0, work).unwrap(),
+            "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
+             requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
+        );
+        assert_eq!(
+            said(false, 40.0, Work { smaller: None, candidates: 2, split: 1 }).unwrap(),
+            "A round takes about 40 s, so the budget of 1 min 40 s holds about 2 of the 10 rounds that a first answer \
+             requires. For an answer: --budget 8m."
+        );
+        assert_eq!(
+            said(true, 12.0, work).unwrap(),
+            "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
+        );
+    }
+
+    #[test]
     fn the_first_round_and_those_that_warm_up_are_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
-        let late = |plan: &StopPlan, number| Stopping::new(plan).why(number, Duration::from_secs(5), None);
+        let late = |plan: &StopPlan, number| Stopping::new(plan, 8).why(number, Duration::from_secs(5), None);
         assert_eq!(late(&plan, 0), None);
         plan.warmup = 2;
         assert_eq!([1, 2].map(|number| late(&plan, number)), [None, None]);
@@ -126,7 +295,7 @@ mod tests {
     }
 
     fn outlook(open: &str, seconds: f64) -> Outlook {
-        Outlook { answered: None, open: open.into(), variants: Default::default(), seconds }
+        Outlook { open: open.into(), seconds, needed: 8, ..Outlook::default() }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
-use crate::{executor::Result, preflight::guests, work};
+use crate::{executor::Result, preflight::guests, stopping::rounds_for_an_answer, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
-use fsarena_core::{factor, metric::METRICS};
+use fsarena_core::{factor, matrix, metric::METRICS};
 use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
@@ -45,6 +45,7 @@ pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
         outline: work::outline,
+        rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
     })
 }
 

@@ -34,7 +34,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         && let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        let title = format!("{} of {}", overall.name.to_uppercase(), plural(tasks.len(), "task"));
+        let title = format!("{} of {}", overall.name.to_uppercase(), overall.scope());
         panels.push(panel(&title, &total.values));
     }
     if tasks.len() <= MOST {

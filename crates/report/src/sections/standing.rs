@@ -77,7 +77,9 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
         let total = total.map(|total| (if one { "" } else { "total " }, total)).into_iter();
         let both = total.chain(mean.map(|mean| ("geomean ", mean)));
         let compared = both.filter(|(_, comparison)| comparison.compares());
-        columns.extend(compared.map(|(what, comparison)| (format!("{what}{name}"), comparison, unit)));
+        // A column over a part of the tasks says so.
+        let part = if overall.tasks < overall.of { format!(" ({})", overall.scope()) } else { String::new() };
+        columns.extend(compared.map(|(what, comparison)| (format!("{what}{name}{part}"), comparison, unit)));
     }
     columns
 }

@@ -268,6 +268,11 @@ impl Args {
         }
     }
 
+    /// Whether this is the default run, whose scale may follow from how fast the machine is.
+    pub fn chooses_scale(&self) -> bool {
+        self.plan.is_none() && !self.own.is_given() && self.scale.is_none() && !self.dry_run
+    }
+
     /// Checks before a run that its reports can be written after it.
     pub fn check_outputs(&self) -> Result<(), Failure> {
         for (exporter, path) in &self.export {
