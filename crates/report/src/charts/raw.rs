@@ -2,7 +2,7 @@
 
 use crate::seen::{MOST, Seen, only_together};
 use crate::words::{label, listed, not_drawn};
-use crate::{matrix, number::plural};
+use crate::matrix;
 use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
 use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel};
