@@ -30,6 +30,8 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
     let main = combine_tasks(record, &work::main_of_run(record)).ok();
     let (direction, mut values) =
         main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
+    // Variants with figures count among the rivals, also those that left.
+    let with_figures: Vec<bool> = values.iter().map(|all| all.iter().any(|one| *one > 0.0)).collect();
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));
     // The ceiling of all rounds, never a candidate.
     let raw = |variant: usize| record.variants[variant].is_bare_device();
@@ -44,14 +46,10 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
         live.contains(name(*variant)) && !lost && !raw(*variant)
     };
     let able: Vec<usize> = (0..record.variants.len()).filter(able).collect();
-    // Variants with figures count among the rivals, also those that left.
-    let has_figures =
-        |variant: &usize| values.get(*variant).is_some_and(|all| all.iter().any(|one| *one > 0.0));
-    let rivals = |able: &[usize]| {
-        (0..record.variants.len())
-            .filter(|one| !raw(*one) && (able.contains(one) || has_figures(one)))
-            .count()
+    let is_rival = |variant: &usize, able: &[usize]| {
+        !raw(*variant) && (able.contains(variant) || with_figures.get(*variant) == Some(&true))
     };
+    let rivals = |able: &[usize]| (0..record.variants.len()).filter(|one| is_rival(one, able)).count();
     let needed = |able: &[usize]| rounds_among(rivals(able), record.plan.error_split());
     let early = round < CHOOSING && !record.cells.is_empty();
     let held = match left_s.filter(|_| early) {

@@ -68,8 +68,9 @@ impl Stopping {
         let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
         // With fewer variants than before a round takes less than the longest so far.
         let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
-        let answer_at = elapsed.as_secs_f64() + f64::from(self.missing(number, outlook)) * next;
-        let extended = self.plan.extended_s().filter(|extended| answer_at > budget && answer_at <= *extended);
+        let missing = self.missing(number, outlook);
+        let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next;
+        let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
         let late = elapsed.as_secs_f64() + next > extended.unwrap_or(budget);
         late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{open}"))
     }

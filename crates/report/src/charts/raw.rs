@@ -1,8 +1,8 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
+use crate::matrix;
 use crate::seen::{MOST, Seen, only_together};
 use crate::words::{label, listed, not_drawn};
-use crate::matrix;
 use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
 use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel};
