@@ -2,7 +2,7 @@
 
 use crate::deciding::{self, Names, Outlook, quickest};
 use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
+use crate::stopping::{Fit, Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
 use crate::{finding, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
@@ -81,7 +81,7 @@ impl Runner<'_, '_, '_> {
         self.begun = Instant::now();
         let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
         let mut stopping = Stopping::new(&self.plan.stop, needed);
-        let mut foreseen = false;
+        let mut foreseen = Fit::Holds;
         for round in self.first_round().. {
             // Asked first: variants that all fail in the last round leave no answer either.
             let left = self.state().departures();
@@ -89,7 +89,12 @@ impl Runner<'_, '_, '_> {
                 return Ok((End::NothingLeft(left), "every variant has failed".into()));
             }
             let outlook = self.outlook(round);
+            let fit = self.fit(&stopping, round, outlook.as_ref());
             if let Some(why) = stopping.why(round, self.begun.elapsed(), outlook.as_ref()) {
+                if let Some(Fit::Short(short)) = fit {
+                    let note = Note::new(NoteKind::Remark, short.afterwards()).fix(short.remedy);
+                    self.recorder.tell(Event::Note(note))?;
+                }
                 let ended = |shard| format!("all rounds of shard {shard} are done");
                 return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
             }
@@ -100,7 +105,10 @@ impl Runner<'_, '_, '_> {
             if let Some(outlook) = &outlook {
                 self.leave_out(outlook)?;
             }
-            foreseen = foreseen || self.foresee(&stopping, round, outlook.as_ref())?;
+            if let Some(fit) = fit {
+                self.foretell(&foreseen, &fit)?;
+                foreseen = fit;
+            }
             let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
             let runs = |at: &usize| variants.contains(&self.variants[*at].name);
             let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();
@@ -138,16 +146,25 @@ impl Runner<'_, '_, '_> {
         Ok(())
     }
 
-    /// Tells once, before a round, if the budget does not hold a first answer. True if it told.
-    fn foresee(&mut self, stopping: &Stopping, round: u32, outlook: Option<&Outlook>) -> Result<bool> {
+    /// Whether the budget holds the rounds of a first answer.
+    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&Outlook>) -> Option<Fit> {
         let live = outlook.map_or_else(|| self.live(round), |outlook| outlook.variants.clone());
         let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
         let work = Work::of(self.plan, candidates.count());
-        let Some(text) = stopping.shortfall(round, self.begun.elapsed(), outlook, &work) else {
-            return Ok(false);
+        stopping.fit(round, self.begun.elapsed(), outlook, &work)
+    }
+
+    /// Tells before a round how the budget holds a first answer, where that is news after what was told `before`.
+    fn foretell(&mut self, before: &Fit, fit: &Fit) -> Result<()> {
+        let text = match (before, fit) {
+            (Fit::Holds, Fit::Short(short)) => short.ahead(),
+            (Fit::Holds | Fit::Short(_), Fit::Exceeds(text)) => text.clone(),
+            (Fit::Short(_), Fit::Holds) => {
+                "Rounds take less than the first one: the budget holds those of a first answer.".into()
+            }
+            _ => return Ok(()),
         };
-        self.recorder.tell(Event::Forecast { text: text.clone() })?;
-        self.recorder.tell(Event::Note(Note::new(NoteKind::Remark, text))).map(|()| true)
+        self.recorder.tell(Event::Forecast { text })
     }
 
     /// A round that ran only the variants that the question still needs is not to be filled up by a later part of the run.

@@ -29,6 +29,8 @@ pub struct Stopping {
     /// The rounds that a first answer requires, where no outlook has another number.
     needed: u32,
     longest: Duration,
+    /// How long the first round took, and all rounds, and how many there were.
+    first: Duration,
     all: Duration,
     rounds: u32,
 }
@@ -36,13 +38,16 @@ pub struct Stopping {
 impl Stopping {
     /// The rule of a plan whose first answer requires `needed` rounds.
     pub fn new(plan: &StopPlan, needed: u32) -> Stopping {
-        let plan = plan.clone();
-        Stopping { plan, needed, longest: Duration::ZERO, all: Duration::ZERO, rounds: 0 }
+        let (plan, none) = (plan.clone(), Duration::ZERO);
+        Stopping { plan, needed, longest: none, first: none, all: none, rounds: 0 }
     }
 
     /// Takes note of how long a whole round took.
     pub fn round_took(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
+        if self.rounds == 0 {
+            self.first = took;
+        }
         self.all += took;
         self.rounds += 1;
     }
@@ -86,55 +91,90 @@ impl Stopping {
         }
     }
 
-    /// Before round `number`: that the budget does not hold the rounds of a first answer, and what would; or that the run
-    /// exceeds a default budget for them. None where they fit, and before the first round after the warm-up is done.
-    pub fn shortfall(
-        &self,
-        number: u32,
-        elapsed: Duration,
-        outlook: Option<&Outlook>,
-        work: &Work,
-    ) -> Option<String> {
+    /// Whether the budget holds the rounds of a first answer, before round `number`. None where the run has no budget or
+    /// has the answer, and before the first round after the warm-up is done.
+    pub fn fit(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>, work: &Work) -> Option<Fit> {
         let done = number.saturating_sub(self.plan.warmup);
         let (budget, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
         let missing = self.missing(number, outlook);
         if done == 0 || missing == 0 {
             return None;
         }
-        let mean = self.all.as_secs_f64() / f64::from(self.rounds.max(1));
-        let round = outlook.map_or(mean, |outlook| outlook.seconds);
-        let elapsed = elapsed.as_secs_f64();
+        let (round, elapsed) =
+            (outlook.map_or(self.usual(), |outlook| outlook.seconds), elapsed.as_secs_f64());
         let (needed, takes) = (done + missing, elapsed + f64::from(missing) * round);
         if takes <= budget {
-            return None;
+            return Some(Fit::Holds);
         }
-        let about = |seconds: f64| duration(seconds.max(1.0));
         if takes <= extended {
-            return Some(format!(
+            return Some(Fit::Exceeds(format!(
                 "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
-                about(takes),
-                about(budget)
-            ));
+                duration(takes),
+                duration(budget)
+            )));
         }
-        let held = done + ((budget - elapsed).max(0.0) / round) as u32;
-        let mut instead = vec![format!("--budget {}", rounded_up(1.1 * takes))];
-        instead.extend(work.smaller.map(|scale| format!("--scale {}", scale.name())));
-        let per_variant = round / work.candidates.max(1) as f64;
-        let fits = |candidates: &usize| {
-            per_variant * (*candidates as f64) * f64::from(rounds_among(*candidates, work.split)) <= budget
-        };
-        let fewer = (2..work.candidates).rev().find(fits);
-        instead.extend(fewer.map(|fewer| format!("fewer variants (about {fewer} fit)")));
-        let instead = match instead.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => instead.join(""),
-        };
-        Some(format!(
+        let further = (budget - elapsed).max(0.0) / round.max(1e-3);
+        Some(Fit::Short(Shortfall {
+            round,
+            budget,
+            done,
+            held: done + further as u32,
+            needed,
+            remedy: work.remedy(takes, round, budget),
+        }))
+    }
+
+    /// The seconds of a usual round: the first one finds cold caches, so it counts only where it is the only one.
+    fn usual(&self) -> f64 {
+        match self.rounds {
+            0 | 1 => self.all.as_secs_f64(),
+            rounds => (self.all - self.first).as_secs_f64() / f64::from(rounds - 1),
+        }
+    }
+}
+
+/// How the rounds of a first answer fit a budget.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fit {
+    /// It holds them.
+    Holds,
+    /// The run exceeds a default budget for them, in a sentence.
+    Exceeds(String),
+    /// It does not hold them.
+    Short(Shortfall),
+}
+
+/// A budget that does not hold the rounds of a first answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shortfall {
+    /// Seconds of a round, and of the budget.
+    round: f64,
+    budget: f64,
+    /// Rounds that are done, that the budget probably holds, and that the answer requires.
+    done: u32,
+    held: u32,
+    needed: u32,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Shortfall {
+    /// What to expect, before the rounds.
+    pub fn ahead(&self) -> String {
+        let Shortfall { held, needed, remedy, .. } = self;
+        format!(
             "A round takes about {}, so the budget of {} holds about {held} of the {needed} rounds that a first answer \
-             requires. For an answer: {instead}.",
-            about(round),
-            about(budget)
-        ))
+             requires. For an answer: {remedy}.",
+            seconds(self.round),
+            duration(self.budget)
+        )
+    }
+
+    /// What came of it, at the end of the run.
+    pub fn afterwards(&self) -> String {
+        let Shortfall { done, needed, .. } = self;
+        let budget = duration(self.budget);
+        format!("the budget of {budget} held {done} of the {needed} rounds that a first answer requires")
     }
 }
 
@@ -156,6 +196,31 @@ impl Work {
         let smaller = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
         Work { smaller, candidates, split: plan.error_split() }
     }
+
+    /// What makes room for a first answer that takes this long in all, where a round takes `round` seconds.
+    fn remedy(&self, takes: f64, round: f64, budget: f64) -> String {
+        let mut ways = vec![format!("--budget {}", rounded_up(1.1 * takes))];
+        ways.extend(self.smaller.map(|scale| format!("--scale {}", scale.name())));
+        let cell = round / self.candidates.max(1) as f64;
+        let takes =
+            |candidates: usize| cell * (candidates as u32 * rounds_among(candidates, self.split)) as f64;
+        let fewer = (2..self.candidates).rev().find(|candidates| takes(*candidates) <= budget);
+        ways.extend(fewer.map(|fewer| format!("fewer variants (about {fewer} fit)")));
+        either(&ways)
+    }
+}
+
+/// `a, b or c`.
+fn either(ways: &[String]) -> String {
+    match ways {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => ways.concat(),
+    }
+}
+
+/// `0.4 s`, `4 s`, `2 min 30 s`.
+fn seconds(seconds: f64) -> String {
+    if seconds < 2.0 { format!("{seconds:.1} s") } else { duration(seconds) }
 }
 
 /// `2 min 30 s`.
@@ -256,30 +321,39 @@ mod tests {
 
     #[test]
     fn what_the_budget_does_not_hold_is_said_with_what_would() {
-        let said = |default_budget, seconds: f64, work: Work| {
+        let fit = |default_budget, rounds: &[f64], work: Work| {
             let stop = StopPlan { rounds: 30, budget_s: Some(100.0), default_budget, ..StopPlan::default() };
             let mut rule = Stopping::new(&stop, 10);
-            assert_eq!(rule.shortfall(0, Duration::ZERO, None, &work), None);
-            let round = Duration::from_secs_f64(seconds);
-            rule.round_took(round);
-            rule.shortfall(1, round, None, &work)
+            assert_eq!(rule.fit(0, Duration::ZERO, None, &work), None);
+            rounds.iter().for_each(|seconds| rule.round_took(Duration::from_secs_f64(*seconds)));
+            let elapsed = Duration::from_secs_f64(rounds.iter().sum());
+            rule.fit(rounds.len() as u32, elapsed, None, &work)
+        };
+        let short = |rounds: &[f64], work| match fit(false, rounds, work) {
+            Some(Fit::Short(short)) => short,
+            other => panic!("{other:?}"),
         };
         let work = Work { smaller: Some(Scale::Tiny), candidates: 6, split: 1 };
-        assert_eq!(said(false, 10.0, work), None);
+        assert_eq!(fit(false, &[10.0], work), Some(Fit::Holds));
         assert_eq!(
-            said(false, 20.0, work).unwrap(),
+            short(&[20.0], work).ahead(),
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
              requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
         );
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "--budget 8m");
+        assert_eq!(fit(false, &[20.0, 8.0], work), Some(Fit::Holds), "the first round found cold caches");
         assert_eq!(
-            said(false, 40.0, Work { smaller: None, candidates: 2, split: 1 }).unwrap(),
-            "A round takes about 40 s, so the budget of 1 min 40 s holds about 2 of the 10 rounds that a first answer \
-             requires. For an answer: --budget 8m."
+            short(&[20.0, 20.0, 20.0, 20.0], work).afterwards(),
+            "the budget of 1 min 40 s held 4 of the 10 rounds that a first answer requires"
         );
         assert_eq!(
-            said(true, 12.0, work).unwrap(),
-            "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
+            fit(true, &[12.0], work),
+            Some(Fit::Exceeds(
+                "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
+                    .into()
+            ))
         );
+        assert_eq!(fit(true, &[10.0; 10], work), None, "the answer is there");
     }
 
     #[test]
