@@ -71,9 +71,10 @@ impl Stopping {
             });
         }
         let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
-        // With fewer variants than before a round takes less than the longest so far.
-        let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
         let missing = self.missing(number, outlook);
+        // One slow round keeps no first answer away. With fewer variants than before a round takes less than those so far.
+        let longest = if missing > 0 { self.usual() } else { self.longest.as_secs_f64() };
+        let next = outlook.map_or(longest, |outlook| outlook.seconds);
         let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next;
         let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
         let late = elapsed.as_secs_f64() + next > extended.unwrap_or(budget);
@@ -294,11 +295,14 @@ mod tests {
 
     #[test]
     fn no_round_is_started_that_would_end_too_late() {
-        let mut rule = rule(8, Some(100.0));
+        let mut rule = rule(30, Some(100.0));
         rule.round_took(Duration::from_secs(30));
         rule.round_took(Duration::from_secs(20));
-        assert_eq!(rule.why(2, Duration::from_secs(69), None), None);
-        assert!(rule.why(2, Duration::from_secs(71), None).is_some());
+        assert_eq!(rule.why(8, Duration::from_secs(69), None), None);
+        assert!(rule.why(8, Duration::from_secs(71), None).is_some());
+        // Before the first answer a usual round counts, not the longest.
+        assert_eq!(rule.why(7, Duration::from_secs(79), None), None);
+        assert!(rule.why(7, Duration::from_secs(81), None).is_some());
     }
 
     #[test]
