@@ -27,6 +27,14 @@ pub fn plan(name: &str) -> Option<(String, &'static str)> {
     app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan)))
 }
 
+/// Whether a plan ships with fsarena, by its text.
+pub fn ships(text: &str) -> bool {
+    APPS.iter()
+        .map(|app| app.plan)
+        .chain(study::STUDIES.iter().map(|study| study.plan))
+        .any(|plan| plan == text)
+}
+
 /// The programs that the applications run, each with the name of its package.
 pub fn programs() -> BTreeSet<String> {
     let needs = |app: &App| {

@@ -93,6 +93,8 @@ pub enum NoteKind {
     Dropped,
     /// A variant left the run.
     VariantFailed,
+    /// A variant is not compared, because the budget does not hold it.
+    NotCompared,
     /// Options as the kernel or mkfs reports them.
     Options,
     /// Something this machine could not tell.

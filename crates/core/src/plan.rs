@@ -66,6 +66,7 @@ pub(crate) mod tests {
             rounds: 400,
             warmup: 2,
             budget_s: Some(60.0),
+            default_budget: true,
             when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),

@@ -144,6 +144,13 @@ impl RunRecord {
         self.notes.iter().filter(move |(_, note)| note.kind == kind).map(|(round, note)| (*round, note))
     }
 
+    /// The variants that were not compared because the budget did not hold them, those of earlier stages first.
+    pub fn not_compared(&self) -> Vec<&str> {
+        let earlier = self.plan.stage.iter().flat_map(|stage| &stage.not_compared).map(String::as_str);
+        let here = self.notes_of(NoteKind::NotCompared).filter_map(|(_, note)| note.variant.as_deref());
+        distinct(earlier.chain(here))
+    }
+
     /// The cells whose filesystem broke a promise: their variants and what happened.
     pub fn violations(&self) -> impl Iterator<Item = (&CellRecord, &str)> {
         self.cells.iter().filter_map(|cell| match &cell.outcome {

@@ -14,7 +14,8 @@ pub enum Scale {
     /// A few minutes on two cores: every count divided by [`Scale::divisor`].
     #[default]
     Quick,
-    /// Seconds; for tests. Its figures mean nothing.
+    /// Seconds: for tests, and for the default run where the machine is too slow for [`Scale::Quick`]. Its tasks are
+    /// short, so that small differences take more rounds to find.
     Tiny,
 }
 

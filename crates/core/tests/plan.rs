@@ -4,7 +4,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting::{Default as SettingDefault, Kind, SettingDef, WorkloadDef};
-use fsarena_core::{factor::BUILT_IN, plan::file::PlanFile};
+use fsarena_core::{factor::BUILT_IN, matrix, plan::file::PlanFile};
 
 static TASKS: WorkloadDef = WorkloadDef {
     id: "coreutils",
@@ -49,6 +49,7 @@ fn words() -> Vocabulary {
             };
             tasks.map(task).into()
         },
+        rounds: |plan| 6 + matrix::expand(plan).len() as u32,
     }
 }
 
@@ -68,7 +69,10 @@ fn what_is_not_said_has_a_default() {
     let plan = read(GOOD, &Overrides { fresh_seed: 42, ..Overrides::default() }).unwrap();
     assert_eq!(plan.seed, 42);
     assert_eq!(plan.factors["fs"], ["ext4", "xfs"]);
+    // Where nobody says how many, as many as the first answer requires.
     assert_eq!(plan.stop.rounds, 8);
+    let one = Overrides { factors: vec![("fs".into(), vec!["ext4".into()])], ..Default::default() };
+    assert_eq!(read(GOOD, &one).unwrap().stop.rounds, 7);
     assert_eq!(plan.workloads[0].settings.text("driver"), "commands");
     assert_eq!(plan.workloads[0].settings.int("copies"), 10);
 }

@@ -3,6 +3,15 @@
 use crate::{def::FAST_UNSAFE, error::Error, fairness::gives_up, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
+/// The filesystems that most people choose among, in the order in which a short budget tries them.
+const USUAL: [&str; 3] = ["ext4", "xfs", "btrfs"];
+
+/// How early a short budget tries a variant: the usual filesystems first, all others after them.
+pub fn rank(variant: &Variant) -> usize {
+    let fs = variant.level(factor::FS);
+    USUAL.iter().position(|usual| *usual == fs).unwrap_or(USUAL.len())
+}
+
 /// Mount options that every filesystem takes and that no option set has.
 const MOUNT: [&str; 1] = ["lazytime"];
 

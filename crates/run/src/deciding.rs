@@ -3,15 +3,19 @@
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::Standing;
 use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many times the median of all variants a single round of one can take before it is not believed.
+const COLD: f64 = 3.0;
 
 /// Names of variants.
 pub type Names = BTreeSet<String>;
 
 /// How the question of a run stands before a round.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outlook {
     /// Why no further round helps; None where one does.
     pub answered: Option<String>,
@@ -21,6 +25,10 @@ pub struct Outlook {
     pub variants: Names,
     /// Seconds that it will probably take.
     pub seconds: f64,
+    /// The rounds that a first answer requires.
+    pub needed: u32,
+    /// The variants that leave because the budget does not hold them.
+    pub no_room: Names,
 }
 
 /// An open claim.
@@ -68,6 +76,8 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
             open => format!("; {open} claims are left open"),
         },
         seconds: cost(&variants),
+        needed: FIRST_LOOK as u32,
+        no_room: Names::new(),
         variants,
     }
 }
@@ -83,6 +93,21 @@ fn seconds(record: &RunRecord, variant: &str) -> f64 {
     let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
     let total: u64 = mine().map(|cell| cell.spent_on(TOTAL)).sum();
     total as f64 / 1e9 / rounds.len().max(1) as f64
+}
+
+/// The time of a variant's fastest round, in seconds: the first one finds cold caches, and its repeat is believed. A
+/// variant that ran once counts as at most [`COLD`] times the median of all. None where it has not run.
+pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
+    let once = |name: &str| {
+        let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
+        for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == name) {
+            *rounds.entry(cell.round).or_default() += cell.spent_on(TOTAL);
+        }
+        Some((rounds.values().copied().min()? as f64 / 1e9, rounds.len()))
+    };
+    let (own, rounds) = once(variant)?;
+    let all: Vec<f64> = record.names().into_iter().filter_map(|name| Some(once(name)?.0)).collect();
+    Some(if rounds > 1 { own } else { own.min(COLD * median(&all).unwrap_or(own)) })
 }
 
 fn choose(open: &mut [Candidate], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {

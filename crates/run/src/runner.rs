@@ -1,20 +1,23 @@
 //! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
-use crate::deciding::{self, Outlook};
+use crate::deciding::{self, Names, Outlook, quickest};
 use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Stopping, forecast};
+use crate::stopping::{Fit, Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
 use crate::{finding, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
 use fsarena_sys::cancel;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Rounds after which the runner forecasts the smallest detectable difference.
 const PILOT: u32 = 3;
 /// The budget to forecast for if the plan has none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
+
+/// The variants that the pilot of a search tries whatever they take.
+const ALWAYS: usize = 3;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +45,8 @@ pub fn run(
         return Err(Fatal::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
-    let mut runner = Runner { plan, variants, resumed: already_done > 0, executor, recorder };
+    let (begun, resumed) = (Instant::now(), already_done > 0);
+    let mut runner = Runner { plan, variants, resumed, begun, executor, recorder };
     runner.recorder.tell(Event::RunStarted {
         rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
@@ -63,6 +67,7 @@ struct Runner<'a, 'b, 'c> {
     variants: &'a [Variant],
     /// Whether an earlier part of the run has measured cells.
     resumed: bool,
+    begun: Instant,
     executor: &'a mut dyn Executor,
     recorder: &'a mut Recorder<'b, 'c>,
 }
@@ -73,22 +78,36 @@ impl Runner<'_, '_, '_> {
     }
 
     fn rounds(&mut self) -> Result<(End, String)> {
-        let begun = Instant::now();
-        let mut stopping = Stopping::new(&self.plan.stop);
+        self.begun = Instant::now();
+        let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
+        let mut stopping = Stopping::new(&self.plan.stop, needed);
+        let mut foreseen = Fit::Holds;
         for round in self.first_round().. {
             // Asked first: variants that all fail in the last round leave no answer either.
             let left = self.state().departures();
             if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
                 return Ok((End::NothingLeft(left), "every variant has failed".into()));
             }
-            let outlook = self.outlook(round, begun.elapsed());
-            if let Some(why) = stopping.why(round, begun.elapsed(), outlook.as_ref()) {
+            let outlook = self.outlook(round);
+            let fit = self.fit(&stopping, round, outlook.as_ref());
+            if let Some(why) = stopping.why(round, self.begun.elapsed(), outlook.as_ref()) {
+                if let Some(Fit::Short(short)) = fit {
+                    let note = Note::new(NoteKind::Remark, short.afterwards()).fix(short.remedy);
+                    self.recorder.tell(Event::Note(note))?;
+                }
                 let ended = |shard| format!("all rounds of shard {shard} are done");
                 return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
             }
             if !self.plan.stop.has(round) {
                 // Another machine runs it.
                 continue;
+            }
+            if let Some(outlook) = &outlook {
+                self.leave_out(outlook)?;
+            }
+            if let Some(fit) = fit {
+                self.foretell(&foreseen, &fit)?;
+                foreseen = fit;
             }
             let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
             let runs = |at: &usize| variants.contains(&self.variants[*at].name);
@@ -98,17 +117,54 @@ impl Runner<'_, '_, '_> {
                 return Ok((End::Interrupted, "a signal ended it".into()));
             }
             stopping.round_took(started.elapsed());
-            self.standing(round, begun.elapsed())?;
+            self.standing(round, self.begun.elapsed())?;
         }
         unreachable!("the stopping rule ends every run")
     }
 
     /// The variants that have not left the run before a round. One that failed in it has its place in the order
     /// of that round, also where the round is resumed.
-    fn live(&self, round: u32) -> BTreeSet<String> {
-        let left = self.state().departures();
+    fn live(&self, round: u32) -> Names {
+        let (left, not_compared) = (self.state().departures(), self.state().record.not_compared());
         let names = self.variants.iter().map(|variant| variant.name.clone());
+        let names = names.filter(|name| !not_compared.contains(&name.as_str()));
         names.filter(|name| left.get(name).is_none_or(|left| left.round >= round)).collect()
+    }
+
+    /// Notes the variants that leave because the budget does not hold them.
+    fn leave_out(&mut self, Outlook { no_room, variants, needed, .. }: &Outlook) -> Result<()> {
+        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+        for name in no_room {
+            let text = format!(
+                "tried once and not compared: the budget of {budget} does not hold the {needed} rounds of more than {} \
+                 variants",
+                variants.len()
+            );
+            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+            self.recorder.tell(Event::Note(note))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the budget holds the rounds of a first answer.
+    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&Outlook>) -> Option<Fit> {
+        let live = outlook.map_or_else(|| self.live(round), |outlook| outlook.variants.clone());
+        let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
+        let work = Work::of(self.plan, candidates.count());
+        stopping.fit(round, self.begun.elapsed(), outlook, &work)
+    }
+
+    /// Tells before a round how the budget holds a first answer, where that is news after what was told `before`.
+    fn foretell(&mut self, before: &Fit, fit: &Fit) -> Result<()> {
+        let text = match (before, fit) {
+            (Fit::Holds, Fit::Short(short)) => short.ahead(),
+            (Fit::Holds | Fit::Short(_), Fit::Exceeds(text)) => text.clone(),
+            (Fit::Short(_), Fit::Holds) => {
+                "Rounds take less than the first one: the budget holds those of a first answer.".into()
+            }
+            _ => return Ok(()),
+        };
+        self.recorder.tell(Event::Forecast { text })
     }
 
     /// A round that ran only the variants that the question still needs is not to be filled up by a later part of the run.
@@ -117,16 +173,18 @@ impl Runner<'_, '_, '_> {
     }
 
     /// The status of the question, if it determines which cells run.
-    fn outlook(&self, round: u32, elapsed: Duration) -> Option<Outlook> {
+    fn outlook(&self, round: u32) -> Option<Outlook> {
         // Every variant warms up.
         let number = round.checked_sub(self.plan.stop.warmup)?;
+        let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
-            return Some(finding::outlook(&self.state().record, &self.live(round), number, within));
+            let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
+            return Some(finding::outlook(&self.state().record, &self.live(round), number, within, left_s));
         }
         if !self.plan.stop.when_decided {
             return None;
         }
-        let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed.as_secs_f64());
+        let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
         Some(deciding::outlook(&self.state().record, &self.live(round), number, left_s))
     }
 
@@ -158,7 +216,10 @@ impl Runner<'_, '_, '_> {
 
     /// Runs the remaining cells of a round. False if a signal ended it.
     fn round(&mut self, round: u32, live: &[usize]) -> Result<bool> {
-        let cells = matrix::cells(self.plan, self.variants, live, round);
+        let mut cells = matrix::cells(self.plan, self.variants, live, round);
+        if self.is_pilot(round) {
+            self.usual_first(&mut cells);
+        }
         if cells.iter().all(|cell| self.is_over(cell)) {
             return Ok(true);
         }
@@ -166,12 +227,56 @@ impl Runner<'_, '_, '_> {
         order.dedup();
         self.recorder.tell(Event::RoundStarted { round, order })?;
         for cell in cells {
+            if self.is_pilot(round) && self.has_no_room(&cell) {
+                self.not_tried(&cell)?;
+                continue;
+            }
             if !self.is_over(&cell) && (cancel::requested().is_some() || !self.cell(cell)?) {
                 return Ok(false);
             }
         }
         self.recorder.tell(Event::RoundFinished { round })?;
         Ok(true)
+    }
+
+    /// Whether a round only finds out what variants take: a warm-up round of a search for the best that has a budget.
+    fn is_pilot(&self, round: u32) -> bool {
+        let stop = &self.plan.stop;
+        round < stop.warmup && stop.best_within.is_some() && stop.budget_s.is_some()
+    }
+
+    /// Orders the cells of a pilot by what a short budget tries first; no figure of it is compared.
+    fn usual_first(&self, cells: &mut [Cell]) {
+        let order = finding::by_priority(self.plan, self.variants);
+        let place = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
+        cells.sort_by_key(place);
+        (0u32..).zip(cells).for_each(|(position, cell)| cell.position = position);
+    }
+
+    /// Whether the budget has no room to pilot a variant, because it could not be compared with another one afterwards.
+    /// The first [`ALWAYS`] variants are always tried.
+    fn has_no_room(&self, cell: &Cell) -> bool {
+        let record = &self.state().record;
+        let tried: Names = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
+        let begun = tried.contains(&cell.variant.name);
+        let least = tried.iter().filter_map(|name| quickest(record, name)).reduce(f64::min);
+        let (Some(least), Some(budget)) = (least.filter(|_| !begun), self.plan.stop.extended_s()) else {
+            return false;
+        };
+        let cells = 1 + 2 * rounds_among(2, self.plan.error_split());
+        tried.len() >= ALWAYS && self.begun.elapsed().as_secs_f64() + f64::from(cells) * least > budget
+    }
+
+    /// Notes that a pilot did not come to a variant.
+    fn not_tried(&mut self, cell: &Cell) -> Result<()> {
+        let name = &cell.variant.name;
+        if self.state().record.not_compared().contains(&name.as_str()) {
+            return Ok(()); // noted for another workload of it
+        }
+        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+        let text = format!("not tried: the budget of {budget} is too short");
+        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+        self.recorder.tell(Event::Note(note))
     }
 
     /// Whether there is nothing to do for a cell: it has been run, or its variant has left.

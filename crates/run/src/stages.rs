@@ -90,7 +90,7 @@ impl<'a> Stages<'a> {
         let Some((stage, plan)) = self.stages.get(self.begun) else { return Ok(None) };
         self.begun += 1;
         let (name, earlier, mut plan) = (&stage.name, self.earlier.clone(), plan.clone());
-        plan.stage = Some(Stage { name: name.clone(), earlier, error_split: None });
+        plan.stage = Some(Stage { name: name.clone(), earlier, not_compared: vec![], error_split: None });
         let Some((best, of)) = stage.best.as_ref().zip(stage.of.as_ref()) else {
             return Ok(Some(Next::Plan(Box::new(plan), None)));
         };

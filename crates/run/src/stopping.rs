@@ -2,28 +2,54 @@
 //! the smallest difference that it will have detected by then, from a pilot of a few rounds.
 
 use crate::{deciding::Outlook, work};
+use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
-use fsarena_core::{plan::StopPlan, record::RunRecord};
+use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::{record::RunRecord, scale::Scale};
 use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::power;
+use fsarena_stats::{power, table};
 use std::time::Duration;
+
+/// The rounds that a first answer about these variants requires, where the error is split among `split` runs. Where there
+/// are too many variants for any, those of the first look.
+pub fn rounds_for_an_answer(variants: &[Variant], split: usize) -> u32 {
+    let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
+    rounds_among(candidates, split)
+}
+
+/// The same for a number of candidates.
+pub fn rounds_among(candidates: usize, split: usize) -> u32 {
+    table::rounds_for_an_answer(split * candidates.saturating_sub(1)).unwrap_or(table::FIRST_LOOK) as u32
+}
 
 /// Decides before each round whether it is run.
 #[derive(Debug, Clone)]
 pub struct Stopping {
     plan: StopPlan,
+    /// The rounds that a first answer requires, where no outlook has another number.
+    needed: u32,
     longest: Duration,
+    /// How long the first round took, and all rounds, and how many there were.
+    first: Duration,
+    all: Duration,
+    rounds: u32,
 }
 
 impl Stopping {
-    /// The rule of a plan.
-    pub fn new(plan: &StopPlan) -> Stopping {
-        Stopping { plan: plan.clone(), longest: Duration::ZERO }
+    /// The rule of a plan whose first answer requires `needed` rounds.
+    pub fn new(plan: &StopPlan, needed: u32) -> Stopping {
+        let (plan, none) = (plan.clone(), Duration::ZERO);
+        Stopping { plan, needed, longest: none, first: none, all: none, rounds: 0 }
     }
 
     /// Takes note of how long a whole round took.
     pub fn round_took(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
+        if self.rounds == 0 {
+            self.first = took;
+        }
+        self.all += took;
+        self.rounds += 1;
     }
 
     /// Why round `number` is not run, `elapsed` after the beginning; none where it is. `outlook` is how the question
@@ -31,7 +57,8 @@ impl Stopping {
     ///
     /// The first round after the warm-up always is: a run without one answers nothing. Without an outlook time alone decides, so
     /// that the samples cannot bias how many of them there are. With one the samples decide, and the
-    /// intervals are made for that: see `docs/adr/0007`.
+    /// intervals are made for that: see `docs/adr/0007`. A default budget may be exceeded where the first answer then is
+    /// in reach.
     pub fn why(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Option<String> {
         if let Some(why) = outlook.and_then(|outlook| outlook.answered.clone()) {
             return Some(why);
@@ -44,10 +71,175 @@ impl Stopping {
             });
         }
         let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
-        // With fewer variants than before a round takes less than the longest so far.
-        let next = outlook.map_or(self.longest.as_secs_f64(), |outlook| outlook.seconds);
-        let late = elapsed.as_secs_f64() + next > budget;
+        let missing = self.missing(number, outlook);
+        // One slow round keeps no first answer away. With fewer variants than before a round takes less than those so far.
+        let longest = if missing > 0 { self.usual() } else { self.longest.as_secs_f64() };
+        let next = outlook.map_or(longest, |outlook| outlook.seconds);
+        let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next;
+        let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
+        let late = elapsed.as_secs_f64() + next > extended.unwrap_or(budget);
         late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{open}"))
+    }
+
+    /// The rounds that the first answer still requires before round `number`.
+    fn missing(&self, number: u32, outlook: Option<&Outlook>) -> u32 {
+        let needed = outlook.map_or(self.needed, |outlook| outlook.needed);
+        // Who asks for fewer rounds gets no more.
+        if needed > self.plan.rounds {
+            0
+        } else {
+            needed.saturating_sub(number.saturating_sub(self.plan.warmup))
+        }
+    }
+
+    /// Whether the budget holds the rounds of a first answer, before round `number`. None where the run has no budget or
+    /// has the answer, and before the first round after the warm-up is done.
+    pub fn fit(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>, work: &Work) -> Option<Fit> {
+        let done = number.saturating_sub(self.plan.warmup);
+        let (budget, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
+        let missing = self.missing(number, outlook);
+        if done == 0 || missing == 0 {
+            return None;
+        }
+        let (round, elapsed) =
+            (outlook.map_or(self.usual(), |outlook| outlook.seconds), elapsed.as_secs_f64());
+        let (needed, takes) = (done + missing, elapsed + f64::from(missing) * round);
+        if takes <= budget {
+            return Some(Fit::Holds);
+        }
+        if takes <= extended {
+            return Some(Fit::Exceeds(format!(
+                "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
+                duration(takes),
+                duration(budget)
+            )));
+        }
+        let further = (budget - elapsed).max(0.0) / round.max(1e-3);
+        Some(Fit::Short(Shortfall {
+            round,
+            budget,
+            done,
+            held: done + further as u32,
+            needed,
+            remedy: work.remedy(takes, round, budget),
+        }))
+    }
+
+    /// The seconds of a usual round: the first one finds cold caches, so it counts only where it is the only one.
+    fn usual(&self) -> f64 {
+        match self.rounds {
+            0 | 1 => self.all.as_secs_f64(),
+            rounds => (self.all - self.first).as_secs_f64() / f64::from(rounds - 1),
+        }
+    }
+}
+
+/// How the rounds of a first answer fit a budget.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fit {
+    /// It holds them.
+    Holds,
+    /// The run exceeds a default budget for them, in a sentence.
+    Exceeds(String),
+    /// It does not hold them.
+    Short(Shortfall),
+}
+
+/// A budget that does not hold the rounds of a first answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shortfall {
+    /// Seconds of a round, and of the budget.
+    round: f64,
+    budget: f64,
+    /// Rounds that are done, that the budget probably holds, and that the answer requires.
+    done: u32,
+    held: u32,
+    needed: u32,
+    /// What helps.
+    pub remedy: String,
+}
+
+impl Shortfall {
+    /// What to expect, before the rounds.
+    pub fn ahead(&self) -> String {
+        let Shortfall { held, needed, remedy, .. } = self;
+        format!(
+            "A round takes about {}, so the budget of {} holds about {held} of the {needed} rounds that a first answer \
+             requires. For an answer: {remedy}.",
+            seconds(self.round),
+            duration(self.budget)
+        )
+    }
+
+    /// What came of it, at the end of the run.
+    pub fn afterwards(&self) -> String {
+        let Shortfall { done, needed, .. } = self;
+        let budget = duration(self.budget);
+        format!("the budget of {budget} held {done} of the {needed} rounds that a first answer requires")
+    }
+}
+
+/// What a run could do less of.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// The next smaller scale, where the work has one.
+    pub smaller: Option<Scale>,
+    /// How many variants are compared.
+    pub candidates: usize,
+    /// Runs among which the error is split.
+    pub split: usize,
+}
+
+impl Work {
+    /// The work of a plan whose variants are these.
+    pub fn of(plan: &Plan, candidates: usize) -> Work {
+        let scaled = plan.workloads.iter().any(|workload| workload.name != "command");
+        let smaller = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
+        Work { smaller, candidates, split: plan.error_split() }
+    }
+
+    /// What makes room for a first answer that takes this long in all, where a round takes `round` seconds.
+    fn remedy(&self, takes: f64, round: f64, budget: f64) -> String {
+        let mut ways = vec![format!("--budget {}", rounded_up(1.1 * takes))];
+        ways.extend(self.smaller.map(|scale| format!("--scale {}", scale.name())));
+        let cell = round / self.candidates.max(1) as f64;
+        let takes =
+            |candidates: usize| cell * (candidates as u32 * rounds_among(candidates, self.split)) as f64;
+        let fewer = (2..self.candidates).rev().find(|candidates| takes(*candidates) <= budget);
+        ways.extend(fewer.map(|fewer| format!("fewer variants (about {fewer} fit)")));
+        either(&ways)
+    }
+}
+
+/// `a, b or c`.
+fn either(ways: &[String]) -> String {
+    match ways {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => ways.concat(),
+    }
+}
+
+/// `0.4 s`, `4 s`, `2 min 30 s`.
+fn seconds(seconds: f64) -> String {
+    if seconds < 2.0 { format!("{seconds:.1} s") } else { duration(seconds) }
+}
+
+/// `2 min 30 s`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, 0) => format!("{min} min"),
+        (0, min, s) => format!("{min} min {s} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
+/// A time for `--budget` that is not shorter: `40s`, `4m`.
+pub fn rounded_up(seconds: f64) -> String {
+    match seconds {
+        short if short <= 90.0 => format!("{}s", 10.0 * (short / 10.0).ceil()),
+        long => format!("{}m", (long / 60.0).ceil()),
     }
 }
 
@@ -80,11 +272,9 @@ fn wanted(judged: &Judged, record: &RunRecord) -> f64 {
 
 /// Every two variants by the main metric.
 fn pairs(record: &RunRecord) -> Vec<Claim> {
-    let metrics = work::metrics(&record.plan);
+    let subject = Quantity::of_all(&work::main_of_run(record));
     let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let pairs = (0..names.len()).flat_map(|i| (i + 1..names.len()).map(move |j| (i, j)));
-    let subject = |metric: &&str| Quantity::of_all(metric);
-    let Some(subject) = metrics.first().map(subject) else { return vec![] };
     pairs.map(|(i, j)| Claim::same(subject.clone(), names[i], names[j], None)).collect()
 }
 
@@ -94,7 +284,7 @@ mod tests {
     use crate::testing::record;
 
     fn rule(rounds: u32, budget_s: Option<f64>) -> Stopping {
-        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() })
+        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() }, 8)
     }
 
     #[test]
@@ -105,17 +295,75 @@ mod tests {
 
     #[test]
     fn no_round_is_started_that_would_end_too_late() {
-        let mut rule = rule(8, Some(100.0));
+        let mut rule = rule(30, Some(100.0));
         rule.round_took(Duration::from_secs(30));
         rule.round_took(Duration::from_secs(20));
-        assert_eq!(rule.why(2, Duration::from_secs(69), None), None);
-        assert!(rule.why(2, Duration::from_secs(71), None).is_some());
+        assert_eq!(rule.why(8, Duration::from_secs(69), None), None);
+        assert!(rule.why(8, Duration::from_secs(71), None).is_some());
+        // Before the first answer a usual round counts, not the longest.
+        assert_eq!(rule.why(7, Duration::from_secs(79), None), None);
+        assert!(rule.why(7, Duration::from_secs(81), None).is_some());
+    }
+
+    #[test]
+    fn a_default_budget_is_exceeded_by_a_quarter_for_the_first_answer_only() {
+        let stop =
+            StopPlan { rounds: 30, budget_s: Some(100.0), default_budget: true, ..StopPlan::default() };
+        let runs = |stop: &StopPlan, needed, number, elapsed| {
+            let mut rule = Stopping::new(stop, needed);
+            rule.round_took(Duration::from_secs(13));
+            rule.why(number, Duration::from_secs(elapsed), None).is_none()
+        };
+        // Seven rounds took 91 s; the eighth ends at 104 s.
+        assert!(runs(&stop, 8, 7, 91));
+        assert!(!runs(&stop, 8, 8, 104), "the answer is there");
+        assert!(!runs(&stop, 10, 7, 91), "three more rounds end at 130 s, beyond a quarter more");
+        assert!(runs(&stop, 9, 7, 91), "two more end at 117 s");
+        let own = StopPlan { default_budget: false, ..stop };
+        assert!(!runs(&own, 8, 7, 91), "a budget of the user is kept");
+    }
+
+    #[test]
+    fn what_the_budget_does_not_hold_is_said_with_what_would() {
+        let fit = |default_budget, rounds: &[f64], work: Work| {
+            let stop = StopPlan { rounds: 30, budget_s: Some(100.0), default_budget, ..StopPlan::default() };
+            let mut rule = Stopping::new(&stop, 10);
+            assert_eq!(rule.fit(0, Duration::ZERO, None, &work), None);
+            rounds.iter().for_each(|seconds| rule.round_took(Duration::from_secs_f64(*seconds)));
+            let elapsed = Duration::from_secs_f64(rounds.iter().sum());
+            rule.fit(rounds.len() as u32, elapsed, None, &work)
+        };
+        let short = |rounds: &[f64], work| match fit(false, rounds, work) {
+            Some(Fit::Short(short)) => short,
+            other => panic!("{other:?}"),
+        };
+        let work = Work { smaller: Some(Scale::Tiny), candidates: 6, split: 1 };
+        assert_eq!(fit(false, &[10.0], work), Some(Fit::Holds));
+        assert_eq!(
+            short(&[20.0], work).ahead(),
+            "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
+             requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
+        );
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "--budget 8m");
+        assert_eq!(fit(false, &[20.0, 8.0], work), Some(Fit::Holds), "the first round found cold caches");
+        assert_eq!(
+            short(&[20.0, 20.0, 20.0, 20.0], work).afterwards(),
+            "the budget of 1 min 40 s held 4 of the 10 rounds that a first answer requires"
+        );
+        assert_eq!(
+            fit(true, &[12.0], work),
+            Some(Fit::Exceeds(
+                "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
+                    .into()
+            ))
+        );
+        assert_eq!(fit(true, &[10.0; 10], work), None, "the answer is there");
     }
 
     #[test]
     fn the_first_round_and_those_that_warm_up_are_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
-        let late = |plan: &StopPlan, number| Stopping::new(plan).why(number, Duration::from_secs(5), None);
+        let late = |plan: &StopPlan, number| Stopping::new(plan, 8).why(number, Duration::from_secs(5), None);
         assert_eq!(late(&plan, 0), None);
         plan.warmup = 2;
         assert_eq!([1, 2].map(|number| late(&plan, number)), [None, None]);
@@ -126,7 +374,7 @@ mod tests {
     }
 
     fn outlook(open: &str, seconds: f64) -> Outlook {
-        Outlook { answered: None, open: open.into(), variants: Default::default(), seconds }
+        Outlook { open: open.into(), seconds, needed: 8, ..Outlook::default() }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
-use crate::{executor::Result, preflight::guests, work};
+use crate::{executor::Result, preflight::guests, stopping::rounds_for_an_answer, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
-use fsarena_core::{factor, metric::METRICS};
+use fsarena_core::{factor, matrix, metric::METRICS};
 use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::Kernel;
@@ -45,6 +45,7 @@ pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
         outline: work::outline,
+        rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
     })
 }
 
@@ -61,6 +62,57 @@ fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::plan::file::PlanFile;
+    use fsarena_core::scale::Scale;
+
+    /// A plan that ships, on a machine with every filesystem.
+    fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
+        let (origin, text) = fsarena_core::app::plan(name).unwrap();
+        let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
+        let mut words = collect(&Kernel::host(), over).unwrap();
+        words.available = FILESYSTEMS.iter().map(|def| def.id.into()).collect();
+        let stages: Vec<Written> = match written.file.stages.as_slice() {
+            [] => vec![written],
+            stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),
+        };
+        let plan = |written: &Written| fsarena_core::plan::resolve::resolve(written, over, &words).unwrap();
+        stages.iter().map(plan).collect()
+    }
+
+    #[test]
+    fn shipped_plans_have_the_rounds_of_a_first_answer() {
+        let mut lacking = vec![];
+        for name in fsarena_core::app::names() {
+            for scale in [Scale::Paper, Scale::Quick] {
+                for plan in shipped(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
+                    let variants = matrix::expand(&plan);
+                    let (rounds, needed) = (plan.stop.rounds, rounds_for_an_answer(&variants, 1));
+                    // A stage of fewer rounds explores, and says so.
+                    if (8..needed).contains(&rounds) {
+                        let (scale, title, variants) = (scale.name(), &plan.title, variants.len());
+                        lacking.push(format!(
+                            "{name} ({title}) at {scale}: {rounds} rounds of {variants}, requires {needed}"
+                        ));
+                    }
+                }
+            }
+        }
+        assert_eq!(lacking, [""; 0]);
+    }
+
+    #[test]
+    fn the_budget_of_a_shipped_plan_is_a_default_and_stays_one_when_it_is_stored() {
+        let with = |budget_s| shipped("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
+        let (plan, asked) = (with(None), with(Some(20.0)));
+        assert!(plan.stop.default_budget && !asked.stop.default_budget);
+        assert_eq!((plan.stop.extended_s(), asked.stop.extended_s()), (Some(187.5), Some(20.0)));
+        let text = toml::to_string(&plan).unwrap();
+        let stored = PlanFile::parse("plan.toml", text.as_bytes()).unwrap();
+        assert!(resolve(&stored, &Overrides::default()).unwrap().stop.default_budget);
+        let own = text.replace("default_budget = true\n", "");
+        let own = PlanFile::parse("plan.toml", own.as_bytes()).unwrap();
+        assert!(!resolve(&own, &Overrides::default()).unwrap().stop.default_budget);
+    }
 
     #[test]
     fn workloads_answer_by_metrics_that_exist() {

@@ -8,6 +8,7 @@ use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::{Declaration, Declared};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::sample::Direction;
 use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
@@ -152,7 +153,7 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
     let mut own = plan.workloads.iter().filter_map(|asked| Some(workloads::find(&asked.name)?.def().metrics));
     // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
     // them whatever it does, so there it is a call that has a cost.
-    if matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
+    if counts_instructions(plan) {
         return match own.all(|metrics| metrics.contains(&"elapsed")) {
             true => vec![reading::KERNEL_INSTRUCTIONS, "instructions"],
             false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
@@ -161,14 +162,32 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
     distinct(plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied()))
 }
 
-/// The metrics that answer for a run: those of its workloads that it has values of, and what its commands printed.
+/// The metrics that answer for a run, the main one first: those of its workloads that it has values of, and what its
+/// commands printed. A printed metric that has a better and a worse direction leads: somebody declared it as what the
+/// work is about. The user's own choice leads over it, and in a guest without time the counts do.
 pub fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = readings().map(|reading| reading.id).collect();
     let asked = metrics(&record.plan);
-    let printed = record.readings.iter().map(|reading| reading.id.as_str());
-    let printed = printed.filter(|id| record.plan.prints() && !own.contains(id) && !asked.contains(id));
-    asked.iter().copied().filter(has).chain(printed).map(String::from).collect()
+    let chosen = record.plan.stop.best_metric.as_deref();
+    let (mut first, mut others): (Vec<&str>, Vec<&str>) =
+        asked.iter().copied().filter(has).partition(|id| chosen == Some(id));
+    let is_printed = |id: &str| record.plan.prints() && !own.contains(&id) && !asked.contains(&id);
+    for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
+        let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
+        if leads { &mut first } else { &mut others }.push(&reading.id);
+    }
+    first.into_iter().chain(others).map(String::from).collect()
+}
+
+/// The metric that answers for a run so far: the first of [`answering`], or before it has values that of its plan.
+pub fn main_of_run(record: &RunRecord) -> String {
+    answering(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
+}
+
+/// Whether a plan runs in a guest that counts instructions instead of time.
+fn counts_instructions(plan: &Plan) -> bool {
+    matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
 }
 
 /// The metric that answers for a plan: the first of [`metrics`].
@@ -197,4 +216,32 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let mkfs = task(made, "mkfs", "Make the filesystem").into_iter();
     let mount = task(formatted, "mount", "Mount");
     mkfs.chain(mount).chain(tasks).chain(task(formatted, "unmount", "Unmount")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+    use fsarena_core::record::MetricSpec;
+    use fsarena_core::sample::Unit;
+    use fsarena_core::setting::Value;
+
+    #[test]
+    fn what_a_command_declares_with_a_direction_leads() {
+        let (mut run, _) = record(&[("ext4", 1.0), ("xfs", 1.0)], &[], 1);
+        assert_eq!(answering(&run), ["elapsed"]);
+        let rules = Value::List(vec![]);
+        run.plan.workloads[0].settings.0.insert("metric_regex".into(), rules);
+        for (id, direction) in
+            [("size", Direction::Neutral), ("tps", Direction::Higher), ("lat_ns", Direction::Lower)]
+        {
+            run.readings.push(MetricSpec::new(id.into(), Unit::Count, direction, String::new()));
+            run.samples.values.push(vec![1.0; run.samples.len()]);
+        }
+        assert_eq!(answering(&run), ["tps", "lat_ns", "elapsed", "size"]);
+        assert_eq!(main_of_run(&run), "tps");
+        // What the user chose leads over all.
+        run.plan.stop.best_metric = Some("elapsed".into());
+        assert_eq!(answering(&run), ["elapsed", "tps", "lat_ns", "size"]);
+    }
 }

@@ -9,6 +9,7 @@ use crate::grid::{self, Grid, has_data};
 use crate::{average::median, simulate::parallel, trust::Doubt};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::names::{self, Unknown};
+use fsarena_core::number::plural;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use std::collections::BTreeSet;
 
@@ -43,6 +44,8 @@ pub struct TaskAnalysis {
 pub struct Overall {
     /// The number of tasks in it.
     pub tasks: usize,
+    /// The number of tasks in the totals of the run, which can be more: not every task has every metric.
+    pub of: usize,
     /// Their total as the metric declares it, where it does.
     pub total: Option<AllTasks>,
     /// The name of the one number that the answer quotes: `total`, `largest`, `geometric mean`.
@@ -104,7 +107,9 @@ pub struct TaskMedians {
 /// Where nothing is called `metric`.
 pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<TaskMedians>, Error> {
     let (_, mut grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    grid.set_aside.clear(); // shown, whatever may rank
+    // Shown, whatever may rank or combine.
+    grid.set_aside.clear();
+    grid.apart.clear();
     let of = |(task, values): (&TaskInfo, &Vec<Vec<f64>>)| TaskMedians {
         task: task.clone(),
         variants: values.iter().map(|variant| median(variant)).collect(),
@@ -123,6 +128,7 @@ fn overall(record: &RunRecord, grid: &Grid, info: &MetricSpec, leave_out: &BTree
     let together = |all| all_tasks::together(&values, all, &grid.references, info.direction, split);
     Some(Overall {
         tasks: values.len(),
+        of: record.tasks.iter().filter(|task| task.in_totals).count(),
         name: info.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
         total: totals.map(together),
         geometric: together(all_tasks::means(&values)),
@@ -152,6 +158,15 @@ fn without_drops(record: &RunRecord, metric: &str) -> Option<Comparison> {
 }
 
 impl Overall {
+    /// `6 tasks`, or where others lack the metric or do not combine with these, `2 of 6 tasks`.
+    pub fn scope(&self) -> String {
+        if self.tasks < self.of {
+            format!("{} of {}", self.tasks, plural(self.of, "task"))
+        } else {
+            plural(self.tasks, "task")
+        }
+    }
+
     /// By total where there is one, and by geometric mean, which of one task says the same as its total.
     pub fn wholes(&self) -> [Option<&Comparison>; 2] {
         let total = self.total.as_ref().map(|total| &total.comparison);

@@ -10,8 +10,6 @@ pub enum Doubt {
     Cache,
     /// The load generator took more than a tenth of an operation.
     ClientBound,
-    /// The load was steady in no round.
-    NeverSteady,
     /// Blocks were to be verified, and none was.
     Unverified,
     /// It had too few requests for the percentile.
@@ -20,15 +18,13 @@ pub enum Doubt {
 
 impl Doubt {
     /// Every reason.
-    pub const ALL: [Doubt; 5] =
-        [Doubt::Cache, Doubt::ClientBound, Doubt::NeverSteady, Doubt::Unverified, Doubt::FewRequests];
+    pub const ALL: [Doubt; 4] = [Doubt::Cache, Doubt::ClientBound, Doubt::Unverified, Doubt::FewRequests];
 
     /// What the variant did; follows the names of the variant and the task.
     pub fn words(self) -> &'static str {
         match self {
             Doubt::Cache => "served direct I/O from the page cache",
             Doubt::ClientBound => "was bound by the load generator",
-            Doubt::NeverSteady => "was steady in no round",
             Doubt::Unverified => "verified no block, although the plan asks for that",
             Doubt::FewRequests => "had too few requests a round for the percentile",
         }
@@ -44,19 +40,21 @@ pub struct Grid {
     pub values: Vec<Vec<Vec<f64>>>,
     /// The tasks that rank no variant, because a figure of theirs did not measure what it claims.
     pub set_aside: BTreeMap<usize, Doubt>,
+    /// The tasks whose figures do not combine with those of the others: reads beside commits.
+    pub apart: BTreeSet<usize>,
     /// The variants that are the bare device: a reference for the others.
     pub references: Vec<usize>,
 }
 
 impl Grid {
-    /// The tasks in the totals that have data and may rank, with their values by variant and round.
+    /// The tasks in the totals that have data, may rank and combine, with their values by variant and round.
     pub fn tasks<'a>(
         &'a self,
         record: &'a RunRecord,
     ) -> impl Iterator<Item = (&'a TaskInfo, &'a Vec<Vec<f64>>)> {
         let tasks = record.tasks.iter().zip(&self.values).enumerate();
         let kept = tasks.filter(|(at, (task, values))| {
-            task.in_totals && has_data(values) && !self.set_aside.contains_key(at)
+            task.in_totals && has_data(values) && !self.set_aside.contains_key(at) && !self.apart.contains(at)
         });
         kept.map(|(_, of)| of)
     }
@@ -71,7 +69,13 @@ pub fn grid(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Grid
     let values = spread(record, rows, &rounds, empty, |values, (task, variant, column)| {
         &mut values[task][variant][column]
     });
-    Grid { rounds, values, set_aside: BTreeMap::new(), references: references(record) }
+    Grid {
+        rounds,
+        values,
+        set_aside: BTreeMap::new(),
+        apart: BTreeSet::new(),
+        references: references(record),
+    }
 }
 
 /// The variants that are the bare device.

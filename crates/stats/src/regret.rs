@@ -32,7 +32,7 @@ pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split
     };
     let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
     let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
-    let needed = table::first(rivals);
+    let needed = table::rounds_for_an_answer(rivals);
     let enough = needed.unwrap_or(FIRST_LOOK).min(counts.iter().copied().max().unwrap_or(0)).max(1);
     let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
     let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));

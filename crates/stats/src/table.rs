@@ -118,8 +118,9 @@ pub fn level(n: usize, rivals: usize) -> Option<f64> {
     Some(normal.cdf(z) - normal.pdf(z) * kurtosis / 24.0 * (z.powi(3) - 3.0 * z))
 }
 
-/// The fewest rounds at which bounds at 0.05/`rivals` exist; none where there are too many rivals.
-pub fn first(rivals: usize) -> Option<usize> {
+/// The rounds that a first exact answer requires: the first look at which bounds at 0.05/`rivals` exist. 8 for one or two
+/// rivals, 10 for three; None where there are too many rivals for any.
+pub fn rounds_for_an_answer(rivals: usize) -> Option<usize> {
     LOOKS.iter().map(|look| look.n).find(|n| bound(*n, rivals).is_some())
 }
 
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn more_rivals_require_more_rounds() {
-        assert_eq!([1, 2, 3, 4, 7, 9, 64].map(first), [8, 8, 10, 10, 10, 10, 15].map(Some));
+        assert_eq!([1, 2, 3, 4, 7, 9, 64].map(rounds_for_an_answer), [8, 8, 10, 10, 10, 10, 15].map(Some));
         assert_eq!((bound(400, 65), bound(30, 9)), (None, bound(30, 10)));
     }
 

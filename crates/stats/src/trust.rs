@@ -2,7 +2,7 @@
 
 use crate::average::median;
 pub use crate::grid::Doubt;
-use crate::grid::{Grid, grid, left_out};
+use crate::grid::{Grid, grid, has_data, left_out};
 use crate::tail::{self, Tail};
 use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -28,6 +28,7 @@ impl Grid {
         let doubts = doubts(record, metric).into_iter();
         let doubts = doubts.filter(|((_, variant), _)| !grid.references.contains(variant));
         grid.set_aside = doubts.map(|((task, _), doubt)| (task, doubt)).collect();
+        grid.apart = apart(record, &info, &grid);
         Some((info, grid))
     }
 }
@@ -76,14 +77,37 @@ pub fn doubts(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), Doub
     look(reading::CLIENT, &|_, _, rounds| {
         median(rounds).is_some_and(|share| share > CLIENT_BOUND).then_some(Doubt::ClientBound)
     });
-    look(reading::STEADY, &|_, _, rounds| {
-        (!rounds.iter().any(|steady| *steady > 0.0)).then_some(Doubt::NeverSteady)
-    });
     look(reading::VERIFIED, &|task, variant, rounds| {
         let none = !rounds.iter().any(|blocks| *blocks > 0.0);
         (none && asked(record, task, variant, "verify")).then_some(Doubt::Unverified)
     });
     found
+}
+
+/// The tasks whose load was steady in no round, with the variants. Rounds compare all variants over the same time, so such
+/// figures rank: for a load of that length.
+pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
+    let Some((_, rows)) = record.metric(reading::STEADY) else { return vec![] };
+    let grid = grid(record, &rows, &left_out(record));
+    let cells = grid.values.iter().enumerate().flat_map(|(task, variants)| {
+        variants.iter().enumerate().map(move |(variant, rounds)| ((task, variant), rounds))
+    });
+    let unsteady =
+        cells.filter(|(_, rounds)| median(rounds).is_some() && !rounds.iter().any(|one| *one > 0.0));
+    unsteady.map(|(at, _)| at).collect()
+}
+
+/// The tasks that do not commit, where others of the run do and the metric is of single operations, such as a rate or a
+/// latency: a figure over commits and reads together would be of neither.
+fn apart(record: &RunRecord, metric: &MetricSpec, of: &Grid) -> BTreeSet<usize> {
+    let rate = metric.whole().is_none().then(|| record.metric(reading::COMMIT_RATE)).flatten();
+    let Some((_, rows)) = rate else { return BTreeSet::new() };
+    let commits = grid(record, &rows, &BTreeSet::new());
+    let measured =
+        (0..of.values.len()).filter(|task| record.tasks[*task].in_totals && has_data(&of.values[*task]));
+    let (commits, others): (BTreeSet<usize>, BTreeSet<usize>) =
+        measured.partition(|task| has_data(&commits.values[*task]));
+    if commits.is_empty() { BTreeSet::new() } else { others }
 }
 
 /// Whether every workload of the plan that ran this task has the setting on for the variant.

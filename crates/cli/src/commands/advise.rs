@@ -5,13 +5,13 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::{commands::report, output, running::handle_signals};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
-use fsarena_fs::advice::{command_line, of_options};
+use fsarena_fs::advice::{command_line, of_options, rank};
 use fsarena_report::{Decision, report::Asked};
-use fsarena_run::fit::{Fit, STAGES, stage};
+use fsarena_run::fit::{Earlier, STAGES, something_to_advise_on, stage};
 use fsarena_run::{Keep, Request, vocabulary};
 use fsarena_store::RunDir;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Choose a filesystem and its options for your work
 ///
@@ -59,21 +59,31 @@ pub fn run(args: Args) -> Outcome {
     }
     let budget = args.budget.unwrap_or(BUDGET);
     let begun = Instant::now();
-    let fit = Fit::pilot(plan.clone(), &args.runs.runs, args.user.as_deref())?;
-    let Some(first) = filesystems(&args, plan.clone(), &fit, budget)? else { return Ok(ExitCode::Done) };
+    let Some(first) = filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
     let left = budget.saturating_sub(begun.elapsed());
     let (wanted, unsafe_ones) = of_options(&first.survivors, allow_unsafe)?;
-    let (tried, not_tried) = fit.within(left, wanted);
-    args.say(&format!("stage options: {}", fit.words(left, tried.len(), &not_tried)));
     if !unsafe_ones.is_empty() {
         args.say(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
     }
-    let second = match tried.len() {
+    let second = match wanted.len() {
         0 | 1 => None,
-        _ => Some(measured(&args, stage(&plan, STAGES[1], tried, left, &first.earlier))?),
+        _ => {
+            args.say(&begins(STAGES[1], &wanted, left));
+            Some(measured(&args, stage(&plan, STAGES[1], wanted, left, first.earlier))?)
+        }
     };
     let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
     output::text(advice(&run, &args)?)
+}
+
+/// `stage filesystems, 1m 30s: ext4, xfs, btrfs`.
+fn begins(stage: &str, variants: &[Variant], budget: Duration) -> String {
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let budget = humantime::format_duration(Duration::from_secs(budget.as_secs()));
+    format!(
+        "stage {stage}, {budget}: each of these once, then those that the time holds: {}",
+        names.join(", ")
+    )
 }
 
 /// The plan of the first stage, which looks for the best.
@@ -87,7 +97,8 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     written.file.claims.clear();
     let mut over = args.overrides()?;
     over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
-    let plan = vocabulary::resolve(&written, &over)?;
+    let mut plan = vocabulary::resolve(&written, &over)?;
+    plan.stop.default_budget = args.budget.is_none();
     match plan.device.backing {
         Backing::Dir => usage("advise makes filesystems, so a directory as it is cannot be advised on"),
         _ => Ok(plan),
@@ -100,26 +111,28 @@ struct First {
     survivors: Vec<Variant>,
     /// Its run; none where one filesystem was there to begin with.
     run: Option<RunDir>,
-    earlier: BTreeMap<String, String>,
+    earlier: Earlier,
 }
 
-/// Compares the filesystems. None where a signal ended it.
-fn filesystems(args: &run::Args, plan: Plan, fit: &Fit, budget: Duration) -> Result<Option<First>, Failure> {
-    let all = matrix::expand(&plan);
-    let (tried, not_tried) = fit.within(budget / 2, all);
-    args.say(&format!("stage filesystems: {}", fit.words(budget / 2, tried.len(), &not_tried)));
-    if tried.len() == 1 {
-        return Ok(Some(First { survivors: tried, run: None, earlier: BTreeMap::new() }));
+/// Compares the filesystems, the usual ones first. None where a signal ended it.
+fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<First>, Failure> {
+    let mut all = matrix::expand(&plan);
+    something_to_advise_on(&all)?;
+    all.sort_by_key(rank);
+    if all.len() == 1 {
+        return Ok(Some(First { survivors: all, run: None, earlier: Earlier::default() }));
     }
-    let plan = stage(&plan, STAGES[0], tried, budget / 2, &BTreeMap::new());
+    args.say(&begins(STAGES[0], &all, budget / 2));
+    let plan = stage(&plan, STAGES[0], all, budget / 2, Earlier::default());
     let Some(run) = measured(args, plan)? else { return Ok(None) };
     let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
+    let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
     let possible = Decision::of(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
     args.say(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
-    let earlier = [(STAGES[0].to_string(), run.id())].into();
-    Ok(Some(First { survivors, run: Some(run), earlier }))
+    let runs = [(STAGES[0].to_string(), run.id())].into();
+    Ok(Some(First { survivors, run: Some(run), earlier: Earlier { runs, not_compared } }))
 }
 
 /// Runs one stage. None where a signal ended it, or nothing was measured.
@@ -139,6 +152,7 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
         return Ok(text);
     };
     let choices = decision.choices();
+    let not_compared = report.record.not_compared();
     if let Some(choice) = choices.first() {
         let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
     }
@@ -146,6 +160,13 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
         let _ =
             writeln!(text, "Filesystems that left run {passed} were tried as their mkfs makes them only.");
+    }
+    if !not_compared.is_empty() {
+        let _ = writeln!(
+            text,
+            "Not compared, because the budget did not hold them: {}. A larger --budget does.",
+            not_compared.join(", ")
+        );
     }
     let (title, others) = match choices.len() {
         0 => ("Can still be the best", decision.possible()),

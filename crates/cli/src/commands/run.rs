@@ -11,13 +11,15 @@ pub use overrides::{absolute_text, kernel_level};
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{output, progress::Progress, running::handle_signals};
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::file::{self, PlanFile};
+use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Written};
-use fsarena_core::{app, exit::ExitCode, names::unknown, study};
+use fsarena_core::{app, exit::ExitCode, names::unknown, scale::Scale, study};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, Next, Stages};
-use fsarena_run::{Consumer, Keep, Request, vocabulary};
+use fsarena_run::{Consumer, Keep, Request, fit, vocabulary};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, input};
 pub use once::once;
@@ -42,7 +44,35 @@ pub fn run(args: Args) -> Outcome {
         return run_stages(&args, &written);
     }
     args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
-    run_plan(args, |args| Ok(vocabulary::resolve(&written, &args.overrides_of(&written)?)?))
+    run_one(&args, &written)
+}
+
+/// Runs a plan without stages.
+fn run_one(args: &Args, written: &Written) -> Outcome {
+    handle_signals()?;
+    args.check_outputs()?;
+    let over = args.overrides_of(written)?;
+    let mut plan = vocabulary::resolve(written, &over)?;
+    let mut remarks = vec![];
+    if args.chooses_scale()
+        && let Some(scale) = smaller(plan.scale)
+    {
+        args.say("measuring one variant once, to choose the scale of the work");
+        let smaller = vocabulary::resolve(written, &Overrides { scale: Some(scale), ..over })?;
+        if let Some((scaled, why)) = fit::scaled(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
+            args.say(&why);
+            remarks.push(Note::new(NoteKind::Remark, why));
+            plan = scaled;
+        }
+    }
+    let mut request = Request::new(plan, Keep::New(args.runs.runs.clone()));
+    request.remarks = remarks;
+    Ok(once(args, request)?.0)
+}
+
+/// The next smaller scale.
+fn smaller(scale: Scale) -> Option<Scale> {
+    Scale::ALL.into_iter().find(|other| *other > scale)
 }
 
 /// Runs the stages of a plan one after another, all or those after a run of one of them.

@@ -9,6 +9,7 @@ mod apps;
 mod axes;
 mod bounded;
 mod browser;
+mod budget;
 mod carry_over;
 mod charts;
 mod claims;

@@ -20,6 +20,8 @@ pub struct Vocabulary {
     pub metrics: Vec<String>,
     /// The tasks of a plan's cells, in their order.
     pub outline: fn(&Plan) -> Vec<TaskInfo>,
+    /// The rounds that the first answer of a plan requires.
+    pub rounds: fn(&Plan) -> u32,
 }
 
 /// What the command line says over the plan.

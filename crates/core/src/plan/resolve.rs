@@ -65,6 +65,10 @@ impl Resolver<'_> {
             workloads: self.workloads()?,
         };
         self.variant_names_differ(&plan)?;
+        if self.rounds_by_default() {
+            let most = plan.stop.rounds;
+            plan.stop.rounds = (self.words.rounds)(&plan).min(most);
+        }
         plan.claims = claims::resolve(self.written, self.over, &plan, self.words)?;
         Ok(plan)
     }

@@ -55,6 +55,9 @@ pub struct Stage {
     /// The runs of the stages before it, by the names of these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub earlier: BTreeMap<String, String>,
+    /// The variants that earlier stages did not compare, because the budget did not hold them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_compared: Vec<String>,
     /// Runs among which the error of one answer is split, where it is: each bounds its regrets at that part of 5%.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::split")]
     pub error_split: Option<u32>,
@@ -223,6 +226,9 @@ pub struct OtherDevice {
 /// Rounds at most where claims or a budget decide how many there are: the last look of the sequential test.
 pub const MOST_ROUNDS: u32 = 400;
 
+/// How much longer than a default budget a run may take for its first answer.
+const EXTENSION: f64 = 1.25;
+
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
@@ -235,6 +241,10 @@ pub struct StopPlan {
     /// Seconds after which no round is started that would probably end later.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::seconds")]
     pub budget_s: Option<f64>,
+    /// Whether the budget is that of a plan that ships with fsarena, and not the user's: the run may exceed it for its
+    /// first answer, up to [`StopPlan::extended_s`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default_budget: bool,
     /// Whether the run ends as soon as every claim is decided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub when_decided: bool,
@@ -261,6 +271,11 @@ impl StopPlan {
     /// differences as equivalent.
     pub fn margin(&self) -> f64 {
         self.margin.unwrap_or(0.01)
+    }
+
+    /// The budget in seconds, and where it is a default one, what a run may take for its first answer: a quarter more.
+    pub fn extended_s(&self) -> Option<f64> {
+        self.budget_s.map(|budget| if self.default_budget { EXTENSION * budget } else { budget })
     }
 
     /// Whether a round runs here.

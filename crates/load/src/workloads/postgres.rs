@@ -142,6 +142,9 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found> {
         return Err(Error::Unfit("no transaction ended in time: allow more seconds".into()));
     }
     found.set(reading::TRANSACTIONS, figures.tps);
+    if load.updates {
+        found.set(reading::COMMIT_RATE, figures.tps);
+    }
     found.set(FAILED, figures.failed);
     found.set(CHECKPOINTS, checkpoints as f64);
     if let (Ok(before), Ok(after)) = (before.parse::<f64>(), after.parse::<f64>()) {

@@ -1,8 +1,8 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
+use crate::matrix;
 use crate::seen::{MOST, Seen, only_together};
 use crate::words::{label, listed, not_drawn};
-use crate::{matrix, number::plural};
 use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
 use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel};
@@ -34,7 +34,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
         && let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        let title = format!("{} of {}", overall.name.to_uppercase(), plural(tasks.len(), "task"));
+        let title = format!("{} of {}", overall.name.to_uppercase(), overall.scope());
         panels.push(panel(&title, &total.values));
     }
     if tasks.len() <= MOST {

@@ -79,6 +79,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     let together = |overall: &Overall| {
         json!({
             "tasks": overall.tasks,
+            "of_tasks": overall.of,
             "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
             "geometric_mean": compared(&overall.geometric.comparison),
             "left_out_rounds": overall.main().left_out,

@@ -30,7 +30,7 @@ impl Words {
                     let failure = format!("{} {text}", variant.as_deref().unwrap_or_default());
                     words.failures.push(failure.trim_start().into());
                 }
-                NoteKind::Fairness | NoteKind::Dropped => add(&mut fairness, note),
+                NoteKind::Fairness | NoteKind::Dropped | NoteKind::NotCompared => add(&mut fairness, note),
                 NoteKind::Remark if note.asks_the_user() => add(&mut fairness, note),
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }

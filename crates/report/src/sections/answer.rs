@@ -28,7 +28,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
             return document.list(sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
-        if analysis.provisional() && names.len() > 1 && !all_zero(analysis) {
+        if analysis.provisional() && analysis.overall.is_some() && names.len() > 1 && !all_zero(analysis) {
             document.loud(provisional(analysis));
         }
         let best = best_of_each(record, analysis);
@@ -118,9 +118,10 @@ fn was_best(metric: &MetricSpec) -> String {
 fn over_all(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional: bool) -> Vec<String> {
     let main = &overall.main().comparison;
     let what = overall.name;
-    let tasks = match overall.tasks {
-        1 => "In the one task".to_string(),
-        tasks => format!("Over all {tasks} tasks"),
+    let tasks = match (overall.tasks, overall.of) {
+        (1, 1) => "In the one task".to_string(),
+        (tasks, all) if tasks == all => format!("Over all {tasks} tasks"),
+        _ => format!("Over {}", overall.scope()),
     };
     let Some(best) = main.best().map(|best| names[best]) else {
         return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];

@@ -3,9 +3,10 @@
 use super::answer::is_told;
 use crate::number::plural;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, few};
+use crate::typical::absolute;
+use crate::words::{clipped, few, few_of};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::analyse::Analysis;
+use fsarena_stats::analyse::{Analysis, TaskAnalysis};
 use fsarena_stats::trust::{Doubt, doubts, reason};
 
 /// What the ranking leaves out.
@@ -14,7 +15,31 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let told = is_told(report, detail);
     let sentences = sentences(report).into_iter();
-    document.list(sentences.map(|one| if told { clipped(&one) } else { one }).collect());
+    // In full, the tables of tasks have them.
+    let values = if detail < Detail::Full { values(report) } else { vec![] };
+    let all = sentences.map(|one| if told { clipped(&one) } else { one }).chain(values);
+    document.list(all.collect());
+}
+
+/// The most tasks of which a screen shows the values.
+const MOST: usize = 3;
+
+/// What the tasks that rank no variant measured: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
+fn values(report: &Report) -> Vec<String> {
+    let Some(first) = report.analyses.first() else { return vec![] };
+    let of_task = |task: &TaskAnalysis| {
+        let variants = task.comparison.variants.iter().zip(report.record.names());
+        let values = variants.filter(|(variant, _)| variant.median.is_some());
+        let values =
+            values.map(|(variant, name)| format!("{name} {}", absolute(variant.median, first.metric.unit)));
+        format!(
+            "{}, not ranked: {} (medians of {}).",
+            task.task.id,
+            few(values.collect()).join(", "),
+            first.metric.id
+        )
+    };
+    few_of(first.tasks().filter(|task| task.set_aside.is_some()).map(of_task).collect(), MOST)
 }
 
 /// The tasks that rank no variant, each with the reason.

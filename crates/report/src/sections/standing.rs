@@ -84,14 +84,16 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
         let total = total.map(|total| (if one { "" } else { "total " }, total)).into_iter();
         let both = total.chain(mean.map(|mean| ("geomean ", mean)));
         let compared = both.filter(|(_, comparison)| comparison.compares());
+        // A column over a part of the tasks says so.
+        let part = if overall.tasks < overall.of { format!(" ({})", overall.scope()) } else { String::new() };
         let mut own: Vec<(String, &Comparison, Vec<Cell>)> = compared
             .map(|(what, comparison)| {
-                (format!("{what}{name}"), comparison, row(String::new(), comparison, unit, None))
+                (format!("{what}{name}{part}"), comparison, row(String::new(), comparison, unit, None))
             })
             .collect();
         let main = overall.main();
         if !own.is_empty() && mean_cost::has_enough_rounds(&main.comparison) {
-            let title = format!("mean {name}");
+            let title = format!("mean {name}{part}");
             own.insert(1, (title.clone(), &main.comparison, mean_cost::row(title, main, unit)));
         }
         columns.extend(own);

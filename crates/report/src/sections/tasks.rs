@@ -46,7 +46,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
         for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
-            let title = format!("{name} of {}", plural(overall.tasks, "task"));
+            let title = format!("{name} of {}", overall.scope());
             rows.push(row(title, &all.comparison, unit, None));
         }
         if overall.main().comparison.compares() {

@@ -2,6 +2,7 @@
 
 use super::head::place;
 use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::few;
 use fsarena_core::factor::{FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::metric::reading;
 use fsarena_core::{plan::Backing, record::RunRecord};
@@ -20,7 +21,14 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     }
     let mut options = [OPTIONS, MKFS, MOUNT].into_iter();
     let device = !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir);
+    let not_compared = record.not_compared();
     let what = [
+        (!not_compared.is_empty()).then(|| {
+            format!(
+                "{}, which the budget did not hold",
+                few(not_compared.iter().map(ToString::to_string).collect()).join(", ")
+            )
+        }),
         (!options.any(|factor| record.varies(factor))).then(|| "other mkfs and mount options".to_string()),
         (!syncs(record)).then(|| "work that syncs often".into()),
         Some("an aged or full filesystem".into()),

@@ -6,6 +6,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, few_of};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
+use fsarena_stats::{comparison::median, grid::Grid, trust::never_steady};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
@@ -14,7 +15,8 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 /// Failures, fairness, drops, and tasks that began on a busy machine; in brief the first of each.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
-    let disturbances = drops(record).chain(timeouts(record)).chain(carried_over(report)).collect();
+    let disturbances = drops(record).chain(unsteady(record)).chain(timeouts(record));
+    let disturbances = disturbances.chain(carried_over(report)).collect();
     let told = [
         ("Failed", failures(record)),
         ("Is the comparison fair?", gathered(record, NoteKind::Fairness)),
@@ -49,6 +51,29 @@ fn drops(record: &RunRecord) -> impl Iterator<Item = String> {
         let round = round.map_or(String::new(), |round| format!("round {} ", round + 1));
         format!("{round}dropped: {}", note.text)
     })
+}
+
+/// That loads drifted as they ran: which ones, and how to find their steady state.
+fn unsteady(record: &RunRecord) -> Option<String> {
+    let cells = never_steady(record);
+    let longest = cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant));
+    let longest = longest.reduce(f64::max);
+    let named = cells
+        .iter()
+        .map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+    let named = few_of(named.collect(), 3).join(", ");
+    let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
+    let remedy = longest.filter(|_| can_run_longer).map_or(String::new(), |seconds| {
+        format!(" For the steady state: --set seconds={}.", (4.0 * seconds).ceil())
+    });
+    (!cells.is_empty())
+        .then(|| format!("Steady in no round: {named}. The ranking holds for loads of this length.{remedy}"))
+}
+
+/// How long the load of a task usually ran, in seconds.
+fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> {
+    let (_, grid) = Grid::of(record, "elapsed")?;
+    median(&grid.values[task][variant])
 }
 
 /// That the variant before matters to the primary metric, and how much.

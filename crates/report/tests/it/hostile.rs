@@ -34,6 +34,7 @@ fn with(text: &str) -> Report {
     plan.stage = Some(Stage {
         name: text.into(),
         earlier: [(text.to_string(), text.to_string())].into(),
+        not_compared: vec![text.into()],
         error_split: None,
     });
     let mut claim: Claim = "touch.elapsed: ext4 < xfs".parse().unwrap();

@@ -55,7 +55,6 @@ fn a_figure_that_did_not_measure_its_task_is_shown_and_ranks_nothing() {
     };
     for (record, words) in [
         (with_reading(ask("direct"), "client_ratio", 1, (0.3, 0.01)), "was bound by the load generator"),
-        (with_reading(ask("direct"), "steady_ratio", 1, (0.0, 1.0)), "was steady in no round"),
         (with_reading(ask("verify"), "verified_count", 1, (0.0, 9.0)), "verified no block"),
     ] {
         for format in ["term", "md", "html"] {
@@ -64,10 +63,67 @@ fn a_figure_that_did_not_measure_its_task_is_shown_and_ranks_nothing() {
             assert!(text.contains(&format!("xfs at untar {words}")), "{format}: {text}");
             assert!(!text.contains("TOTAL of 3 tasks"), "{format}");
         }
+        let screen = exported(&record, "term", &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(screen.contains("untar, not ranked: ext4 1.6"), "{screen}");
+        assert!(screen.contains(" (2 of 3 tasks)"), "{screen}");
         let json: Value = serde_json::from_str(&exported(&record, "json", &["elapsed"])).unwrap();
         let left_out = json.to_string();
         assert!(left_out.contains(&format!("\"left_out\":\"xfs at untar {words}")), "{left_out}");
     }
+}
+
+#[test]
+fn an_unsteady_load_ranks_and_the_warning_says_how_to_run_it_longer() {
+    let mut record = with_reading(run(&["ext4", "xfs"], 12), "steady_ratio", 1, (0.0, 1.0));
+    for (seconds, remedy) in [(false, ""), (true, " For the steady state: --set seconds=8.")] {
+        if seconds {
+            record.plan.workloads[0].settings.0.insert("seconds".into(), Setting::Float(0.0));
+        }
+        for format in ["term", "md", "html"] {
+            let text =
+                exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+            let warning = "Steady in no round: xfs at untar. The ranking holds for loads of this length.";
+            assert!(text.contains(&format!("{warning}{remedy}")), "{format}: {text}");
+            assert!(!text.contains("left out of the ranking"), "{format}: {text}");
+        }
+    }
+    let said = decision(&record);
+    assert_eq!((&said["choose"], &said["provisional"]), (&"ext4".into(), &false.into()), "{said}");
+}
+
+#[test]
+fn reads_and_commits_make_no_common_figure() {
+    // Only "touch" commits; the rate of all three tasks is of operations.
+    let mut record = run(&["ext4", "xfs"], 12);
+    for (id, unit) in [("commit_iops_per_s", Unit::PerSecond), ("all_latency_p50_ns", Unit::Nanoseconds)] {
+        let value = |row: usize| {
+            let task = &record.tasks[record.samples.task[row] as usize];
+            let there = if id.starts_with("commit") { task.id.name == "touch" } else { task.in_totals };
+            if there { 1000.0 + row as f64 } else { f64::NAN }
+        };
+        let values = (0..record.samples.len()).map(value).collect();
+        record.readings.push(MetricSpec::new(id.into(), unit, Direction::Lower, String::new()));
+        record.samples.values.push(values);
+    }
+    let metrics = ["commits_per_s", "latency_p50", "elapsed"];
+    let json: Value = serde_json::from_str(&exported(&record, "json", &metrics)).unwrap();
+    let tasks = [0, 1, 2].map(|at| json["analyses"][at]["overall"]["tasks"].as_u64());
+    assert_eq!(tasks, [Some(1), Some(1), Some(3)]);
+    let all = |at: usize| json["analyses"][at]["tasks"].as_array().unwrap().len();
+    assert_eq!((all(0), all(1)), (1, 3), "latencies of reads are shown");
+    let text = exported(&record, "md", &metrics).replace('\\', "");
+    assert!(text.contains("commits_per_s (1 of 3 tasks)"), "{text}");
+    assert!(text.contains("latency_p50 (1 of 3 tasks)") && !text.contains("elapsed (1"), "{text}");
+}
+
+#[test]
+fn what_the_budget_did_not_hold_is_named() {
+    let mut record = run(&["ext4", "xfs"], 12);
+    let note = Note::new(NoteKind::NotCompared, "not tried: the budget of 3 min is too short");
+    record.notes.push((Some(0), note.variant("f2fs")));
+    assert_eq!(record.not_compared(), ["f2fs"]);
+    let text = exported(&record, "term", &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Not tested: f2fs, which the budget did not hold; other mkfs"), "{text}");
 }
 
 #[test]

@@ -79,7 +79,9 @@ pub struct Args {
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
 
-    /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds)
+    /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds) [default: the plan's]
+    ///
+    /// Without a plan, fsarena runs the work once, and takes `tiny` where the machine is too slow for `quick`.
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "Work")]
     pub scale: Option<Scale>,
     /// Directory tree to work on instead of a generated one; repeat it to work on several together
@@ -106,7 +108,7 @@ pub struct Args {
     pub threads: Option<String>,
     #[command(flatten)]
     pub own: Own,
-    /// Number of rounds [default: the plan's; with claims, as many as they need]
+    /// Number of rounds [default: the plan's, else those of a first answer; with claims, as many as they need]
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Rounds to run before these and to leave out of every comparison [default: the plan's, else 0]
@@ -123,8 +125,8 @@ pub struct Args {
     pub max_rounds: Option<u32>,
     /// Time for the whole run, such as 10m; without --rounds the run uses all of it
     ///
-    /// fsarena starts no round that would end later. After three rounds it reports the smallest difference that the run
-    /// can detect in this time.
+    /// fsarena starts no round that would end later. After the first round it says if this time holds no answer, and what
+    /// would. After three rounds it reports the smallest difference that the run can detect in this time.
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Work")]
     pub budget: Option<Duration>,
     /// Run until the best variant is found: `best`
@@ -271,6 +273,11 @@ impl Args {
             // Nobody may be there to read it.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
+    }
+
+    /// Whether this is the default run, whose scale may follow from how fast the machine is.
+    pub fn chooses_scale(&self) -> bool {
+        self.plan.is_none() && !self.own.is_given() && self.scale.is_none() && !self.dry_run
     }
 
     /// Checks before a run that its reports can be written after it.

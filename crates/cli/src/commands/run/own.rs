@@ -40,6 +40,11 @@ pub struct Own {
 }
 
 impl Own {
+    /// Whether the command line has a command to time.
+    pub fn is_given(&self) -> bool {
+        !self.cmd.is_empty() || !self.command.is_empty()
+    }
+
     /// The plan of the commands on the command line, where there are any.
     pub fn plan(&self, given: &Given) -> Result<Option<String>, Failure> {
         let texts = [

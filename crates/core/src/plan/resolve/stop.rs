@@ -3,10 +3,8 @@
 use super::Resolver;
 use crate::average::Average;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
-use crate::{number::percentage, plan::error::PlanError, plan::shard::Shard};
+use crate::{app, number::percentage, plan::error::PlanError, plan::shard::Shard};
 
-/// The default number of rounds.
-const ROUNDS: u32 = 8;
 /// Why a shard is refused.
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
@@ -49,9 +47,10 @@ impl Resolver<'_> {
         let open_ended = when_decided
             || best_within.is_some()
             || (self.over.budget_s.is_some() && self.over.rounds.is_none());
-        let fixed = self.over.rounds.or(rounds).unwrap_or(ROUNDS).min(most.unwrap_or(u32::MAX));
+        let limit = most.unwrap_or(MOST_ROUNDS);
+        let fixed = self.over.rounds.or(rounds).map_or(limit, |rounds| rounds.min(most.unwrap_or(u32::MAX)));
         let stop = StopPlan {
-            rounds: if open_ended { most.unwrap_or(MOST_ROUNDS) } else { fixed },
+            rounds: if open_ended { limit } else { fixed },
             warmup: self.warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.over.budget_s, self.over.rounds) {
@@ -59,6 +58,7 @@ impl Resolver<'_> {
                 (None, Some(_)) => None,
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
+            default_budget: self.has_default_budget(),
             when_decided,
             margin: self.over.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
             best_within,
@@ -76,6 +76,26 @@ impl Resolver<'_> {
             )),
             _ => Ok(stop),
         }
+    }
+
+    /// Whether the number of rounds is left to the plan's first answer: nobody gave one, nor anything else that ends the run.
+    pub(super) fn rounds_by_default(&self) -> bool {
+        let (at_scale, written) = (&self.at_scale, &self.file.stop);
+        let rounds = self.over.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
+        let searches = self.over.best_within.is_some() || written.best_within.is_some();
+        let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
+        !rounds && !searches && !claims && self.over.budget_s.is_none() && self.written.stored.is_none()
+    }
+
+    /// Whether the budget is that of a plan that ships with fsarena.
+    fn has_default_budget(&self) -> bool {
+        let (at_scale, written) = (&self.at_scale.budget, &self.file.stop.budget);
+        let given = self.over.budget_s.is_some() || self.over.rounds.is_some();
+        let ships = match &self.written.stored {
+            Some(plan) => plan.stop.default_budget,
+            None => app::ships(&self.written.text),
+        };
+        ships && !given && (at_scale.is_some() || written.is_some())
     }
 
     /// The shard to run. Each machine resolves the plan by itself, so nothing may be left to chance or to a default.
