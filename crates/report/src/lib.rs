@@ -14,6 +14,7 @@ pub mod exporter;
 pub mod exporters;
 pub mod findings;
 pub mod functions;
+mod glue;
 pub mod history;
 pub mod html;
 pub mod import;

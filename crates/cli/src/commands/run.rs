@@ -7,19 +7,19 @@ mod own;
 mod refuse;
 
 pub use flags::Args;
-pub use overrides::{absolute_text, kernel_level};
+pub use overrides::absolute_levels;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{output, progress::Progress, running::handle_signals};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Plan, Written};
-use fsarena_core::{app, exit::ExitCode, names::unknown, study};
+use fsarena_core::{app, exit::ExitCode, factor, names::unknown, study};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, Next, Stages};
-use fsarena_run::{Consumer, Keep, Request, vocabulary};
+use fsarena_run::{Consumer, Keep, Request, sides, vocabulary};
 use fsarena_store::RunDir;
-use fsarena_sys::{cancel, input};
+use fsarena_sys::{cancel, input, program};
 pub use once::once;
 use std::{io::ErrorKind, path::Path};
 
@@ -28,9 +28,14 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = &args.resume {
         return resume(&args, name);
     }
-    args.refuse_ignored(false)?;
+    args.refuse_ignored(args.variant.iter().any(|levels| levels.contains_key(factor::DIR)))?;
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
+        if !args.variant.is_empty() {
+            return usage(
+                "--variant: the stages of a study choose their variants; write one stage as a plan",
+            );
+        }
         if args.shard.is_some() {
             return usage(
                 "--shard: a later stage builds on what an earlier one found, so stages cannot be spread; write \
@@ -42,7 +47,14 @@ pub fn run(args: Args) -> Outcome {
         return run_stages(&args, &written);
     }
     args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
-    run_plan(args, |args| Ok(vocabulary::resolve(&written, &args.overrides_of(&written)?)?))
+    run_plan(args, |args| {
+        let over = args.overrides_of(&written)?;
+        if args.variant.is_empty() {
+            return Ok(vocabulary::resolve(&written, &over)?);
+        }
+        let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
+        Ok(sides::plan_of_variants(&variants, written, over)?)
+    })
 }
 
 /// Runs the stages of a plan one after another, all or those after a run of one of them.
@@ -125,12 +137,14 @@ fn read(name: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// What to write where a workload or filesystems stand in the place of a study.
+/// What to write where a workload, filesystems or a program stand in the place of a study.
 fn flag_meant(name: &str) -> String {
     let flag = if workloads::find(name).is_some() {
         "--workload"
     } else if name.split(',').all(|fs| filesystems::find(fs).is_ok()) {
         "--fs"
+    } else if program::find(name).is_some() {
+        return format!(". To time the program {name}, write it after `--`: fsarena run -- {name}");
     } else {
         return String::new();
     };

@@ -3,6 +3,7 @@
 use crate::number::{plural, with_unit};
 use crate::section::{Detail, Document, Report, Section};
 use crate::{document::Part, report::images};
+use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
 use fsarena_core::{host::Host, plan::Backing, record::RunRecord, sample::Unit};
 
 /// The title and what was asked.
@@ -21,6 +22,9 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     for (cell, why) in record.violations() {
         document.loud(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
+    }
+    if let Some(confounded) = confounded(record) {
+        document.loud(confounded);
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -53,6 +57,30 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         document.loud(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
+}
+
+/// What differs between existing directories besides what the reader wants to compare; none where fsarena made the
+/// filesystems itself.
+fn confounded(record: &RunRecord) -> Option<String> {
+    let several = record.plan.device.backing == Backing::Dir && record.variants.len() > 1;
+    let of = |variant: &str| {
+        let note = |task: &str| {
+            let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
+            let of_task =
+                |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+            notes.find(of_task).map(|note| note.text.split(": ").next().unwrap_or_default())
+        };
+        let facts: Vec<&str> = OF_DIRECTORY.into_iter().filter_map(note).collect();
+        if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
+    };
+    let names: Vec<String> = record.names().into_iter().take(MACHINES).map(of).collect();
+    several.then(|| {
+        format!(
+            "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
+             filesystems, and the figures cannot tell which of these matters. {}.",
+            names.join("; ")
+        )
+    })
 }
 
 /// The machine in one line.

@@ -1,9 +1,8 @@
 //! The tasks that rank no variant, because a figure of them did not measure what it claims.
 
-use super::answer::is_told;
 use crate::number::plural;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, few};
+use crate::words::few;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::trust::{Doubt, doubts, reason};
@@ -11,10 +10,8 @@ use fsarena_stats::trust::{Doubt, doubts, reason};
 /// What the ranking leaves out.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
-fn add(document: &mut Document, report: &Report, detail: Detail) {
-    let told = is_told(report, detail);
-    let sentences = sentences(report).into_iter();
-    document.list(sentences.map(|one| if told { clipped(&one) } else { one }).collect());
+fn add(document: &mut Document, report: &Report, _: Detail) {
+    document.list(sentences(report));
 }
 
 /// The tasks that rank no variant, each with the reason.
