@@ -46,6 +46,7 @@ mod printed;
 mod recover;
 mod resume;
 mod rights;
+mod screen;
 mod selftest;
 mod serve;
 mod shards;

@@ -63,7 +63,9 @@ fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
         json: as_json(pairs, metric),
         ..Compared::default()
     };
-    compared.answer.loud(circumstances::confounded(pairs));
+    if let Some(confounded) = circumstances::confounded(pairs) {
+        compared.answer.loud(confounded);
+    }
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
         compared.answer.loud("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }

@@ -5,6 +5,7 @@ use crate::document::{Cell, Document, Table, row};
 use crate::sections::{head, notes};
 use crate::words::{begun, each_host, label};
 use crate::{compare::answer::counted, number::plural};
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::{event::NoteKind, record::RunRecord};
 
 /// The most runs that are columns; more are rows.
@@ -105,7 +106,15 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
 
 /// What the comparison of runs cannot tell from a difference of filesystems: all that changed with time, and where nothing
 /// else differs, that this alone is compared.
-pub fn confounded(pairs: &[Pair]) -> String {
+/// Instructions depend on no machine: of those it is none.
+pub fn confounded(pairs: &[Pair]) -> Option<String> {
+    let counts = |pair: &Pair| match &pair.a.record.plan.device.backing {
+        Backing::Guest(guest) => guest.emulator == Emulator::Exact,
+        _ => false,
+    };
+    if pairs.iter().all(counts) {
+        return None;
+    }
     let alike = |pair: &Pair| {
         let [a, b] = [pair.a.record, pair.b.record];
         a.variants == b.variants && differences(a, b).is_empty()
@@ -119,13 +128,13 @@ pub fn confounded(pairs: &[Pair]) -> String {
         "Different runs{apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
          free space) is in these ratios."
     );
-    match pairs.iter().all(alike) {
+    Some(match pairs.iter().all(alike) {
         true => format!(
             "{time} Nothing else that was recorded differs, the variants included: what is better or worse here is the \
              machine, not a filesystem."
         ),
         false => time,
-    }
+    })
 }
 
 /// The time between the beginnings of two runs, RFC 3339: `10 s`, `3 min`, `5 h`, `2 days`.
