@@ -4,6 +4,7 @@
 //! the same one.
 
 pub mod charts;
+pub mod columns;
 pub mod commands;
 pub mod compare;
 mod crossed;

@@ -1,6 +1,7 @@
 //! Rows as a table.
 
 use fsarena_core::row::Row;
+use fsarena_report::columns;
 use serde_json::Value;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, wrap};
@@ -51,17 +52,12 @@ pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<Strin
 /// The widths of columns: of their texts, and where these do not fit the widest give way down to their longest words. The
 /// first column, which has names, never does: a name that is broken over lines cannot be copied.
 fn widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
-    let columns = lines[0].len();
+    let count = lines[0].len();
     let word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..columns).map(|at| longest(lines, at, display_width)).collect();
+    let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
     let least: Vec<usize> =
-        (0..columns).map(|at| if at == 0 { widths[0] } else { longest(lines, at, word) }).collect();
-    while widths.iter().sum::<usize>() + GAP * (columns - 1) > width {
-        let can_give = (0..columns).filter(|at| widths[*at] > least[*at]);
-        let Some(widest) = can_give.max_by_key(|at| widths[*at]) else { break };
-        widths[widest] -= 1;
-    }
-    widths
+        (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, word) }).collect();
+    columns::widths(&natural, &least, width.saturating_sub(GAP * (count - 1)))
 }
 
 /// The most columns that a text of one column takes.

@@ -36,7 +36,8 @@ fn a_run_of_a_command_is_named_after_its_program_and_served_with_its_words() {
 #[test]
 fn variants_have_options_of_their_own() {
     let place = Place::new();
-    let variants = ["--variant", "btrfs,options=compress-zstd", "--variant", "ext4", "--variant", "ext4,mount=noatime"];
+    let variants =
+        ["--variant", "btrfs,options=compress-zstd", "--variant", "ext4", "--variant", "ext4,mount=noatime"];
     let run = |more: &[&str]| [&["run", "plan.toml", "--on", "ram", "--quiet"][..], &variants, more].concat();
     let (dry, _) = place.expect(0, &run(&["--dry-run"]));
     let names = "# 3 variants: btrfs/compress-zstd, ext4, ext4/noatime\n";
@@ -64,7 +65,8 @@ fn a_factor_has_one_place() {
     assert!(refused(&["--variant", "zfs"]).contains("--variant: Unknown filesystem `zfs`"));
     let stages = ["run", "gus3", "--variant", "ext4", "--variant", "xfs"];
     assert!(place.expect(2, &stages).1.contains("write one stage as a plan"));
-    let factors = ["run", "plan.toml", "--variant", "ext4", "--variant", "xfs", "--factor", "scheduler=none,bfq"];
+    let factors =
+        ["run", "plan.toml", "--variant", "ext4", "--variant", "xfs", "--factor", "scheduler=none,bfq"];
     let (dry, _) = place.expect(0, &[&factors[..], &["--on", "ram", "--dry-run", "--quiet"]].concat());
     assert!(dry.starts_with("# 4 variants: ext4/none, ext4/bfq, xfs/none, xfs/bfq\n"), "{dry}");
 }
@@ -93,7 +95,10 @@ fn what_directories_confound_stands_in_the_first_lines() {
     let args = ["run", "plan.toml", "--on", "dir:home", "--on", "dir:other", "--quiet"];
     let (printed, _) = place.expect(0, &args);
     let first: String = printed.lines().take(8).collect::<Vec<_>>().join(" ");
-    assert!(first.contains("! These directories are used as they are") && first.contains("% full"), "{printed}");
+    assert!(
+        first.contains("! These directories are used as they are") && first.contains("% full"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -112,7 +117,8 @@ fn lists_fit_a_terminal_and_break_no_word() {
     let place = Place::new();
     stored::run(&place.runs());
     for what in ["studies", "apps", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
-        let words = |text: &str| text.split_whitespace().map(String::from).collect::<std::collections::BTreeSet<_>>();
+        let words =
+            |text: &str| text.split_whitespace().map(String::from).collect::<std::collections::BTreeSet<_>>();
         let wide = words(&in_columns(&place, 1000, &["list", what]));
         for columns in [80, 120] {
             let shown = in_columns(&place, columns, &["list", what]);
@@ -127,7 +133,13 @@ fn lists_fit_a_terminal_and_break_no_word() {
 fn a_filesystem_explains_its_option_sets() {
     let place = Place::new();
     let shown = in_columns(&place, 80, &["show", "ext4"]);
-    for words in ["no-journal", "mkfs -O ^has_journal", "no journal: a crash needs fsck", "--options", "--variant ext4,"] {
+    for words in [
+        "no-journal",
+        "mkfs -O ^has_journal",
+        "no journal: a crash needs fsck",
+        "--options",
+        "--variant ext4,",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
@@ -144,7 +156,10 @@ fn who_forgets_the_dashes_or_the_source_gets_the_way_out() {
     assert!(says("run ls /tmp x").contains("fsarena run -- ls /tmp x"));
     assert!(says("run --fs ext4 ls -l /tmp").contains("fsarena run -- ls -l /tmp"));
     let zfs = says("run --fs zfs");
-    assert!(zfs.contains("Available: ext2") && zfs.contains("--on dir:PATH") && zfs.contains("mkfs"), "{zfs}");
+    assert!(
+        zfs.contains("Available: ext2") && zfs.contains("--on dir:PATH") && zfs.contains("mkfs"),
+        "{zfs}"
+    );
     let watch = says("watch");
     assert!(watch.contains("needs a source") && watch.contains("--squid HOST:PORT"), "{watch}");
     assert!(!place.runs().exists());

@@ -1,6 +1,7 @@
 //! A document on a terminal.
 
 use super::{Document, Part, Table};
+use crate::columns::widths;
 use crate::glue::{glued, unglued};
 use crate::safe;
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
@@ -13,6 +14,8 @@ pub const WIDTH: u16 = 100;
 const NARROWEST: u16 = 39;
 /// Columns that labels take at most where figures need the room.
 const LABELS: usize = 26;
+/// Columns that a column of words needs at least, its margins included.
+const WORDS: usize = 13;
 /// Columns of the margins of a column.
 const MARGINS: usize = 2;
 
@@ -63,17 +66,20 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// The table, its columns spread evenly over as few tables as have room for whole figures.
+/// The table, its columns spread evenly over as few tables as have room for whole figures. Words find room in more lines.
 fn parts_that_fit(table: &Table, width: usize) -> Vec<Table> {
+    if table.words {
+        return table.split((width - LABELS) / WORDS);
+    }
     let columns = table.header.len().saturating_sub(1).max(1);
-    let fits = |table: &Table| {
-        let (labels, figures) = narrowest(table).split_first().map_or((0, 0), |(labels, figures)| {
-            (*labels, figures.iter().map(|figure| figure + MARGINS).sum())
-        });
-        labels + MARGINS + figures <= width
-    };
+    let fits = |table: &Table| narrowest(table).iter().sum::<usize>() + beside(table.header.len()) <= width;
     let most = (1..=columns).rev().find(|most| table.split(*most).iter().all(fits));
     table.split(most.unwrap_or(1))
+}
+
+/// What the margins of columns take, and the blanks between them.
+fn beside(columns: usize) -> usize {
+    ((MARGINS + 1) * columns).saturating_sub(1)
 }
 
 /// The least columns that each column of a table takes without a break in a word; in a figure no blank breaks either.
@@ -88,6 +94,16 @@ fn narrowest(table: &Table) -> Vec<usize> {
             _ => lines().map(|text| line(text)).max(),
         };
         cells.unwrap_or(0).max(word(&table.header[at]))
+    };
+    (0..table.header.len()).map(column).collect()
+}
+
+/// The columns that each column of a table takes where no line breaks.
+fn natural(table: &Table) -> Vec<usize> {
+    let line = |text: &String| display_width(&safe::line(text));
+    let column = |at: usize| {
+        let lines = table.rows.iter().flat_map(|row| &row[at].lines);
+        lines.chain([&table.header[at]]).map(line).max().unwrap_or(0)
     };
     (0..table.header.len()).map(column).collect()
 }
@@ -149,17 +165,18 @@ impl Terminal<'_> {
                 if cell.strong { shown.fg(Color::Green).add_attribute(Attribute::Bold) } else { shown }
             }));
         }
-        let mut least: Vec<usize> = narrowest(table).iter().map(|column| column + MARGINS).collect();
+        let columns = table.header.len();
+        let room = usize::from(self.width).saturating_sub(beside(columns));
+        let mut least = narrowest(table);
         // Where not all have room, the longest words break.
-        while least.iter().sum::<usize>() > self.width.into() {
-            if let Some(widest) = least.iter_mut().max() {
-                *widest = 0;
-            }
+        while least.iter().sum::<usize>() > room {
+            let Some(widest) = least.iter_mut().max().filter(|widest| **widest > 1) else { break };
+            *widest = 1;
         }
-        for (at, (column, least)) in shown.column_iter_mut().zip(least).enumerate() {
-            if let Some(least) = u16::try_from(least).ok().filter(|least| *least > 0) {
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
-            }
+        let widths = widths(&natural(table), &least, room);
+        for (at, (column, width)) in shown.column_iter_mut().zip(widths).enumerate() {
+            let width = u16::try_from(width + MARGINS).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
             if at > 0 && !table.words {
                 column.set_cell_alignment(CellAlignment::Right);
             }

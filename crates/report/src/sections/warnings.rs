@@ -108,3 +108,31 @@ fn timeouts(record: &RunRecord) -> Option<String> {
         format!("The machine was still busy when {} began ({variants}).{by}", plural(times, "task"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_important_notes_are_shown_whole_and_the_others_counted() {
+        let long =
+            "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
+        let group = |name: &str, count: usize| (0..count).map(|at| format!("{name} {at}, {long}")).collect();
+        let shown = in_brief(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
+        assert!(shown[0].starts_with("failed 0") && shown[1].starts_with("unfair 0"), "{shown:#?}");
+        assert!(shown[..7].iter().all(|item| item.ends_with(&long)), "{shown:#?}");
+        assert_eq!(shown[7..], ["and 3 lesser notes in the whole report"]);
+        assert_eq!(in_brief(vec![vec!["one".into()]]), ["one"]);
+    }
+
+    #[test]
+    fn what_favours_single_variants_comes_first() {
+        let mut record = RunRecord::default();
+        let notes = [
+            Note::new(NoteKind::Fairness, "all alike"),
+            Note::new(NoteKind::Fairness, "lazy").variant("ext4"),
+        ];
+        record.notes = notes.map(|note| (None, note)).into();
+        assert_eq!(fairness(&record), ["ext4: lazy", "all alike"]);
+    }
+}

@@ -273,7 +273,7 @@ fn the_shipped_figures_fit_the_terminal() {
     let tasks = numbered.chain([("mkfs".into(), "mkfs".into())]).collect();
     for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &tasks).unwrap() {
         let text = shown(&published::show(&set).unwrap(), "term");
-        assert!(widest(&text) <= 100, "{}", widest(&text));
+        assert!(widest(&text) <= 100, "{} {text}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
     }

@@ -96,7 +96,9 @@ impl Bars {
         let mut rows: Vec<String> = view.variants.iter().take(VARIANTS).map(lines::variant).collect();
         rows.extend((!rows.is_empty()).then(|| lines::SIGNS.into()));
         let open = view.claims.iter().filter(|claim| claim.standing.open);
-        rows.extend(open.take(CLAIMS).map(lines::claim));
+        let open: Vec<String> = open.take(CLAIMS).map(lines::claim).collect();
+        rows.extend((!open.is_empty()).then(|| lines::SIGNS_OF_CLAIMS.into()));
+        rows.extend(open);
         while self.rows.len() < rows.len() {
             let row = self.row();
             self.rows.push(row);

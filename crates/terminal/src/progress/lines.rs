@@ -13,9 +13,9 @@ const NAME: usize = 28;
 /// The least time between the lines of two rounds in a log.
 pub const PAUSE_S: f64 = 10.0;
 /// What the signs behind a variant are.
-pub const SIGNS: &str = "  ratio to the best [95% interval]; ? under 8 rounds; bars: how it narrows";
+pub const SIGNS: &str = "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
 /// What the signs of a claim are.
-const SIGNS_OF_CLAIMS: &str = "  claims: change [95% interval], rounds, bars: how the interval narrows";
+pub const SIGNS_OF_CLAIMS: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
 
 /// Chooses the lines that stay. Each note appears once.
 #[derive(Debug)]
