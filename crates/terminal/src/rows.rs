@@ -127,7 +127,10 @@ mod tests {
         );
         assert!(wide.starts_with("NAME         ACCEPTS         HELP\n"), "{wide}");
         let beside = table(&ROWS, Some(62)).unwrap();
-        assert!(beside.contains("dbench-like  a whole number  one two three four five six\n"), "{beside}");
+        assert!(
+            beside.contains("dbench-like  a whole number  one two three four five six seven\n"),
+            "{beside}"
+        );
         let below = table(&ROWS, Some(40)).unwrap();
         let expected =
             "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";
