@@ -203,6 +203,17 @@ pub struct SettingRow {
 
 impl Row for SettingRow {
     const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
+
+    /// A long list by its ends: `1,2,…,21`.
+    fn for_people(&self, field: &str) -> Option<String> {
+        let values: Vec<&str> = self.default.split(',').collect();
+        match values.as_slice() {
+            [first, second, .., last] if field == "default" && self.default.len() > 24 => {
+                Some(format!("{first},{second},…,{last}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Returns each workload, followed by its settings.

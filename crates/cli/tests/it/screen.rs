@@ -38,8 +38,8 @@ fn variants_have_options_of_their_own() {
     let place = Place::new();
     let variants =
         ["--variant", "btrfs,options=compress-zstd", "--variant", "ext4", "--variant", "ext4,mount=noatime"];
-    let run = |more: &[&str]| [&["run", "plan.toml", "--on", "ram", "--quiet"][..], &variants, more].concat();
-    let (dry, _) = place.expect(0, &run(&["--dry-run"]));
+    let run = [&["run", "plan.toml", "--on", "ram", "--quiet"][..], &variants].concat();
+    let (dry, _) = place.expect(0, &[&run[..], &["--dry-run"]].concat());
     let names = "# 3 variants: btrfs/compress-zstd, ext4, ext4/noatime\n";
     assert!(dry.starts_with(names) && dry.contains("options = \"compress-zstd\""), "{dry}");
     // A plan says the same, and what `--dry-run` prints is such a plan.
@@ -48,7 +48,7 @@ fn variants_have_options_of_their_own() {
     if !root() {
         return;
     }
-    place.expect(0, &run(&[]));
+    place.expect(0, &run);
     let log = place.run_text("command.log");
     assert!(log.contains("compress=zstd") && log.contains("noatime"), "{log}");
     place.assert_clean();
