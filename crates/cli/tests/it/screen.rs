@@ -96,7 +96,7 @@ fn what_directories_confound_stands_in_the_first_lines() {
     let (printed, _) = place.expect(0, &args);
     let first: String = printed.lines().take(8).collect::<Vec<_>>().join(" ");
     assert!(
-        first.contains("! These directories are used as they are") && first.contains("% full"),
+        first.contains("! These directories lie on one filesystem") && first.contains("% full"),
         "{printed}"
     );
 }

@@ -30,7 +30,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let metric = &analysis.metric;
     let better = if metric.direction == Direction::Higher { "right" } else { "left" };
     let about = format!(
-        "Each variant by {}, in per cent of the variant that beats most others, over {}: further {better} is better. \
+        "Each variant by {}, in per cent of the one that beats most others (100%), over {}: further {better} is better. \
          Lines are {}. An interval that contains 100% means no significant difference.",
         over_all(analysis),
         plural(overall.tasks, "task"),
@@ -46,7 +46,6 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
 
 fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
     let shown: Vec<usize> = comparison.by_ratio().into_iter().take(MOST).collect();
-    let best = comparison.best().map_or(String::new(), |best| format!(", {} = 100%", seen.name(best)));
     let ratios = || shown.iter().filter_map(|variant| comparison.variants[*variant].ratio);
     let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
     let nearest = ratios().map(|ratio| ratio.low.min(ratio.value)).fold(1.0, f64::min);
@@ -56,7 +55,7 @@ fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
     let x = Axis::linear("", from, to, |at| with_unit(at, Unit::Percent));
     let marks =
         shown.iter().enumerate().flat_map(|(at, one)| row(seen, comparison, at, *one, limit)).collect();
-    Panel::rows(format!("{title}{best}"), x, shown.iter().map(|variant| seen.name(*variant)), (50, 20), marks)
+    Panel::rows(title, x, shown.iter().map(|variant| seen.name(*variant)), (50, 20), marks)
 }
 
 fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {

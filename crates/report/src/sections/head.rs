@@ -62,25 +62,38 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
 /// What differs between existing directories besides what the reader wants to compare; none where fsarena made the
 /// filesystems itself.
 fn confounded(record: &RunRecord) -> Option<String> {
-    let several = record.plan.device.backing == Backing::Dir && record.variants.len() > 1;
-    let of = |variant: &str| {
-        let note = |task: &str| {
-            let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
-            let of_task =
-                |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
-            notes.find(of_task).map(|note| note.text.split(": ").next().unwrap_or_default())
-        };
-        let facts: Vec<&str> = OF_DIRECTORY.into_iter().filter_map(note).collect();
-        if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
-    };
-    let names: Vec<String> = record.names().into_iter().take(MACHINES).map(of).collect();
-    several.then(|| {
+    if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
+        return None;
+    }
+    let names: Vec<&str> = record.names().into_iter().take(MACHINES).collect();
+    let described: Vec<String> = names.iter().map(|name| directory(record, name)).collect();
+    let mount = |name: &&str| noted(record, name, OF_DIRECTORY[0]);
+    let first = names.first().and_then(mount);
+    Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
+        format!(
+            "These directories lie on one filesystem, so what differs between them is not the filesystem: {}.",
+            described.join("; ")
+        )
+    } else {
         format!(
             "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
-             filesystems, and the figures cannot tell which of these matters. {}.",
-            names.join("; ")
+             filesystems, and the figures cannot tell which of these matters: {}.",
+            described.join("; ")
         )
     })
+}
+
+/// A directory under test: `/srv (ext4 on /dev/sda1, 61% full)`.
+fn directory(record: &RunRecord, variant: &str) -> String {
+    let facts: Vec<&str> = OF_DIRECTORY.into_iter().filter_map(|task| noted(record, variant, task)).collect();
+    if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
+}
+
+/// What was noted of a directory under test, without the options of its mount.
+fn noted<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
+    let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
+    let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    notes.find(of).and_then(|note| note.text.split(": ").next())
 }
 
 /// The machine in one line.
@@ -113,5 +126,33 @@ pub fn place(record: &RunRecord) -> String {
             let kept = images.map_or(String::new(), |images| format!(", kept in {images}"));
             format!("image files in {}{kept}", guest.executor())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::cell::Variant;
+
+    fn of_mounts(mounts: [&str; 2]) -> Option<String> {
+        let mut record = RunRecord::default();
+        record.plan.device.backing = Backing::Dir;
+        for (name, mount) in ["/a", "/b"].into_iter().zip(mounts) {
+            record.variants.push(Variant { name: name.into(), levels: Default::default() });
+            let notes = [format!("{mount}: rw,relatime"), "61% full".into()];
+            let notes = OF_DIRECTORY.into_iter().zip(notes);
+            let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
+            record.notes.extend(notes.map(|one| (None, note(one))));
+        }
+        confounded(&record)
+    }
+
+    #[test]
+    fn directories_confound_age_and_fullness_or_lie_on_one_filesystem() {
+        let said = of_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
+        assert!(said.contains("age, fullness and fragmentation"), "{said}");
+        assert!(said.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{said}");
+        let said = of_mounts(["ext4 on /dev/a"; 2]).unwrap();
+        assert!(said.contains("lie on one filesystem"), "{said}");
     }
 }

@@ -35,7 +35,9 @@ impl Resolver<'_> {
         let def = self.words.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
         let question = format!("Which variant is best at {name}?");
-        (written.get_ref().as_str() != Some(name)).then(|| [name.into(), def.help.into(), question])
+        // The help goes on with details.
+        let title = def.help.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
+        (written.get_ref().as_str() != Some(name)).then(|| [name.into(), title.into(), question])
     }
 
     /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
