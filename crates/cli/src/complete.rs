@@ -66,13 +66,13 @@ fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCan
 fn values(arg: &Arg) -> Option<Values> {
     let open = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
-        ("a" | "b", _) => levels_of_variant,
+        ("a" | "b", _) | (_, "FS,FACTOR=LEVEL,…") => levels_of_variant,
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
-        ("what", "WHAT") if open => |_| [runs(), studies(), published()].concat(),
+        ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),
         (_, "FS,…" | "TYPE") => |_| filesystems(),
         (_, "SET,…") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,

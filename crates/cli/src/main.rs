@@ -14,10 +14,12 @@ mod progress;
 mod running;
 
 use args::Cli;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
 use fsarena_core::{exit::ExitCode, safe};
 use fsarena_run::config::Config;
+use fsarena_sys::program;
 use rustix::fs::Mode;
 use std::{io::Write, path::PathBuf};
 
@@ -66,7 +68,7 @@ fn parsed(config: Option<&Config>) -> Cli {
     let mut command = config.map_or_else(Cli::command, |config| config.defaults(Cli::command()));
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.map_err(|error| error.format(&mut command)).unwrap_or_else(|error| {
+    parsed.map_err(|error| hinted(error).format(&mut command)).unwrap_or_else(|error| {
         let text = error.render().to_string();
         let message = safe::message(&text);
         if !error.use_stderr() || message == text.trim_end() {
@@ -75,6 +77,21 @@ fn parsed(config: Option<&Config>) -> Cli {
         drop(writeln!(std::io::stderr(), "{message}"));
         std::process::exit(error.exit_code());
     })
+}
+
+/// The error of a command line, with the way to time a program where its arguments stand without `--`: `run git clone x`.
+fn hinted(mut error: clap::Error) -> clap::Error {
+    let words: Vec<String> = std::env::args().collect();
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
+    let is_wrong =
+        |word: &String| word == wrong || (wrong.starts_with('-') && word.starts_with(wrong.as_str()));
+    let at = words.iter().position(is_wrong).filter(|at| *at > 2 && words[1] == "run");
+    let program = at.map(|at| at - 1).filter(|at| program::find(&words[*at]).is_some());
+    if let Some(at) = program.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        let tip = format!("to time a program, write it after `--`: fsarena run -- {}", words[at..].join(" "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Whatever the umask, this user can read and write what fsarena makes.

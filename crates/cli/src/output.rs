@@ -34,6 +34,7 @@ pub fn text(text: impl AsRef<[u8]>) -> Outcome {
     Ok(ExitCode::Done)
 }
 
-fn not_json(error: serde_json::Error) -> Failure {
+/// A value that does not serialize.
+pub fn not_json(error: serde_json::Error) -> Failure {
     printing(io::Error::other(error))
 }

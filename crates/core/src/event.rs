@@ -107,6 +107,9 @@ pub enum NoteKind {
 /// 35.0 MiB, cc1 (12) used 90% of a CPU`.
 pub const MEANWHILE: &str = "; meanwhile ";
 
+/// The tasks of the notes on a directory under test: its mount, and how full its filesystem is.
+pub const OF_DIRECTORY: [&str; 2] = ["mount", "fullness"];
+
 /// Something a reader of the results should know.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {

@@ -7,7 +7,7 @@
 pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
-use crate::{error::Error, safe};
+use crate::{error::Error, glue::glued, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_charts::{Chart, Form, NARROW, svg};
@@ -173,9 +173,9 @@ fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
 
 /// How the templates print text.
 trait Escaped {
-    /// One line without control characters, whose intervals do not break. The engine escapes it.
+    /// One line without control characters, whose figures do not break. The engine escapes it.
     fn line(&self, text: &str) -> String {
-        unbroken(&safe::line(text))
+        glued(&safe::line(text))
     }
 
     /// Several lines without control characters.
@@ -212,25 +212,6 @@ trait Escaped {
         // The badge parts them already.
         found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))
     }
-}
-
-/// The same with no place to break between the brackets of an interval: `[0.89, 1.2]`, `[−7% to +14%]`.
-fn unbroken(text: &str) -> String {
-    let mut all = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, inner)) = rest.split_once('[') {
-        let interval = inner.split_once(']').filter(|(inner, _)| inner.len() < 40 && !inner.contains('['));
-        let Some((inner, after)) = interval.filter(|(inner, _)| inner.contains(|c: char| c.is_ascii_digit()))
-        else {
-            all.push_str(&rest[..before.len() + 1]);
-            rest = inner;
-            continue;
-        };
-        let joined = inner.replace(' ', "\u{a0}").replace('–', "\u{2060}–\u{2060}");
-        all.push_str(&format!("{before}[{joined}]"));
-        rest = after;
-    }
-    all + rest
 }
 
 impl Escaped for Page {}

@@ -4,6 +4,7 @@
 //! the same one.
 
 pub mod charts;
+pub mod columns;
 pub mod commands;
 pub mod compare;
 mod crossed;
@@ -14,6 +15,7 @@ pub mod exporter;
 pub mod exporters;
 pub mod findings;
 pub mod functions;
+mod glue;
 pub mod history;
 pub mod html;
 pub mod import;

@@ -78,11 +78,44 @@ pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
     all
 }
 
-/// The beginning of a text, as much as two lines hold.
+/// A sentence that ends in a list, with as many of the list's items as two lines hold: `Slow: a, b and 3 more.`. No item and
+/// no other sentence is cut.
 pub fn clipped(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(180) else { return text.into() };
-    let start = &text[..end];
-    format!("{}…", start.rsplit_once(' ').map_or(start, |(words, _)| words))
+    const ROOM: usize = 160;
+    let whole = || text.to_string();
+    let Some((what, list)) = text.split_once(": ").filter(|_| text.chars().count() > ROOM) else {
+        return whole();
+    };
+    let items = items(list.trim_end_matches('.'));
+    let mut room = ROOM.saturating_sub(what.chars().count());
+    let fits = |item: &&&str| {
+        let left = room.checked_sub(item.chars().count() + 2);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let shown = items.iter().take_while(fits).count().max(1);
+    match items.len() - shown {
+        0 => whole(),
+        more => format!("{what}: {} and {more} more.", items[..shown].join(", ")),
+    }
+}
+
+/// The items of a list; commas in brackets separate none.
+fn items(list: &str) -> Vec<&str> {
+    let (mut items, mut from, mut depth) = (vec![], 0, 0_usize);
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 && list[at..].starts_with(", ") => {
+                items.push(&list[from..at]);
+                from = at + 2;
+            }
+            _ => {}
+        }
+    }
+    items.push(&list[from..]);
+    items
 }
 
 /// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
@@ -121,6 +154,21 @@ pub fn over_all(analysis: &Analysis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_list_keeps_whole_items_and_counts_the_others() {
+        let items = (0..20).map(|n| format!("ext4 at update-{n} [1.2, 3.4]"));
+        let text = format!("No clear winner in 20 tasks: {}.", items.collect::<Vec<_>>().join(", "));
+        let clipped = clipped(&text);
+        assert!(clipped.ends_with("ext4 at update-3 [1.2, 3.4] and 16 more."), "{clipped}");
+        assert!(
+            clipped.chars().count() < 180 && text.starts_with(&clipped[..clipped.len() - 13]),
+            "{clipped}"
+        );
+        let prose = "A sentence without a list stays whole however long it is. ".repeat(5);
+        assert_eq!(super::clipped(&prose), prose);
+        assert_eq!(super::clipped("Won: a, b."), "Won: a, b.");
+    }
 
     #[test]
     fn long_lists_are_cut_and_say_so() {

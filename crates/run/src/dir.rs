@@ -2,9 +2,9 @@
 
 use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
 use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};
-use fsarena_sys::{device, kernel::Kernel, undo::MadeDir};
+use fsarena_sys::{device, kernel::Kernel, space::Space, undo::MadeDir};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -87,7 +87,10 @@ fn notes(kernel: &Kernel, dir: &Path, other: &Path) -> Vec<Note> {
     if let Some(mount) = kernel.mount_of(dir) {
         let text =
             format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
-        notes.push(Note::new(NoteKind::Options, text).task("mount"));
+        notes.push(Note::new(NoteKind::Options, text).task(OF_DIRECTORY[0]));
+    }
+    if let Some(percent) = Space::of(dir).ok().and_then(|space| space.used_percent()) {
+        notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(OF_DIRECTORY[1]));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     if device_of(dir).is_some() && device_of(dir) == device_of(other) {

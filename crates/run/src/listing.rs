@@ -80,10 +80,43 @@ pub struct FilesystemRow {
     option_sets: Vec<OptionSetRow>,
 }
 
+/// An option set, with what it gives to mkfs and mount.
 #[derive(Debug, Serialize)]
 struct OptionSetRow {
     id: &'static str,
     help: &'static str,
+    mkfs: &'static [&'static str],
+    mount: &'static [&'static str],
+    journal: &'static str,
+    raid: &'static str,
+    /// How it differs from the old recipe that it is named for.
+    changes: &'static str,
+}
+
+impl OptionSetRow {
+    /// `mkfs -O ^has_journal, mount -o nobarrier`; empty for one that gives none.
+    fn gives(&self) -> String {
+        let mkfs = (!self.mkfs.is_empty()).then(|| format!("mkfs {}", self.mkfs.join(" ")));
+        let mount = (!self.mount.is_empty()).then(|| format!("mount -o {}", self.mount.join(",")));
+        let named = |what: &str, level: &str| (!level.is_empty()).then(|| format!("{what}={level}"));
+        let all = [mkfs, mount, named("journal", self.journal), named("raid", self.raid)];
+        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A row of the option sets of one filesystem.
+impl Row for OptionSetRow {
+    const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let changes =
+            || if self.changes.is_empty() { String::new() } else { format!("; today {}", self.changes) };
+        match field {
+            "gives" => Some(self.gives()),
+            "help" => Some(format!("{}{}", self.help, changes())),
+            _ => None,
+        }
+    }
 }
 
 impl Row for FilesystemRow {
@@ -114,10 +147,48 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>> {
             .def
             .options
             .iter()
-            .map(|set| OptionSetRow { id: set.id, help: set.help })
+            .map(|set| OptionSetRow {
+                id: set.id,
+                help: set.help,
+                mkfs: set.mkfs,
+                mount: set.mount,
+                journal: set.journal,
+                raid: set.raid,
+                changes: set.changes,
+            })
             .collect(),
     };
     Ok(survey(&Kernel::host())?.into_iter().map(row).collect())
+}
+
+/// Returns the filesystem of that name; none where fsarena does not make it.
+///
+/// # Errors
+/// Where the kernel does not say what it can mount.
+pub fn filesystem(name: &str) -> Result<Option<FilesystemRow>> {
+    Ok(filesystems()?.into_iter().find(|row| row.filesystem == name))
+}
+
+impl FilesystemRow {
+    /// Its name, what this machine has of it, and how to compare its option sets.
+    pub fn head(&self) -> String {
+        let mkfs = self
+            .mkfs
+            .as_ref()
+            .map_or_else(|| format!("mkfs: {}", self.install), |mkfs| format!("mkfs: {mkfs}"));
+        let kernel = if self.kernel { "this kernel mounts it" } else { "this kernel cannot mount it" };
+        let name = self.filesystem;
+        format!(
+            "{}\n{mkfs}; {kernel}\n\nCompare its option sets: --fs {name} --options default,noatime\nor one beside other \
+             filesystems: --variant {name},options=noatime --variant xfs\n",
+            self.title
+        )
+    }
+
+    /// Its option sets as rows.
+    pub fn option_sets(&self) -> &[impl Row] {
+        &self.option_sets
+    }
 }
 
 /// A workload, or one of its settings.
@@ -132,6 +203,17 @@ pub struct SettingRow {
 
 impl Row for SettingRow {
     const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
+
+    /// A long list by its ends: `1,2,…,21`.
+    fn for_people(&self, field: &str) -> Option<String> {
+        let values: Vec<&str> = self.default.split(',').collect();
+        match values.as_slice() {
+            [first, second, .., last] if field == "default" && self.default.len() > 24 => {
+                Some(format!("{first},{second},…,{last}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Returns each workload, followed by its settings.
@@ -170,8 +252,7 @@ pub struct MetricRow {
 }
 
 impl Row for MetricRow {
-    const COLUMNS: &'static [&'static str] =
-        &["metric", "kind", "unit", "better", "over_tasks", "over_ranks", "over_hosts", "help"];
+    const COLUMNS: &'static [&'static str] = &["metric", "kind", "unit", "better", "over_tasks", "help"];
 
     fn for_people(&self, field: &str) -> Option<String> {
         match field {

@@ -16,8 +16,9 @@ pub type Levels = BTreeMap<String, String>;
 /// Both sides.
 pub type Sides = [Levels; 2];
 
-/// Reads `factor=level,…`. A level goes on over commas until the next `factor=`. In quotes, single or double,
-/// a comma is part of the level whatever follows; a backslash is nothing special.
+/// Reads `factor=level,…`; a first word alone is the filesystem: `btrfs,options=compress-zstd`. A level goes on over commas
+/// until the next `factor=`. In quotes, single or double, a comma is part of the level whatever follows; a backslash is
+/// nothing special.
 pub fn parse(text: &str) -> Result<Levels, String> {
     let factors = axes::factors();
     let known = || factors.iter().map(|factor| factor.id);
@@ -35,6 +36,9 @@ pub fn parse(text: &str) -> Result<Levels, String> {
             }
             (_, Some(id)) => levels.entry(id.clone()).or_default().extend([",", &words(piece)]),
             (Some((id, _)), None) => return Err(unknown("factor", &id, known()).into()),
+            (None, None) if levels.is_empty() && !piece.is_empty() => {
+                levels.insert(factor::FS.into(), words(piece));
+            }
             (None, None) => {
                 let text = words(piece);
                 return Err(format!(
@@ -62,35 +66,56 @@ fn unquoted(text: &str) -> Result<Vec<Letter>, String> {
     quote.map_or(Ok(letters), |quote| Err(format!("the quote {quote} is not closed")))
 }
 
-/// The written plan with these two variants in place of those that it names. Without a claim, B is claimed to be equivalent
-/// to A, by each main metric of the work.
+/// The written plan with the sides A and B in place of the variants that it names. Without a claim, B is claimed to be
+/// equivalent to A, by each main metric of the work.
 ///
 /// # Errors
 /// Sides that cannot be compared, or a plan that cannot be resolved.
 pub fn plan(sides: &Sides, mut written: Written, mut over: Overrides) -> Result<Plan> {
-    over.where_it_ran(&written)?;
-    require(over.backing != Some(Backing::Dir), || {
-        Fatal::Plan("directories are sides here: --a dir=PATH --b dir=PATH, without --on".into())
-    })?;
-    let file = &mut written.file;
-    file.factors.clear();
-    // They speak of the plan's own variants; of these sides, --claim does.
-    file.claims.clear();
-    match directories(sides)? {
-        Some(paths) => {
-            file.variants.clear();
-            over.backing = Some(Backing::Dir);
-            over.factors = vec![(factor::DIR.into(), paths)];
-        }
-        None => file.variants = variants(sides),
-    }
-    let plan = resolved(&written, &over)?;
+    place(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
+    let plan = resolved(&written, &over, "--a, --b")?;
     if !plan.claims.is_empty() {
         return Ok(plan);
     }
     // Who claims nothing has a question all the same; how long to go on depends on it.
     over.claims = question(&plan);
-    resolved(&written, &over)
+    resolved(&written, &over, "--a, --b")
+}
+
+/// The written plan with the variants of `--variant` in place of those that it names.
+///
+/// # Errors
+/// Variants that cannot be compared, a factor that both a variant and another flag set, or a plan that cannot be resolved.
+pub fn plan_of_variants(variants: &[Levels], mut written: Written, mut over: Overrides) -> Result<Plan> {
+    for (id, _) in &over.factors {
+        let message = format!("a --variant has its own {id}; leave out one of them");
+        require(!variants.iter().any(|levels| levels.contains_key(id)), || {
+            PlanError::flag(&format!("--{id}"), message).into()
+        })?;
+    }
+    place(variants, &mut written, &mut over, "--variant dir=PATH")?;
+    resolved(&written, &over, "--variant")
+}
+
+/// Puts variants in place of those that a plan names; `directories` is how to write variants that are directories.
+fn place(variants: &[Levels], written: &mut Written, over: &mut Overrides, directories: &str) -> Result<()> {
+    over.where_it_ran(written)?;
+    require(over.backing != Some(Backing::Dir), || {
+        Fatal::Plan(format!("name each directory with its variant: {directories}, without --on"))
+    })?;
+    let file = &mut written.file;
+    file.factors.clear();
+    // They speak of the plan's own variants; of these, --claim does.
+    file.claims.clear();
+    match self::directories(variants)? {
+        Some(paths) => {
+            file.variants.clear();
+            over.backing = Some(Backing::Dir);
+            over.factors = vec![(factor::DIR.into(), paths)];
+        }
+        None => file.variants = self::variants(variants),
+    }
+    Ok(())
 }
 
 /// Whether B is the same as A within the margin, by each main metric of the work.
@@ -103,12 +128,11 @@ fn question(plan: &Plan) -> Vec<String> {
     work::metrics(plan).into_iter().map(|metric| same(metric).text).collect()
 }
 
-fn resolved(written: &Written, over: &Overrides) -> Result<Plan> {
+/// The plan whose variants are those of these flags.
+fn resolved(written: &Written, over: &Overrides, flags: &str) -> Result<Plan> {
     let mut plan = vocabulary::resolve(written, over).map_err(|error| match error {
-        // The very beginning of the text is the place of the sides: see `variants`.
-        Fatal::File(PlanError { at: Some((1, 1)), message, .. }) => {
-            PlanError::flag("--a, --b", message).into()
-        }
+        // The very beginning of the text is the place of the variants: see `variants`.
+        Fatal::File(PlanError { at: Some((1, 1)), message, .. }) => PlanError::flag(flags, message).into(),
         error => error,
     })?;
     if over.backing != Some(Backing::Dir) {
@@ -118,43 +142,48 @@ fn resolved(written: &Written, over: &Overrides) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The two directories, where the sides are directories as they are.
-fn directories(sides: &Sides) -> Result<Option<Vec<String>>> {
-    let dirs: Vec<String> = sides.iter().filter_map(|side| side.get(factor::DIR).cloned()).collect();
-    let alone = dirs.len() == 2 && sides.iter().all(|side| side.len() == 1);
+/// The directories, where the variants are directories as they are.
+fn directories(variants: &[Levels]) -> Result<Option<Vec<String>>> {
+    let dirs: Vec<String> = variants.iter().filter_map(|one| one.get(factor::DIR).cloned()).collect();
+    let alone = dirs.len() == variants.len() && variants.iter().all(|one| one.len() == 1);
     require(dirs.is_empty() || alone, || {
-        Fatal::Plan("a side that is a directory has no other factor, and both sides are directories".into())
+        Fatal::Plan(
+            "a variant that is a directory has no other factor, and then all variants are directories".into(),
+        )
     })?;
     Ok((!dirs.is_empty()).then_some(dirs))
 }
 
-/// The sides as a plan would have them. They are not in its text: their place is its very beginning, where
+/// The variants as a plan would have them. They are not in its text: their place is its very beginning, where
 /// nothing else can be at fault.
-fn variants(sides: &Sides) -> Vec<Pairs> {
+fn variants(variants: &[Levels]) -> Vec<Pairs> {
     let spanned = |key: &str, value: &str| {
         (Spanned::new(0..0, key.to_string()), Spanned::new(0..0, toml::Value::String(value.into())))
     };
-    sides
-        .iter()
-        .zip(names(sides))
-        .map(|(side, name)| {
-            let levels = side.iter().map(|(key, level)| spanned(key, level));
-            levels.chain([spanned("name", &name)]).collect()
-        })
-        .collect()
+    let pairs = |(one, name): (&Levels, String)| {
+        let levels = one.iter().map(|(key, level)| spanned(key, level));
+        levels.chain([spanned("name", &name)]).collect()
+    };
+    variants.iter().zip(names(variants)).map(pairs).collect()
 }
 
-/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal variants get the suffixes `/a` and `/b`.
-fn names(sides: &Sides) -> [String; 2] {
-    let name = |side: &Levels| {
+/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
+fn names(variants: &[Levels]) -> Vec<String> {
+    let name = |one: &Levels| {
         let levels =
-            factor::in_order(side.iter().filter(|(_, level)| !level.is_empty()).collect(), |(id, _)| id);
+            factor::in_order(one.iter().filter(|(_, level)| !level.is_empty()).collect(), |(id, _)| id);
         levels.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/")
     };
-    match [name(&sides[0]), name(&sides[1])] {
-        [a, b] if a == b => [format!("{a}/a"), format!("{b}/b")],
-        names => names,
-    }
+    let plain: Vec<String> = variants.iter().map(name).collect();
+    let lettered = |(at, name): (usize, &String)| {
+        let before = plain[..at].iter().filter(|other| *other == name).count();
+        let equal = plain.iter().filter(|other| *other == name).count();
+        match (equal, ('a'..='z').nth(before)) {
+            (2.., Some(letter)) => format!("{name}/{letter}"),
+            _ => name.clone(),
+        }
+    };
+    plain.iter().enumerate().map(lettered).collect()
 }
 
 #[cfg(test)]
@@ -186,13 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn a_first_word_alone_is_the_filesystem() {
+        assert_eq!(levels("ext4"), [pair("fs", "ext4")]);
+        assert_eq!(levels("btrfs,mount=a,b"), [pair("fs", "btrfs"), pair("mount", "a,b")]);
+        assert!(parse("ext4,fs=xfs").unwrap_err().contains("`fs` is given twice"));
+    }
+
+    #[test]
     fn faults_say_what_would_be_right() {
         assert!(
             parse("fss=ext4")
                 .unwrap_err()
                 .contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options")
         );
-        assert!(parse("ext4").unwrap_err().contains("write `factor=level` instead of `ext4`"));
+        assert!(parse("ext4,noatime").unwrap_err().contains("write `factor=level` instead of `noatime`"));
         assert!(parse("").unwrap_err().contains("write `factor=level`"));
         assert!(parse("fs=a,fs=b").unwrap_err().contains("twice"));
         assert!(parse("mount=\"ro").unwrap_err().contains("not closed"));
@@ -203,9 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn sides_are_named_by_their_levels() {
+    fn variants_are_named_by_their_levels() {
         assert_eq!(names(&sides("fs=ext4", "fs=ext4,mkfs=^has_journal")), ["ext4", "ext4/^has_journal"]);
         assert_eq!(names(&sides("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
+        let three = ["xfs", "ext4", "xfs"].map(|text| parse(text).unwrap());
+        assert_eq!(names(&three), ["xfs/a", "ext4", "xfs/b"]);
     }
 
     #[test]

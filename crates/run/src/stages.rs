@@ -59,6 +59,8 @@ impl<'a> Stages<'a> {
         for stage in &wanted {
             over.budget_s = whole.map(|budget| budget * share(file, stage, &wanted, over.scale));
             let mut plan = vocabulary::resolve(&written.of_stage(stage), &over)?;
+            // The stages of a study find each other's runs by its name, whatever their workload.
+            plan.name.clone_from(file.name.get_ref());
             plan.title = format!("{}, stage {}", plan.title, stage.name);
             stages.push((*stage, plan));
         }

@@ -97,6 +97,30 @@ impl Comparison {
         self.best().filter(|_| equal == 1)
     }
 
+    /// The variants that have data by the ratios that a reader sees, the best ratio first; those with too few rounds come
+    /// last. It differs from [`Comparison::order`] where A beats B, B beats C and C beats A: then a variant has a better
+    /// ratio than the best, which is 1.
+    pub fn by_ratio(&self) -> Vec<usize> {
+        let sign = if self.direction == Direction::Higher { -1.0 } else { 1.0 };
+        let key = |variant: usize| {
+            let thin =
+                self.best() != Some(variant) && self.variants[variant].ratio.is_none_or(|r| r.provisional);
+            let ratio = self.variants[variant].ratio.map_or(1.0, |ratio| ratio.value);
+            (thin && !self.provisional(), sign * ratio)
+        };
+        let mut sorted = self.order.clone();
+        sorted.sort_by(|a, b| {
+            let ((a_thin, a_ratio), (b_thin, b_ratio)) = (key(*a), key(*b));
+            a_thin.cmp(&b_thin).then(a_ratio.total_cmp(&b_ratio))
+        });
+        sorted
+    }
+
+    /// Whether a variant has a better ratio than the best, which only variants can that beat each other in a circle.
+    pub fn has_circle(&self) -> bool {
+        self.by_ratio().first() != self.order.first()
+    }
+
     /// The same without any word on which variant is better: medians alone.
     pub fn unranked(self) -> Comparison {
         let alone =
@@ -225,6 +249,20 @@ fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readers_see_variants_sorted_by_their_ratios() {
+        let ratio =
+            |value: f64| Some(Ratio { value, low: value, high: value, rounds: 9, provisional: false });
+        let variant = |ratio| VariantResult { rounds: 9, ratio, ..VariantResult::default() };
+        let variants = vec![variant(ratio(0.938)), variant(None), variant(ratio(1.2)), variant(ratio(1.1))];
+        let order = vec![1, 0, 2, 3];
+        let comparison = Comparison { variants, order, separated: vec![], direction: Direction::Lower };
+        assert_eq!(comparison.by_ratio(), [0, 1, 3, 2]);
+        let higher = Comparison { direction: Direction::Higher, ..comparison };
+        assert_eq!(higher.by_ratio(), [2, 3, 1, 0]);
+    }
+
     use crate::simulate::noise::{Noise, Order, differences};
     use crate::simulate::stream;
 

@@ -30,6 +30,14 @@ impl Space {
         self.bytes(self.0.f_blocks.saturating_sub(self.0.f_bfree))
     }
 
+    /// The share in use of what a user without privileges can have, in whole per cent as df(1) has it; None on overflow and
+    /// where a filesystem has no size.
+    pub fn used_percent(&self) -> Option<u64> {
+        let used = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
+        let all = used.checked_add(self.0.f_bavail).filter(|all| *all > 0)?;
+        Some(used.checked_mul(100)?.div_ceil(all))
+    }
+
     /// The number of files and directories that exist.
     pub fn used_inodes(&self) -> u64 {
         self.0.f_files.saturating_sub(self.0.f_ffree)

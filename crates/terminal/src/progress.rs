@@ -38,7 +38,11 @@ impl Progress {
             (false, true) => Display::Bars(Bars::new()),
             (false, false) => Display::Plain,
         };
-        Progress { display, intervals: Intervals::default(), lines: Lines::default() }
+        let lines = match display {
+            Display::Bars(_) => Lines::besides_bars(),
+            Display::Plain | Display::Quiet => Lines::of_log(lines::PAUSE_S),
+        };
+        Progress { display, intervals: Intervals::default(), lines }
     }
 
     /// Says something that stays on the screen.

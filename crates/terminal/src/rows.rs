@@ -1,33 +1,86 @@
 //! Rows as a table.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use fsarena_core::row::Row;
+use fsarena_report::columns;
 use serde_json::Value;
+use textwrap::core::display_width;
+use textwrap::{Options, WordSplitter, wrap};
 
-/// Returns rows as a table for people, no wider than `width` columns.
+/// Between two columns.
+const GAP: usize = 2;
+/// The columns that the last field, which is prose, has at least; where there are fewer it stands below the others.
+const PROSE: usize = 30;
+/// What stands before prose below the other fields.
+const INDENT: &str = "    ";
+
+/// Returns rows as a table for people, no wider than `width` columns where words allow it. Words never break.
 ///
 /// # Errors
 /// Where a row does not serialize.
 pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(columns) = width {
-        table.set_width(columns);
-    }
-    let columns = R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, "")));
-    table.set_header(columns.clone().map(|(field, head)| match head {
+    let columns: Vec<(&str, &str)> =
+        R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, ""))).collect();
+    let heads = columns.iter().map(|(field, head)| match *head {
         "" => field.to_uppercase().replace('_', " "),
         head => head.into(),
-    }));
-    if let Some(names) = table.column_mut(0) {
-        // A name that is broken over lines cannot be copied.
-        names.set_constraint(ColumnConstraint::ContentWidth);
-    }
+    });
+    let mut lines: Vec<Vec<String>> = vec![heads.collect()];
     for row in rows {
         let fields = serde_json::to_value(row)?;
-        table.add_row(columns.clone().map(|(field, _)| cell(row, &fields, field)));
+        lines.push(columns.iter().map(|(field, _)| cell(row, &fields, field)).collect());
     }
-    Ok(table.to_string().lines().map(|line| line.trim_end().to_string() + "\n").collect())
+    let width = width.map_or(usize::MAX, usize::from);
+    let widths = widths(&lines, width);
+    let prose = widths.last().copied().unwrap_or(0);
+    if prose >= PROSE.min(longest(&lines, widths.len() - 1, display_width)) {
+        return Ok(lines.iter().map(|line| laid_out(line, &widths)).collect());
+    }
+    let prose: Vec<String> = lines.iter_mut().filter_map(Vec::pop).collect();
+    let widths = self::widths(&lines, width);
+    let options = Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT);
+    let below = |text: &String| {
+        let lines = if text.is_empty() {
+            vec![]
+        } else {
+            wrap(text, options.clone().word_splitter(WordSplitter::NoHyphenation))
+        };
+        lines.iter().map(|line| format!("{line}\n")).collect::<String>()
+    };
+    Ok(lines.iter().zip(&prose).map(|(line, prose)| laid_out(line, &widths) + &below(prose)).collect())
+}
+
+/// The widths of columns: of their texts, and where these do not fit the widest give way down to their longest words. The
+/// first column, which has names, never does: a name that is broken over lines cannot be copied.
+fn widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
+    let count = lines[0].len();
+    let word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
+    let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
+    let least: Vec<usize> =
+        (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, word) }).collect();
+    columns::widths(&natural, &least, width.saturating_sub(GAP * (count - 1)))
+}
+
+/// The most columns that a text of one column takes.
+fn longest(lines: &[Vec<String>], at: usize, of: impl Fn(&str) -> usize) -> usize {
+    lines.iter().map(|line| of(&line[at])).max().unwrap_or(0)
+}
+
+/// A row with its texts broken between words, as lines.
+fn laid_out(row: &[String], widths: &[usize]) -> String {
+    let options = |width: usize| Options::new(width.max(1)).word_splitter(WordSplitter::NoHyphenation);
+    let cells: Vec<Vec<_>> =
+        row.iter().zip(widths).map(|(text, width)| wrap(text, options(*width))).collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |at: usize| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            let text = cell.get(at).map_or("", |text| text.as_ref());
+            let fill = (width + GAP).saturating_sub(display_width(text));
+            line.push_str(&format!("{text}{}", " ".repeat(fill)));
+        }
+        format!("{}\n", line.trim_end())
+    };
+    (0..height).map(line).collect()
 }
 
 fn cell(row: &impl Row, fields: &Value, field: &str) -> String {
@@ -38,4 +91,50 @@ fn cell(row: &impl Row, fields: &Value, field: &str) -> String {
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+
+    #[derive(Serialize)]
+    struct Listed {
+        name: &'static str,
+        accepts: &'static str,
+        help: &'static str,
+    }
+
+    impl Row for Listed {
+        const COLUMNS: &'static [&'static str] = &["name", "accepts", "help"];
+    }
+
+    const ROWS: [Listed; 2] = [
+        Listed {
+            name: "dbench-like",
+            accepts: "a whole number",
+            help: "one two three four five six seven eight",
+        },
+        Listed { name: "wal", accepts: "", help: "short" },
+    ];
+
+    #[test]
+    fn prose_without_room_stands_below() {
+        let wide = table(&ROWS, None).unwrap();
+        assert!(
+            wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"),
+            "{wide}"
+        );
+        assert!(wide.starts_with("NAME         ACCEPTS         HELP\n"), "{wide}");
+        let beside = table(&ROWS, Some(62)).unwrap();
+        assert!(
+            beside.contains("dbench-like  a whole number  one two three four five six seven\n"),
+            "{beside}"
+        );
+        let below = table(&ROWS, Some(40)).unwrap();
+        let expected =
+            "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";
+        assert!(below.ends_with(expected), "{below}");
+        assert!(below.lines().all(|line| line.len() <= 40), "{below}");
+    }
 }

@@ -1,13 +1,13 @@
 //! `fsarena ab`: two variants and everything else as `run` has it.
 
 use crate::commands::run;
-use crate::failure::{Failure, Outcome, usage};
+use crate::failure::{Outcome, usage};
 use fsarena_core::factor;
 use fsarena_run::sides::{self, Levels};
 
 /// Compare two settings, A and B, on one study
 ///
-/// Write a variant as `factor=level,…`: `--a fs=ext4 --b fs=ext4,mkfs=^has_journal`. A level extends to the next
+/// Write a variant as a filesystem and `factor=level,…`: `--a ext4 --b ext4,mkfs=^has_journal`. A level extends to the next
 /// `factor=`, so `mount=noatime,nodiratime` is one level; quote a level that contains `factor=` itself. The report
 /// begins with B against A: for each metric the difference, its confidence interval, the verdict, the spread within
 /// rounds, and the number of rounds that the metric needs. A and B may be equal: that measures the noise of the machine.
@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// What `run` takes and a side says here.
-pub const OF_SIDES: [&str; 6] = ["fs", "options", "mkfs", "mount", "factor", "kernel"];
+pub const OF_SIDES: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let id = arg.get_id().as_str();
@@ -41,6 +41,7 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 /// Runs both sides, round by round.
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
+    run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
     if let Some(flag) = run.given.first_of(&OF_SIDES) {
         return usage(format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")));
     }
@@ -51,18 +52,6 @@ pub fn run(args: Args) -> Outcome {
         return usage("two sides are one run, without stages");
     }
     run.refuse_ignored(a.contains_key(factor::DIR))?;
-    let sides = [absolute(a)?, absolute(b)?];
+    let sides = [run::absolute_levels(a)?, run::absolute_levels(b)?];
     run::run_plan(run, |run| Ok(sides::plan(&sides, run::read_plan(run)?, run.overrides()?)?))
-}
-
-/// Directories and kernels are found from whatever directory.
-fn absolute(mut side: Levels) -> Result<Levels, Failure> {
-    for (id, level) in &mut side {
-        match id.as_str() {
-            factor::DIR => *level = run::absolute_text(level.as_ref())?,
-            factor::KERNEL => *level = run::kernel_level(level)?,
-            _ => {}
-        }
-    }
-    Ok(side)
 }

@@ -37,7 +37,7 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// What `run` takes and advice determines by itself.
 pub const REFUSED: &str =
-    "options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
+    "variant options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);

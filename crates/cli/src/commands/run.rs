@@ -7,7 +7,7 @@ mod own;
 mod refuse;
 
 pub use flags::Args;
-pub use overrides::{absolute_text, kernel_level};
+pub use overrides::absolute_levels;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{output, progress::Progress, running::handle_signals};
@@ -15,13 +15,13 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Written};
-use fsarena_core::{app, exit::ExitCode, names::unknown, scale::Scale, study};
+use fsarena_core::{app, exit::ExitCode, factor, names::unknown, scale::Scale, study};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, Next, Stages};
-use fsarena_run::{Consumer, Keep, Request, fit, vocabulary};
+use fsarena_run::{Consumer, Keep, Request, fit, sides, vocabulary};
 use fsarena_store::RunDir;
-use fsarena_sys::{cancel, input};
+use fsarena_sys::{cancel, input, program};
 pub use once::once;
 use std::{io::ErrorKind, path::Path};
 
@@ -30,9 +30,14 @@ pub fn run(args: Args) -> Outcome {
     if let Some(name) = &args.resume {
         return resume(&args, name);
     }
-    args.refuse_ignored(false)?;
+    args.refuse_ignored(args.variant.iter().any(|levels| levels.contains_key(factor::DIR)))?;
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
+        if !args.variant.is_empty() {
+            return usage(
+                "--variant: the stages of a study choose their variants; write one stage as a plan",
+            );
+        }
         if args.shard.is_some() {
             return usage(
                 "--shard: a later stage builds on what an earlier one found, so stages cannot be spread; write \
@@ -52,13 +57,13 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
     let over = args.overrides_of(written)?;
-    let mut plan = vocabulary::resolve(written, &over)?;
+    let mut plan = resolve(args, written, over.clone())?;
     let mut remarks = vec![];
     if args.chooses_scale()
         && let Some(scale) = smaller(plan.scale)
     {
         args.say("measuring one variant once, to choose the scale of the work");
-        let smaller = vocabulary::resolve(written, &Overrides { scale: Some(scale), ..over })?;
+        let smaller = resolve(args, written, Overrides { scale: Some(scale), ..over })?;
         if let Some((scaled, why)) = fit::scaled(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
             args.say(&why);
             remarks.push(Note::new(NoteKind::Remark, why));
@@ -68,6 +73,15 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     let mut request = Request::new(plan, Keep::New(args.runs.runs.clone()));
     request.remarks = remarks;
     Ok(once(args, request)?.0)
+}
+
+/// The plan of the arguments: that of the file, or its work on the variants of `--variant`.
+fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Failure> {
+    if args.variant.is_empty() {
+        return Ok(vocabulary::resolve(written, &over)?);
+    }
+    let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
+    Ok(sides::plan_of_variants(&variants, written.clone(), over)?)
 }
 
 /// The next smaller scale.
@@ -155,12 +169,14 @@ fn read(name: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// What to write where a workload or filesystems stand in the place of a study.
+/// What to write where a workload, filesystems or a program stand in the place of a study.
 fn flag_meant(name: &str) -> String {
     let flag = if workloads::find(name).is_some() {
         "--workload"
     } else if name.split(',').all(|fs| filesystems::find(fs).is_ok()) {
         "--fs"
+    } else if program::find(name).is_some() {
+        return format!(". To time the program {name}, write it after `--`: fsarena run -- {name}");
     } else {
         return String::new();
     };

@@ -1,20 +1,23 @@
-//! `fsarena show`: a run, a study, an application, or published figures.
+//! `fsarena show`: a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::{flags::Runs, output};
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
 use fsarena_report::{commands::logged, published};
+use fsarena_run::listing;
 use fsarena_store::RunDir;
+use fsarena_terminal::{rows::table, stdout};
 use serde_json::{Value, json};
 
-/// Show a run, a study, an application or published figures
+/// Show a run, a study, an application, a filesystem or published figures
 ///
 /// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study or application, the plan:
-/// copy it and change it. Of published figures, the tables as their author printed them, with computed totals.
+/// copy it and change it. Of a filesystem, its option sets and what each gives to mkfs and mount. Of published figures, the
+/// tables as their author printed them, with computed totals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run (id, beginning of the id, directory, `latest`), study, application, or `published:NAME`
+    /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
     what: String,
     /// Format on standard output: term or json; for published figures also md
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
@@ -30,12 +33,17 @@ pub fn run(args: Args) -> Outcome {
     } else if let Some(study) = study::find(&args.what) {
         let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
         print(&args.format, "a study", study.plan.into(), || {
-            let (name, source, plan) = (study.name, study.source, table(study.name, study.plan)?);
+            let (name, source, plan) = (study.name, study.source, plan_table(study.name, study.plan)?);
             Ok(json!({ "study": name, "source": source, "published": published, "plan": plan }))
         })
     } else if let Some((name, plan)) = app::plan(&args.what) {
         print(&args.format, "an application", plan.into(), || {
-            Ok(json!({ "application": name, "plan": table(&name, plan)? }))
+            Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
+        })
+    } else if let Some(filesystem) = listing::filesystem(&args.what)? {
+        let sets = table(filesystem.option_sets(), stdout::width()).map_err(output::not_json)?;
+        print(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.head()), || {
+            Ok(json!(filesystem))
         })
     } else {
         let run = RunDir::find(&args.runs.runs, &args.what).map_err(|error| or_study(error, &args.what))?;
@@ -64,7 +72,7 @@ fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
 }
 
 /// A plan that ships with fsarena, as a table.
-fn table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
+fn plan_table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
     toml::from_str(plan).map_err(|error| Failure::new(ExitCode::Internal, format!("{name}: {error}")))
 }
 

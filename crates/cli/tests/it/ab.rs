@@ -127,8 +127,8 @@ fn faults_of_the_sides_are_usage_errors() {
     assert!(said("fss=ext4", &[]).contains("Unknown factor `fss`"));
     assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--fs is part of a side here"));
     assert!(said("fs=ext4,options=nosuch", &[]).contains("Unknown option set `nosuch`"));
-    assert!(said("dir=/tmp", &[]).contains("both sides are directories"));
-    assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("directories are sides here"));
+    assert!(said("dir=/tmp", &[]).contains("all variants are directories"));
+    assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("--a dir=PATH --b dir=PATH, without --on"));
 }
 
 #[test]

@@ -46,6 +46,7 @@ mod plans;
 mod power;
 mod printed;
 mod resume;
+mod screen;
 mod selftest;
 mod shards;
 mod shells;

@@ -137,7 +137,7 @@ fn every_counter_counts() {
     let found = watch(&place, &["--", "cat", &number]);
     assert!(undisturbed(&found).into_iter().all(|window| requests(window) == Some(0.0)), "{found:#?}");
 
-    let none = watch(&place, &[]);
+    let none = watch(&place, &["--path", "home"]);
     assert!(
         none.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()),
         "{none:#?}"

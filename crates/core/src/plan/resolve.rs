@@ -47,10 +47,13 @@ impl Resolver<'_> {
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
         let (factors, without_options) = self.factors()?;
         let omitted = without_options.into_iter().chain(self.settings_without_use()).collect();
+        let [name, title, question] = self
+            .words_of_workload()
+            .unwrap_or_else(|| [file.name.get_ref().clone(), file.title.clone(), file.question.clone()]);
         let mut plan = Plan {
-            name: file.name.get_ref().clone(),
-            title: file.title.clone(),
-            question: file.question.clone(),
+            name,
+            title,
+            question,
             scale: self.scale,
             // TOML's whole numbers end at 2^63 - 1, and the resolved plan is TOML.
             seed: self.over.seed.or(written_seed).unwrap_or(self.over.fresh_seed) & (u64::MAX >> 1),

@@ -8,6 +8,10 @@ use fsarena_charts::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison, ratio::Ratio};
 
+/// Why a variant is better than the best, which beats most others.
+const CIRCLE: &str = " Where three variants beat each other in a circle, one is better than 100%: that is no significant \
+                      difference.";
+
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let analyses = seen.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
@@ -31,9 +35,10 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval: the \
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
-         behind it. Variants that share a letter are not significantly different.{}",
+         behind it. Variants that share a letter are not significantly different.{}{}",
         metric.help,
         words::whiskers(compared(), analysis.grid.rounds.len()),
+        if compared().any(Comparison::has_circle) { CIRCLE } else { "" },
         words::left_out(seen, analysis, &groups, &without)
     );
     let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);

@@ -1,6 +1,6 @@
 //! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
 
-use crate::number::{three, with_unit};
+use crate::number::{plural, three, with_unit};
 use crate::{seen::Seen, words::over_all};
 use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use fsarena_core::sample::{Direction, Unit};
@@ -30,18 +30,22 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let metric = &analysis.metric;
     let better = if metric.direction == Direction::Higher { "right" } else { "left" };
     let about = format!(
-        "Each variant by {}, in per cent of the best, over {}: further {better} is better. Lines are {}. An interval \
-         that contains 100% means no significant difference.",
+        "Each variant by {}, in per cent of the one that beats most others (100%), over {}: further {better} is better. \
+         Lines are {}. An interval that contains 100% means no significant difference.",
         over_all(analysis),
         overall.scope(),
         if analysis.provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }
     );
-    let chart = Chart::new(format!("{ID}{}", metric.id), format!("{}, best = 100%", metric.id), about);
+    let chart = Chart::new(
+        format!("{ID}{}", metric.id),
+        format!("{}: every variant over all tasks", metric.id),
+        about,
+    );
     (!panels.is_empty()).then_some(Chart { panels, width: NARROW, ..chart })
 }
 
 fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
-    let shown: Vec<usize> = comparison.order.iter().copied().take(MOST).collect();
+    let shown: Vec<usize> = comparison.by_ratio().into_iter().take(MOST).collect();
     let ratios = || shown.iter().filter_map(|variant| comparison.variants[*variant].ratio);
     let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
     let nearest = ratios().map(|ratio| ratio.low.min(ratio.value)).fold(1.0, f64::min);
@@ -56,7 +60,8 @@ fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
 
 fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
     let (y, colour) = (Axis::slot(at), seen.looks[variant].colour);
-    let ratio = comparison.variants[variant].ratio.filter(|_| at > 0);
+    let is_best = comparison.best() == Some(variant);
+    let ratio = comparison.variants[variant].ratio.filter(|_| !is_best);
     let value = ratio.map_or(1.0, |ratio| ratio.value);
     let mut marks = vec![];
     let mut text = with_unit(100.0 * value, Unit::Percent);
@@ -66,6 +71,6 @@ fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f
         text.push_str(&format!(" [{}, {}]", three(100.0 * ratio.low), three(100.0 * ratio.high)));
     }
     marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });
-    marks.push(Mark::Figure { y, text, colour: theme::SOFT, strong: at == 0 });
+    marks.push(Mark::Figure { y, text, colour: theme::SOFT, strong: is_best });
     marks
 }

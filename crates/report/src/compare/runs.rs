@@ -63,6 +63,9 @@ fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
         json: as_json(pairs, metric),
         ..Compared::default()
     };
+    if let Some(confounded) = circumstances::confounded(pairs) {
+        compared.answer.loud(confounded);
+    }
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
         compared.answer.loud("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
@@ -90,9 +93,8 @@ fn compared(pairs: &[Pair], refused: &[Error]) -> Compared {
     tables(&mut compared.data, pairs, &letters);
     circumstances::add(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
-        "These are different runs without common rounds: whatever else changed between them (load, temperature, free \
-         space) is in these ratios, and the intervals contain only the spread inside each run. To compare two settings \
-         with certainty, make them variants of one run.",
+        "The intervals contain only the spread inside each run. To compare two settings with certainty, make them variants \
+         of one run.",
     );
     compared
 }

@@ -13,20 +13,28 @@ use serde_json::{Value, json};
 /// What the author of the study concluded.
 pub const SECTION: Section = Section::full(Chapter::Conclusions, add);
 
-/// What became of the author's conclusions, with a table of all of them.
+/// What became of the author's conclusions that this run can check, with a table of them.
 fn add(document: &mut Document, report: &Report, _: Detail) {
-    let checked = &report.conclusions;
+    let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
+        report.conclusions.iter().partition(|one| one.here.outcome.is_some());
     if checked.is_empty() {
         return;
     }
-    document.heading(3, "The author's conclusions, then and here");
-    document.text(summary(checked));
-    document.list(surprises(checked));
+    document.heading(3, "The author's conclusions that this run can check");
+    document.text(summary(&checked));
+    document.list(surprises(&checked));
     let row = |one: &Checked| {
         let then = if one.then.outcome.is_some() { said(&one.then) } else { "– no figures".into() };
         row![quoted(&one.conclusion), then, here(&one.here)]
     };
-    document.table(Table::words(["the author's conclusion", "then", "here"]).with(checked.iter().map(row)));
+    document
+        .table(Table::words(["the author's conclusion", "then", "here"]).with(checked.into_iter().map(row)));
+    if !others.is_empty() {
+        document.text(format!(
+            "{} not shown: this run lacks their filesystems, tasks or figures.",
+            plural(others.len(), "more conclusion")
+        ));
+    }
 }
 
 /// The conclusions and what the figures published with them say.
@@ -68,26 +76,26 @@ pub fn json(answer: &Answer) -> Value {
     })
 }
 
-/// `29 of 32 checkable conclusions hold on the published figures; 3 of 16 hold here, 4 are refuted, 9 are inconclusive.`
-fn summary(checked: &[Checked]) -> String {
+/// `3 of 16 hold here, 4 are refuted, 9 are inconclusive. On the published figures 14 of 15 hold.`
+fn summary(checked: &[&Checked]) -> String {
     let count = |all: &[Outcome], outcome: Outcome| all.iter().filter(|found| **found == outcome).count();
     let then: Vec<Outcome> = checked.iter().filter_map(|one| one.then.outcome).collect();
     let here: Vec<Outcome> = checked.iter().filter_map(|one| one.here.outcome).collect();
-    let held = count(&then, Outcome::Held);
-    let then = format!("{held} of {} checkable conclusions hold on the published figures", then.len());
-    match here.len() {
-        0 => format!("{then}; none can be checked here, for the reasons in the table."),
-        all => format!(
-            "{then}; {} of {all} hold here, {} refuted, {} inconclusive.",
-            count(&here, Outcome::Held),
-            count(&here, Outcome::Refuted),
-            count(&here, Outcome::Inconclusive)
-        ),
-    }
+    let published = match then.len() {
+        0 => "The published figures can check none of them.".into(),
+        all => format!("On the published figures {} of {all} hold.", count(&then, Outcome::Held)),
+    };
+    format!(
+        "{} of {} hold here, {} refuted, {} inconclusive. {published}",
+        count(&here, Outcome::Held),
+        here.len(),
+        count(&here, Outcome::Refuted),
+        count(&here, Outcome::Inconclusive)
+    )
 }
 
 /// What the data then did not show, and what is otherwise now.
-fn surprises(checked: &[Checked]) -> Vec<String> {
+fn surprises(checked: &[&Checked]) -> Vec<String> {
     let listed = |what: &str, is: fn(&Checked) -> bool| {
         let said = checked.iter().filter(|one| is(one));
         let said: Vec<&str> = said.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
@@ -100,12 +108,8 @@ fn surprises(checked: &[Checked]) -> Vec<String> {
     then.into_iter().chain(here).collect()
 }
 
-/// What the run says, and by how much; or why it says nothing.
+/// What the run says, and by how much.
 fn here(answer: &Answer) -> Cell {
-    if answer.outcome.is_none() {
-        let why = answer.missing.as_deref().unwrap_or("it has too few rounds with values above zero");
-        return Cell::two("–", why);
-    }
     let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
     let told = match answer.verdicts.as_slice() {
         [] => String::new(),

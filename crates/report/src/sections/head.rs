@@ -3,6 +3,7 @@
 use crate::number::{plural, with_unit};
 use crate::section::{Detail, Document, Report, Section};
 use crate::{document::Part, report::images, words::listed};
+use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
 use fsarena_core::factor::DIR;
 use fsarena_core::host::{self, Host, Storage};
 use fsarena_core::{names::distinct, plan::Backing, record::RunRecord, sample::Unit};
@@ -23,6 +24,9 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     for (cell, why) in record.violations() {
         document.loud(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
+    }
+    if let Some(confounded) = confounded(record) {
+        document.loud(confounded);
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -55,6 +59,43 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         document.loud(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
+}
+
+/// What differs between existing directories besides what the reader wants to compare; none where fsarena made the
+/// filesystems itself.
+fn confounded(record: &RunRecord) -> Option<String> {
+    if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
+        return None;
+    }
+    let names: Vec<&str> = record.names().into_iter().take(MACHINES).collect();
+    let described: Vec<String> = names.iter().map(|name| directory(record, name)).collect();
+    let mount = |name: &&str| noted(record, name, OF_DIRECTORY[0]);
+    let first = names.first().and_then(mount);
+    Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
+        format!(
+            "These directories lie on one filesystem, so what differs between them is not the filesystem: {}.",
+            described.join("; ")
+        )
+    } else {
+        format!(
+            "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
+             filesystems, and the figures cannot tell which of these matters: {}.",
+            described.join("; ")
+        )
+    })
+}
+
+/// A directory under test: `/srv (ext4 on /dev/sda1, 61% full)`.
+fn directory(record: &RunRecord, variant: &str) -> String {
+    let facts: Vec<&str> = OF_DIRECTORY.into_iter().filter_map(|task| noted(record, variant, task)).collect();
+    if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
+}
+
+/// What was noted of a directory under test, without the options of its mount.
+fn noted<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
+    let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
+    let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    notes.find(of).and_then(|note| note.text.split(": ").next())
 }
 
 /// The machine in one line.
@@ -107,4 +148,32 @@ fn directories(record: &RunRecord) -> String {
 
 fn storage(record: &RunRecord, of: &str) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::cell::Variant;
+
+    fn of_mounts(mounts: [&str; 2]) -> Option<String> {
+        let mut record = RunRecord::default();
+        record.plan.device.backing = Backing::Dir;
+        for (name, mount) in ["/a", "/b"].into_iter().zip(mounts) {
+            record.variants.push(Variant { name: name.into(), levels: Default::default() });
+            let notes = [format!("{mount}: rw,relatime"), "61% full".into()];
+            let notes = OF_DIRECTORY.into_iter().zip(notes);
+            let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
+            record.notes.extend(notes.map(|one| (None, note(one))));
+        }
+        confounded(&record)
+    }
+
+    #[test]
+    fn directories_confound_age_and_fullness_or_lie_on_one_filesystem() {
+        let said = of_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
+        assert!(said.contains("age, fullness and fragmentation"), "{said}");
+        assert!(said.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{said}");
+        let said = of_mounts(["ext4 on /dev/a"; 2]).unwrap();
+        assert!(said.contains("lie on one filesystem"), "{said}");
+    }
 }

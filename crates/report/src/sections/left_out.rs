@@ -1,10 +1,9 @@
 //! The tasks that rank no variant, because a figure of them did not measure what it claims.
 
-use super::answer::is_told;
 use crate::number::plural;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::absolute;
-use crate::words::{clipped, few, few_of};
+use crate::words::{few, few_of};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, TaskAnalysis};
 use fsarena_stats::trust::{Doubt, doubts, reason};
@@ -13,12 +12,9 @@ use fsarena_stats::trust::{Doubt, doubts, reason};
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
 fn add(document: &mut Document, report: &Report, detail: Detail) {
-    let told = is_told(report, detail);
-    let sentences = sentences(report).into_iter();
     // In full, the tables of tasks have them.
     let values = if detail < Detail::Full { values(report) } else { vec![] };
-    let all = sentences.map(|one| if told { clipped(&one) } else { one }).chain(values);
-    document.list(all.collect());
+    document.list(sentences(report).into_iter().chain(values).collect());
 }
 
 /// The most tasks of which a screen shows the values.

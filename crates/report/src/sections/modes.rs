@@ -2,7 +2,7 @@
 
 use crate::number::{plural, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, few_of, label};
+use crate::words::{few_of, label};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::modes::{Associated, Modes};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| sentence(report, modes)).collect();
     if detail < Detail::Full {
-        document.list(few_of(sentences, 2).iter().map(|sentence| clipped(sentence)).collect());
+        document.list(few_of(sentences, 2));
     } else if !sentences.is_empty() {
         document.heading(3, "Two speeds");
         document.list(few_of(sentences, MOST));

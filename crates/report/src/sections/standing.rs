@@ -29,7 +29,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         }
         return;
     };
-    let order = first.order.clone();
+    let order = first.by_ratio();
     let (variants, most) = if detail < Detail::Full { BRIEF } else { (usize::MAX, usize::MAX) };
     columns.truncate(most);
     let header = std::iter::once("variant").chain(columns.iter().map(|(title, ..)| title.as_str()));

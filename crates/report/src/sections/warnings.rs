@@ -3,7 +3,6 @@
 use super::notes::{gathered, gathered_where};
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, few_of};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::{comparison::median, grid::Grid, trust::never_steady};
@@ -12,22 +11,41 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Warnings.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
 
-/// Failures, fairness, drops, and tasks that began on a busy machine; in brief the first of each.
+/// Failures, fairness, drops, and tasks that began on a busy machine; in brief the most important of each, whole.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
     let disturbances = drops(record).chain(unsteady(record)).chain(timeouts(record));
     let disturbances = disturbances.chain(carried_over(report)).collect();
     let told = [
         ("Failed", failures(record)),
-        ("Is the comparison fair?", gathered(record, NoteKind::Fairness)),
+        ("Is the comparison fair?", fairness(record)),
         ("Disturbances", disturbances),
     ];
     if detail >= Detail::Full {
         return told.into_iter().for_each(|(title, items)| document.titled_list(title, items));
     }
-    let first = |(_, items): (_, Vec<String>)| few_of(items, 2).into_iter().map(|item| clipped(&item));
-    let requests = ("To do", gathered_where(record, Note::asks_the_user));
-    document.titled_list("Warnings", std::iter::once(requests).chain(told).flat_map(first).collect());
+    let to_do = gathered_where(record, Note::asks_the_user);
+    let groups: Vec<Vec<String>> = told.into_iter().map(|(_, items)| items).chain([to_do]).collect();
+    document.titled_list("Warnings", in_brief(groups));
+}
+
+/// The first of each group, the groups and their items by importance, and how many more there are.
+fn in_brief(groups: Vec<Vec<String>>) -> Vec<String> {
+    /// The most items of one group.
+    const MOST: usize = 3;
+    let all: usize = groups.iter().map(Vec::len).sum();
+    let mut shown: Vec<String> = groups.into_iter().flat_map(|items| items.into_iter().take(MOST)).collect();
+    let more = all - shown.len();
+    shown.extend((more > 0).then(|| format!("and {} in the whole report", plural(more, "lesser note"))));
+    shown
+}
+
+/// What makes the comparison unfair: what favours single variants first.
+fn fairness(record: &RunRecord) -> Vec<String> {
+    let of = |one: bool| {
+        gathered_where(record, |note| note.kind == NoteKind::Fairness && note.variant.is_some() == one)
+    };
+    [of(true), of(false)].concat()
 }
 
 /// Variants that left the run and cells that failed, with the words of what failed.
@@ -114,4 +132,32 @@ fn timeouts(record: &RunRecord) -> Option<String> {
         let variants = counts(&by_variant.into_iter().collect::<Vec<_>>());
         format!("The machine was still busy when {} began ({variants}).{by}", plural(times, "task"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_important_notes_are_shown_whole_and_the_others_counted() {
+        let long =
+            "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
+        let group = |name: &str, count: usize| (0..count).map(|at| format!("{name} {at}, {long}")).collect();
+        let shown = in_brief(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
+        assert!(shown[0].starts_with("failed 0") && shown[1].starts_with("unfair 0"), "{shown:#?}");
+        assert!(shown[..7].iter().all(|item| item.ends_with(&long)), "{shown:#?}");
+        assert_eq!(shown[7..], ["and 3 lesser notes in the whole report"]);
+        assert_eq!(in_brief(vec![vec!["one".into()]]), ["one"]);
+    }
+
+    #[test]
+    fn what_favours_single_variants_comes_first() {
+        let mut record = RunRecord::default();
+        let notes = [
+            Note::new(NoteKind::Fairness, "all alike"),
+            Note::new(NoteKind::Fairness, "lazy").variant("ext4"),
+        ];
+        record.notes = notes.map(|note| (None, note)).into();
+        assert_eq!(fairness(&record), ["ext4: lazy", "all alike"]);
+    }
 }

@@ -273,7 +273,7 @@ fn the_shipped_figures_fit_the_terminal() {
     let tasks = numbered.chain([("mkfs".into(), "mkfs".into())]).collect();
     for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &tasks).unwrap() {
         let text = shown(&published::show(&set).unwrap(), "term");
-        assert!(widest(&text) <= 100, "{}", widest(&text));
+        assert!(widest(&text) <= 100, "{} {text}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
     }
@@ -312,8 +312,9 @@ fn what_an_author_concluded_is_checked_then_and_here() {
     record.plan.name = "piszcz".into();
     let section = |format: &str| {
         let text = export(record.clone(), format, &["elapsed"]);
-        let begin = text.find("conclusions, then and here").unwrap();
-        let end = text[begin..].find("\n## ").or(text[begin..].find("\nData")).unwrap();
+        let begin = text.find("conclusions that this run can check").unwrap();
+        assert!(text.find("over rounds").unwrap() < begin, "they come after the data");
+        let end = text[begin..].find("\n## ").or(text[begin..].find("\nMethod")).unwrap();
         text[begin..begin + end].to_string()
     };
     insta::assert_snapshot!("conclusions_term", section("full"));

@@ -2,8 +2,10 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, wrong};
 use crate::executor::Result;
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
+use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
 const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -14,7 +16,8 @@ const FORMER: [&str; 3] = ["noop", "deadline", "cfq"];
 pub const AXIS: Axis = Axis::of_devices(
     factor::SCHEDULER,
     "none, mq-deadline, kyber, bfq",
-    "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it",
+    "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it. \
+     The disk below a loop device keeps its own",
     name,
 )
 .checked(check)
@@ -62,7 +65,29 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
             stage.done.keep(attribute::set(stage.journal, &path, level, &former)?);
         }
     }
+    if let Some(note) = below(stage) {
+        stage.done.notes.push(note);
+    }
     Ok(())
+}
+
+/// That the disks below loop devices keep their own schedulers.
+fn below(stage: &Stage) -> Option<Note> {
+    let loops = stage.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
+    let disks: BTreeSet<String> = loops.flat_map(|device| device.disks()).collect();
+    let own = |disk: String| {
+        let line = stage.kernel.fact(&format!("sys/block/{disk}/queue/scheduler"))?;
+        let chosen = line.split_once('[')?.1.split_once(']')?.0.to_string();
+        Some(format!("{disk} ({chosen})"))
+    };
+    let kept: Vec<String> = disks.into_iter().filter_map(own).collect();
+    let text = format!(
+        "the factor scheduler sets the scheduler of the loop device; the disk below keeps its own: {}",
+        kept.join(", ")
+    );
+    let note =
+        Note::new(NoteKind::Fairness, text).fix("--erase DEVICE compares schedulers of the disk itself");
+    (!kept.is_empty()).then_some(note)
 }
 
 fn name(level: &str) -> Result<(), String> {

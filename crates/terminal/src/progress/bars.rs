@@ -9,15 +9,19 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The most variants that are shown: the display must leave room for the rest.
 const VARIANTS: usize = 8;
+/// The most open claims that are shown.
+const CLAIMS: usize = 6;
 
-/// The bar of a round, a line for each variant, and the time.
+/// The bar of a round, what happens in it, a line for each variant and open claim, and the time.
 pub struct Bars {
     all: MultiProgress,
     /// The trials before a run.
     trial: ProgressBar,
     round: ProgressBar,
-    /// How the variants compare so far, between the round and the total.
-    variants: Vec<ProgressBar>,
+    /// What happens now.
+    doing: ProgressBar,
+    /// How the variants compare so far, what the signs mean, and the open claims, between the round and the total.
+    rows: Vec<ProgressBar>,
     total: ProgressBar,
     ticker: Ticker,
     place: Arc<dyn Place>,
@@ -39,7 +43,8 @@ impl Bars {
             all,
             trial: ProgressBar::hidden(),
             round: ProgressBar::hidden(),
-            variants: vec![],
+            doing: ProgressBar::hidden(),
+            rows: vec![],
             total,
             ticker,
             place,
@@ -73,7 +78,8 @@ impl Bars {
         if self.round.length().is_none() {
             self.round = self.all.insert(0, ProgressBar::new(0));
             self.ticker.add(self.round.clone());
-            self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks {wide_msg}"));
+            self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks{wide_msg}"));
+            self.doing = self.row();
         }
         let prefix = lines::round(view, round + 1);
         if self.round.prefix() != prefix {
@@ -82,29 +88,40 @@ impl Bars {
         }
         self.round.set_length(u64::from(view.tasks_of_round));
         self.round.set_position(u64::from(view.tasks));
-        let done = view.done > round;
-        self.round.set_message(if done {
-            "done".into()
-        } else {
-            format!("{}: {}", view.variant, view.phase)
-        });
         self.total.set_message(lines::left(view));
-        for (at, row) in view.variants.iter().take(VARIANTS).enumerate() {
-            if at == self.variants.len() {
-                let line = self.all.insert_before(&self.total, ProgressBar::new_spinner());
-                line.set_style(style("{wide_msg}"));
-                self.ticker.add(line.clone());
-                self.variants.push(line);
-            }
-            self.variants[at].set_message(lines::variant(row));
+        self.doing.set_message(match view.done > round {
+            true => "  done".into(),
+            false => format!("  {}: {}", view.variant, view.phase),
+        });
+        let mut rows: Vec<String> = view.variants.iter().take(VARIANTS).map(lines::variant).collect();
+        rows.extend((!rows.is_empty()).then(|| lines::SIGNS.into()));
+        let open = view.claims.iter().filter(|claim| claim.standing.open);
+        let open: Vec<String> = open.take(CLAIMS).map(lines::claim).collect();
+        rows.extend((!open.is_empty()).then(|| lines::SIGNS_OF_CLAIMS.into()));
+        rows.extend(open);
+        while self.rows.len() < rows.len() {
+            let row = self.row();
+            self.rows.push(row);
         }
+        // A claim that is decided leaves its row.
+        rows.resize(self.rows.len(), String::new());
+        self.rows.iter().zip(rows).for_each(|(bar, row)| bar.set_message(row));
+    }
+
+    /// A row of text above the total.
+    fn row(&self) -> ProgressBar {
+        let row = self.all.insert_before(&self.total, ProgressBar::new_spinner());
+        row.set_style(style("{wide_msg}"));
+        self.ticker.add(row.clone());
+        row
     }
 
     /// Removes the bars and keeps the lines printed above them.
     fn clear(&mut self) {
         self.ticker.stop();
         self.round.finish_and_clear();
-        self.variants.iter().for_each(ProgressBar::finish_and_clear);
+        self.doing.finish_and_clear();
+        self.rows.iter().for_each(ProgressBar::finish_and_clear);
         self.total.finish_and_clear();
     }
 }

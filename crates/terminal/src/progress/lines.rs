@@ -10,15 +10,38 @@ const WIDTH: usize = 80;
 /// Columns of a variant's name.
 const NAME: usize = 28;
 
-/// Notes and claims already printed, so that each appears once.
-#[derive(Debug, Default)]
+/// The least time between the lines of two rounds in a log.
+pub const PAUSE_S: f64 = 10.0;
+/// What the signs behind a variant are.
+pub const SIGNS: &str = "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
+/// What the signs of a claim are.
+pub const SIGNS_OF_CLAIMS: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
+
+/// Chooses the lines that stay. Each note appears once.
+#[derive(Debug)]
 pub struct Lines {
+    /// Whether bars show rounds and open claims, so that only what stays true needs a line.
+    bars: bool,
+    /// The least time between the lines of two rounds.
+    pause_s: f64,
     notes: HashSet<String>,
     /// Whether each claim was open when it was last told of.
     open: HashMap<String, bool>,
+    /// When the last round of a log was told, and whether that was the last one there was.
+    round: Option<(f64, bool)>,
 }
 
 impl Lines {
+    /// Lines above bars.
+    pub fn besides_bars() -> Lines {
+        Lines { bars: true, pause_s: 0.0, notes: HashSet::new(), open: HashMap::new(), round: None }
+    }
+
+    /// Lines of a log: of rounds and open claims only after such a pause.
+    pub fn of_log(pause_s: f64) -> Lines {
+        Lines { bars: false, pause_s, ..Lines::besides_bars() }
+    }
+
     /// The lines to add after an event.
     pub fn of(&mut self, event: &Event, view: &View) -> Vec<String> {
         match event {
@@ -26,13 +49,10 @@ impl Lines {
                 self.new_notes(&view.words.failures, "")
             }
             Event::RoundFinished { .. } => {
-                let left = left(view);
-                let done = format!("{} done after {}{left}", round(view, view.done), elapsed(view));
-                [self.new_notes(&view.words.fairness, "note: "), vec![done]].concat()
+                let notes = self.new_notes(&view.words.fairness, "note: ");
+                [notes, self.round_done(view).into_iter().collect()].concat()
             }
-            Event::Claims { .. } => {
-                view.claims.iter().filter(|claim| self.is_news(claim)).map(claim).collect()
-            }
+            Event::Claims { .. } => self.claims(view),
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
                 let mut lines = self.new_notes(&view.words.fairness, "note: ");
@@ -44,15 +64,35 @@ impl Lines {
         }
     }
 
+    /// The line of a round in a log, unless the last one is too young.
+    fn round_done(&mut self, view: &View) -> Option<String> {
+        let last = self.round.map_or(f64::NEG_INFINITY, |(at, _)| at);
+        let tells = !self.bars && view.told_at_s - last >= self.pause_s;
+        self.round = Some((if tells { view.told_at_s } else { last }, tells));
+        tells.then(|| format!("{} done after {}{}", round(view, view.done), elapsed(view), left(view)))
+    }
+
+    /// The claims that were decided just now, and in a log the open ones after the line of a round.
+    fn claims(&mut self, view: &View) -> Vec<String> {
+        let first = self.open.is_empty() && !view.claims.is_empty();
+        let tells_open = self.round.is_some_and(|(_, told)| told);
+        let mut lines = vec![];
+        for one in &view.claims {
+            let open = one.standing.open;
+            let changed = self.open.insert(one.standing.claim.clone(), open) != Some(open);
+            if if open { tells_open } else { changed } {
+                lines.push(claim(one));
+            }
+        }
+        if first && !lines.is_empty() {
+            lines.insert(0, SIGNS_OF_CLAIMS.into());
+        }
+        lines
+    }
+
     fn new_notes(&mut self, notes: &[String], label: &str) -> Vec<String> {
         let new = notes.iter().filter(|note| self.notes.insert(note.to_string()));
         new.map(|note| format!("  {label}{note}")).collect()
-    }
-
-    /// Whether a claim is open, or was decided just now.
-    fn is_news(&mut self, claim: &Claim) -> bool {
-        let open = claim.standing.open;
-        self.open.insert(claim.standing.claim.clone(), open) != Some(open) || open
     }
 }
 
@@ -110,10 +150,10 @@ pub fn variant(row: &Row) -> String {
     line.trim_end().chars().take(WIDTH).collect()
 }
 
-/// `  ? −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
-fn claim(Claim { standing, known, narrowing }: &Claim) -> String {
+/// `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
+pub fn claim(Claim { standing, known, narrowing }: &Claim) -> String {
     let mark = match standing.outcome.as_str() {
-        "inconclusive" => "?",
+        "inconclusive" => "open",
         outcome => outcome,
     };
     let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
@@ -162,15 +202,31 @@ mod tests {
     }
 
     #[test]
+    fn a_log_has_a_line_of_a_round_at_most_every_ten_seconds() {
+        let state = super::super::tests::state();
+        let intervals = fsarena_report::live::Intervals::default();
+        let mut view = View::of(&state, &intervals);
+        let mut told = |lines: &mut Lines| {
+            let seconds = (0..25).map(f64::from).filter(|second| {
+                view.told_at_s = *second;
+                lines.round_done(&view).is_some()
+            });
+            seconds.collect::<Vec<_>>()
+        };
+        assert_eq!(told(&mut Lines::of_log(PAUSE_S)), [0.0, 10.0, 20.0]);
+        assert_eq!(told(&mut Lines::besides_bars()), [0.0; 0]);
+    }
+
+    #[test]
     fn a_claim_is_one_line_of_eighty_columns() {
         let claim = "untar.elapsed: xfs < ext4";
         assert_eq!(
             line(claim, "inconclusive", Some((-0.0123, -0.029, 0.5)), &[0.8, 0.4, 0.2]),
-            "  ? −1.23% [−2.90%, +50.0%]  12 rounds █▄▂  untar.elapsed: xfs < ext4"
+            "  open −1.23% [−2.90%, +50.0%]  12 rounds █▄▂  untar.elapsed: xfs < ext4"
         );
         assert_eq!(
             line(claim, "inconclusive", None, &[]),
-            "  ? nothing known yet  12 rounds  untar.elapsed: xfs < ext4"
+            "  open nothing known yet  12 rounds  untar.elapsed: xfs < ext4"
         );
         let long = line(&"a.very-long-claim ".repeat(9), "held", Some((20.0, 19.0, 21.0)), &[]);
         assert_eq!(long.chars().count(), 80);

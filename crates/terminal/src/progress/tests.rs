@@ -26,7 +26,7 @@ struct Shown {
 }
 
 fn shown() -> Vec<Shown> {
-    let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::default());
+    let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::of_log(0.0));
     let show = |line: &str| {
         let Told { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);

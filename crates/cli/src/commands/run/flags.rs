@@ -9,11 +9,12 @@ use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
+use fsarena_run::sides;
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: &str = "plan on fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
+const FIXED: &str = "plan on variant fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
     scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
     cmd name setup prepare check cache metric_regex timeout command";
@@ -39,6 +40,13 @@ pub struct Args {
     /// counts instructions instead of time.
     #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "Variants")]
     pub on: Vec<On>,
+    /// Variant to compare, with its own options: `btrfs,options=compress-zstd`; repeat it for each
+    ///
+    /// A filesystem, and `factor=level` for each other factor of this variant (list them: `fsarena list factors`). A level
+    /// extends to the next `factor=`. The variants replace those of the plan. Other flags, such as --mount, reach every
+    /// variant.
+    #[arg(long, value_name = "FS,FACTOR=LEVEL,…", value_parser = sides::parse, conflicts_with = "fs", help_heading = "Variants")]
+    pub variant: Vec<sides::Levels>,
     /// Filesystems to compare
     #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "Variants")]
     pub fs: Vec<String>,

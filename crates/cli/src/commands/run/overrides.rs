@@ -7,6 +7,7 @@ use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan, Writte
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
+use fsarena_run::sides::Levels;
 use fsarena_sys::kernel::Kernel;
 use std::path::{Path, PathBuf};
 
@@ -142,6 +143,18 @@ fn is_root() -> bool {
 /// A kernel named by its path is found from whatever directory; the words for a packaged one stay.
 pub fn kernel_level(level: &str) -> Result<String, Failure> {
     if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
+}
+
+/// The levels of a variant whose directories and kernels are found from whatever directory.
+pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
+    for (id, level) in &mut variant {
+        match id.as_str() {
+            factor::DIR => *level = absolute_text(level.as_ref())?,
+            factor::KERNEL => *level = kernel_level(level)?,
+            _ => {}
+        }
+    }
+    Ok(variant)
 }
 
 /// Whether a kernel is named by its Debian version instead of its path.

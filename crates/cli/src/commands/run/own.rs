@@ -4,6 +4,7 @@ use crate::failure::{Failure, usage};
 use crate::flags::time;
 use crate::given::Given;
 use clap::builder::NonEmptyStringValueParser;
+use fsarena_core::app;
 use std::time::Duration;
 use toml::{Table, Value};
 
@@ -37,6 +38,16 @@ pub struct Own {
     /// Program and arguments to time, without a shell; their working directory is the filesystem under test
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["plan", "cmd"])]
     pub command: Vec<String>,
+}
+
+/// The name of a run of these words: the program that they begin with, or `command` where that is no plain name or that
+/// of a plan which ships with fsarena.
+fn name_of(words: &str) -> &str {
+    let program = words.split_whitespace().next().unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
+    let named = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain);
+    if named && app::plan(name).is_none() { name } else { "command" }
 }
 
 impl Own {
@@ -73,7 +84,7 @@ impl Own {
             false => self.command.join(" "),
         };
         let plan = Table::from_iter([
-            ("name".into(), "command".into()),
+            ("name".into(), name_of(&words).into()),
             ("title".into(), words.clone().into()),
             ("question".into(), format!("Which variant is fastest at `{words}`?").into()),
             ("workload".into(), vec![Value::Table(workload)].into()),
@@ -101,5 +112,17 @@ impl Own {
             tasks.push(Value::Table(task));
         }
         names.next().map_or(Ok(tasks), |(name, _)| misplaced(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_program() {
+        let named =
+            ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""].map(name_of);
+        assert_eq!(named, ["git", "make", "command", "command", "command", "command"]);
     }
 }

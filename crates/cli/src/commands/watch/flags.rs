@@ -1,6 +1,6 @@
 //! The flags of `fsarena watch`.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::flags::{ListFormat, Runs, absolute, time};
 use fsarena_watch::{Known, Spec, Watch, Where};
 use std::{path::PathBuf, time::Duration};
@@ -122,6 +122,13 @@ impl Args {
             (_, _, Some(file)) => Some(Spec::Log { file: absolute(file)?, word: self.word.clone() }),
             _ if self.device_operations => Some(Spec::Device),
             _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
+            _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
+                return usage(
+                    "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
+                     --log FILE, --device-operations with --path, or a command after `--` that prints a number), or at \
+                     least what to watch (--path, --device or --service)",
+                );
+            }
             _ => None,
         };
         let host = || fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname");

@@ -5,6 +5,10 @@ use crate::{factor, names::unknown, plan::Backing, plan::error::PlanError};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
+/// The way out for a filesystem that fsarena does not make.
+const ELSEWHERE: &str = "Any other filesystem needs its own mkfs and mount: set it up yourself, and compare its directory with \
+                         one of another filesystem, --on dir:PATH --on dir:PATH";
+
 /// Levels of factors by the names of the factors.
 type Levels = BTreeMap<String, Vec<String>>;
 
@@ -100,7 +104,7 @@ impl Resolver<'_> {
         match id {
             _ if level.contains('\0') => Some("options and paths cannot contain a NUL byte".into()),
             factor::FS if !names().any(|name| name == level) => {
-                Some(unknown("filesystem", level, names()).list("fsarena list filesystems").into())
+                Some(format!("{}. {ELSEWHERE}", unknown("filesystem", level, names())))
             }
             factor::OPTIONS => {
                 let sets =

@@ -29,6 +29,17 @@ impl Resolver<'_> {
         Ok(workloads)
     }
 
+    /// The name, title and question of a run whose workload `--workload` replaces: the plan's own speak of another one.
+    pub(super) fn words_of_workload(&self) -> Option<[String; 3]> {
+        let name = self.over.workload.as_deref()?;
+        let def = self.words.workloads.iter().find(|def| def.id == name)?;
+        let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
+        let question = format!("Which variant is best at {name}?");
+        // The help goes on with details.
+        let title = def.help.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
+        (written.get_ref().as_str() != Some(name)).then(|| [name.into(), title.into(), question])
+    }
+
     /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
     pub(super) fn settings_without_use(&self) -> Option<String> {
         let name = self.over.workload.as_deref()?;

@@ -5,6 +5,7 @@ use crate::document::{Cell, Document, Table, row};
 use crate::sections::{head, notes};
 use crate::words::{begun, each_host, label};
 use crate::{compare::answer::counted, number::plural};
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::{event::NoteKind, record::RunRecord};
 
 /// The most runs that are columns; more are rows.
@@ -103,6 +104,51 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
     items
 }
 
+/// What the comparison of runs cannot tell from a difference of filesystems: all that changed with time, and where nothing
+/// else differs, that this alone is compared.
+/// Instructions depend on no machine: of those it is none.
+pub fn confounded(pairs: &[Pair]) -> Option<String> {
+    let counts = |pair: &Pair| match &pair.a.record.plan.device.backing {
+        Backing::Guest(guest) => guest.emulator == Emulator::Exact,
+        _ => false,
+    };
+    if pairs.iter().all(counts) {
+        return None;
+    }
+    let alike = |pair: &Pair| {
+        let [a, b] = [pair.a.record, pair.b.record];
+        a.variants == b.variants && differences(a, b).is_empty()
+    };
+    let apart = match pairs {
+        [pair] => between(&pair.a.record.started, &pair.b.record.started)
+            .map_or(String::new(), |time| format!(" {time} apart")),
+        _ => String::new(),
+    };
+    let time = format!(
+        "Different runs{apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
+         free space) is in these ratios."
+    );
+    Some(match pairs.iter().all(alike) {
+        true => format!(
+            "{time} Nothing else that was recorded differs, the variants included: what is better or worse here is the \
+             machine, not a filesystem."
+        ),
+        false => time,
+    })
+}
+
+/// The time between the beginnings of two runs, RFC 3339: `10 s`, `3 min`, `5 h`, `2 days`.
+fn between(a: &str, b: &str) -> Option<String> {
+    let [a, b] = [a, b].map(|time| time.parse::<jiff::Timestamp>().ok());
+    let seconds = b?.duration_since(a?).as_secs().unsigned_abs();
+    Some(match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    })
+}
+
 /// What differs between the runs besides the time.
 pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     let mut items = Vec::new();
@@ -119,4 +165,18 @@ pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
         items.push("The settings of the workload differ: the work is not the same.".into());
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_between_runs_is_a_round_number() {
+        let since = |b: &str| between("2026-11-25T10:00:00Z", b);
+        assert_eq!(since("2026-11-25T10:00:10Z").as_deref(), Some("10 s"));
+        assert_eq!(since("2026-11-25T09:30:00Z").as_deref(), Some("30 min"));
+        assert_eq!(since("2026-11-28T10:00:00.5Z").as_deref(), Some("3 days"));
+        assert_eq!(since("yesterday"), None);
+    }
 }
