@@ -80,7 +80,8 @@ pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, 
         (bounds[i][j], bounds[j][i]) =
             if direction == Direction::Higher { (-low, high) } else { (high, -low) };
     }
-    Regrets { bounds, rounds, provisional }
+    let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
+    Regrets { bounds, rounds, needed, provisional }
 }
 
 impl Regrets {
