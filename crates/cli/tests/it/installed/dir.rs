@@ -30,6 +30,13 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["plan"]["device"]["backing"]["kind"], "dir");
     assert_eq!(report["plan"]["factors"]["dir"][0], dir.to_str().unwrap());
+    // The answer is for the storage below the directory.
+    let facts = &report["hosts"][0]["facts"];
+    let fact = |name: &str| facts[format!("directory {}: {name}", dir.display())].as_str();
+    assert_eq!(fact("directory"), dir.to_str());
+    assert!(fact("filesystem").is_some() && fact("device").is_some(), "{facts}");
+    let flowed = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flowed.contains(&format!("existing directories: {} on ", dir.display())), "{answer}");
     let (csv, _) = nobody.expect(0, &["report", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 1 + 21, "{csv}");
     // Nothing is left of the source disk either.
