@@ -1,5 +1,6 @@
 //! The meaning of plans, and the errors of invalid ones.
 
+use fsarena_core::average::Average;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
@@ -258,6 +259,24 @@ fn claims_are_part_of_the_plan_and_stop_it() {
     let stop = read(&text, &most).unwrap().stop;
     assert_eq!((stop.rounds, stop.when_decided, stop.margin), (30, true, Some(0.1)));
     assert_eq!(read(GOOD, &Overrides { max_rounds: Some(2), ..Default::default() }).unwrap().stop.rounds, 2);
+}
+
+#[test]
+fn the_best_is_found_by_the_average_that_plan_or_flag_names() {
+    let stop =
+        |more: &str, over: &Overrides| read(&with(&format!("[stop]\n{more}")), over).map(|plan| plan.stop);
+    let by = |more: &str, over: &Overrides| stop(more, over).unwrap().best_by;
+    let none = Overrides::default();
+    assert_eq!(by("best_within = \"1%\"", &none), Average::Typical);
+    assert_eq!(by("best_within = \"1%\"\nbest_by = \"mean\"", &none), Average::Mean);
+    let over = Overrides { best_by: Some(Average::Typical), ..Overrides::default() };
+    assert_eq!(by("best_within = \"1%\"\nbest_by = \"mean\"", &over), Average::Typical);
+    // Nothing looks for the best.
+    assert_eq!(by("rounds = 9\nbest_by = \"mean\"", &none), Average::Typical);
+    let wrong = stop("best_by = \"median\"", &none).unwrap_err();
+    let expected =
+        "plan.toml, line 3, column 11: cannot read the best_by `median`; write \"typical\" or \"mean\"";
+    assert_eq!(wrong, expected);
 }
 
 #[test]

@@ -39,6 +39,11 @@ pub fn unseen(rounds: usize) -> String {
     format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
 }
 
+/// The same as a sentence below a ratio of mean cost.
+pub fn caveat(rounds: usize) -> String {
+    format!("Mean cost counts the slow rounds that were seen: {}.", unseen(rounds))
+}
+
 /// Whether any variant has the rounds that an interval takes.
 pub fn has_enough_rounds(comparison: &Comparison) -> bool {
     comparison.variants.iter().filter_map(|one| one.mean_ratio).any(|ratio| ratio.rounds >= FIRST_ROUND)

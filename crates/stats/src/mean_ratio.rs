@@ -83,7 +83,7 @@ impl MeanRatio {
     /// The share of rounds with a stall that the rounds do not exclude, 3/n: of n rounds without one, the upper 95% limit
     /// of that share (the rule of three, Hanley and Lippman-Hand 1983).
     pub fn unseen(&self) -> f64 {
-        3.0 / self.rounds as f64
+        (3.0 / self.rounds as f64).min(1.0)
     }
 }
 

@@ -71,9 +71,8 @@ pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, 
     let provisional = rounds < FIRST_ROUND || table::bound(rounds, rivals).is_none();
     let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
     for (i, j, costs) in live {
-        let interval = |costs: SharedCosts| match provisional {
-            true => costs.extremes(),
-            false => costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)),
+        let interval = |costs: SharedCosts| {
+            if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) }
         };
         let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
         let (low, high) = (low.ln(), high.ln());

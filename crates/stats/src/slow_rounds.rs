@@ -7,6 +7,7 @@ use crate::average::median;
 use crate::simulate::stream;
 use fsarena_core::sample::Direction;
 use rand::seq::SliceRandom;
+use std::collections::BTreeSet;
 
 /// A round is slow where it costs more than this many times the variant's own median.
 pub const SLOW: f64 = 1.5;
@@ -89,20 +90,17 @@ struct Round {
 
 /// The rounds in which some variant was slow, of the variants whose rounds can be slow.
 fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<Round> {
-    let mut rounds = vec![];
-    let found: Vec<Option<SlowRounds>> = values.iter().map(|values| slow_rounds(values, direction)).collect();
-    for column in 0..values.iter().map(Vec::len).max().unwrap_or(0) {
-        let has_value = |variant: &usize| values[*variant].get(column).is_some_and(|value| !value.is_nan());
-        let is_slow = |variant: &usize| {
-            found[*variant].as_ref().is_some_and(|found| found.slow.iter().any(|slow| slow.column == column))
-        };
-        let variants = (0..values.len()).filter(|variant| found[*variant].is_some() && has_value(variant));
-        let variants: Vec<usize> = variants.collect();
-        let slow: Vec<bool> = variants.iter().map(is_slow).collect();
-        if slow.contains(&true) {
-            rounds.push(Round { variants, slow });
+    let columns = values.iter().map(Vec::len).max().unwrap_or(0);
+    let mut rounds: Vec<Round> = (0..columns).map(|_| Round { variants: vec![], slow: vec![] }).collect();
+    for (variant, values) in values.iter().enumerate() {
+        let Some(found) = slow_rounds(values, direction) else { continue };
+        let slow: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
+        for (column, _) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+            rounds[column].variants.push(variant);
+            rounds[column].slow.push(slow.contains(&column));
         }
     }
+    rounds.retain(|round| round.slow.contains(&true));
     rounds
 }
 

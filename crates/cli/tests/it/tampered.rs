@@ -15,6 +15,7 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("rounds = 8", "rounds = 8\nmargin = nan", "margin"),
     ("rounds = 8", "rounds = 8\nmargin = 101.0", "margin"),
     ("rounds = 8", "rounds = 8\nbest_within = -0.1", "best_within"),
+    ("rounds = 8", "rounds = 8\nbest_by = \"median\"", "best_by"),
     ("rounds = 8", "rounds = 8\nbudget_s = -1.0", "budget_s"),
     ("rounds = 8", "rounds = 8\nbudget_s = 1e30", "budget_s"),
     ("rounds = 8", "rounds = 8\nshard = \"3/0\"", "shard"),

@@ -30,10 +30,9 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
     document.list(whole.map(|row| in_words(row, report.margin)).collect());
-    let rounds = rows.iter().filter(|row| row.whole).filter_map(|row| Some(row.mean_ratio?.rounds)).min();
-    document.list(
-        rounds.map(|rounds| format!("Mean cost: {}.", mean_cost::unseen(rounds))).into_iter().collect(),
-    );
+    let means = rows.iter().filter(|row| row.whole).filter_map(|row| row.mean_ratio);
+    let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= FIRST_ROUND).min();
+    document.text(rounds.map_or(String::new(), mean_cost::caveat));
     if detail < Detail::Full {
         return;
     }
@@ -83,9 +82,10 @@ fn in_words(row: &Row, margin: f64) -> String {
         }
         Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
     };
-    let mean = row
-        .mean_ratio
-        .map_or(String::new(), |ratio| format!(" By mean cost: {}.", mean_cost::difference(&ratio)));
+    // Of fewer rounds the mean has no interval: the table alone shows it.
+    let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
+    let mean =
+        mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", mean_cost::difference(&ratio)));
     format!("By {} in a typical round: {found}.{mean}", row.metric.id)
 }
 

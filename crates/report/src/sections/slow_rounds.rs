@@ -38,8 +38,8 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     document.list(few_of(sentences, MOST[1]));
     document.text(format!(
         "A round counts as slow where a variant needs more than {SLOW} times its own median. Typical ratios hardly change with \
-         slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, at \
-         the end of a run: values divided by the median of their variant are permuted within rounds."
+         slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, over \
+         all tasks at the end of a run: values divided by the median of their variant are permuted within rounds."
     ));
 }
 
@@ -100,7 +100,7 @@ fn sentence(report: &Report, analysis: &Analysis, place: &Place) -> Option<Strin
             None => {}
         }
     }
-    slow.sort_by(|a, b| (b.1.slow.len(), b.1.excess()).partial_cmp(&(a.1.slow.len(), a.1.excess())).unwrap());
+    slow.sort_by(|(_, a), (_, b)| b.slow.len().cmp(&a.slow.len()).then(b.excess().total_cmp(&a.excess())));
     let what = match metric.direction {
         Direction::Higher => format!("had less than two thirds of its median {}", metric.id),
         _ if matches!(metric.unit, Unit::Seconds | Unit::Nanoseconds) => {
@@ -125,20 +125,17 @@ fn sentence(report: &Report, analysis: &Analysis, place: &Place) -> Option<Strin
     };
     let significant: Vec<String> =
         stalls(report, analysis, place).into_iter().map(|at| name(at).to_string()).collect();
-    let significant = match significant.is_empty() {
-        true => String::new(),
-        false => format!(" Significantly more often than the others: {}.", listed(&significant)),
-    };
-    Some(format!("{where_}, {}.{significant}", parts.join(", ")))
+    let mut text = format!("{where_}, {}.", parts.join(", "));
+    if !significant.is_empty() {
+        text.push_str(&format!(" Significantly more often than the others: {}.", listed(&significant)));
+    }
+    Some(text)
 }
 
 /// `3 of 22 rounds (at most 2.9 times: 1.93 s instead of 0.66 s)`.
 fn counted(found: &SlowRounds, unit: Unit) -> String {
     let worst = found.slow[0];
-    let most = match found.slow.len() {
-        1 => "",
-        _ => "at most ",
-    };
+    let most = if found.slow.len() == 1 { "" } else { "at most " };
     let times = if worst.times.is_finite() { format!("{} times: ", two(worst.times)) } else { String::new() };
     format!(
         "{} of {} ({most}{times}{} instead of {})",
@@ -154,9 +151,11 @@ fn two(times: f64) -> String {
     if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
 }
 
-/// The variants that stall significantly more often; none before the run has ended.
+/// The variants that stall significantly more often. None before the run has ended; of several tasks only all together are
+/// tested.
 fn stalls(report: &Report, analysis: &Analysis, place: &Place) -> Vec<usize> {
-    if !report.record.status.complete {
+    let whole = place.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
+    if !report.record.status.complete || !whole {
         return vec![];
     }
     let mut values = place.values.to_vec();

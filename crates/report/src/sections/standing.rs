@@ -39,10 +39,10 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     });
     document.table(Table::figures(header).with(rows));
     if let Some(rounds) = mean_cost::fewest_rounds(first).filter(|_| mean_cost::has_enough_rounds(first)) {
+        let of_two = !report.pair().is_empty(); // The next section has the caveat.
+        let caveat = if of_two { String::new() } else { format!(" {}", mean_cost::caveat(rounds)) };
         document.text(format!(
-            "Ratios are those of a typical round; mean is the ratio of mean cost, which counts every slow round. No number of \
-             rounds bounds what they do not show: {}.",
-            mean_cost::unseen(rounds)
+            "Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"
         ));
     }
     not_shown(document, order.len().saturating_sub(variants), "more variant");

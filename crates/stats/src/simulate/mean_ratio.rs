@@ -144,11 +144,15 @@ impl MeanCheck {
     /// How the promise stands; none where nothing is promised.
     pub fn state(&self) -> Option<State> {
         let (lower, upper) = self.limits();
-        self.promised.then(|| match self.printed < LEAST_PRINTED {
-            true => State::Broken,
-            false if upper <= MOST_MISSES => State::Kept,
-            false if lower > MOST_MISSES => State::Broken,
-            false => State::Open,
+        if !self.promised {
+            return None;
+        }
+        Some(if self.printed < LEAST_PRINTED || lower > MOST_MISSES {
+            State::Broken
+        } else if upper > MOST_MISSES {
+            State::Open
+        } else {
+            State::Kept
         })
     }
 }

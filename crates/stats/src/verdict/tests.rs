@@ -1,4 +1,5 @@
 use super::*;
+use crate::mean_ratio::{SharedCosts, Withheld};
 use fsarena_core::claim::{Claim, Extreme, Relation};
 use fsarena_core::{exit::ExitCode, sample::Direction};
 
@@ -172,4 +173,48 @@ fn what_is_refuted_counts_before_what_is_open() {
     assert_eq!(exit_code(&[Held, Inconclusive, Equivalent]), ExitCode::Inconclusive);
     assert_eq!(exit_code(&[Held, Equivalent]), ExitCode::Done);
     assert_eq!(exit_code(&[]), ExitCode::Done);
+}
+
+/// Costs over 48 rounds, left/right, of a variant that is 3% faster and stalls in some rounds of eight.
+fn stalling(stalls: usize, cost: f64) -> SharedCosts {
+    let right: Vec<f64> = (0..48).map(|i| 1.0 + f64::from(i * 7 % 48) / 4800.0).collect();
+    let left = (0..48).map(|i| if i % 8 < stalls { cost } else { 0.97 }).collect::<Vec<f64>>();
+    SharedCosts::of(&right, &left).unwrap()
+}
+
+#[test]
+fn claims_by_mean_hold_by_the_interval_of_the_means() {
+    let outcome = |text: &str, costs: &SharedCosts| judge_means(&pair(text), costs, Some(0.01)).outcome;
+    assert_eq!(outcome("x: a < b", &stalling(0, 0.0)), Outcome::Held);
+    assert_eq!(outcome("x: a > b by 2%", &stalling(4, 3.0)), Outcome::Held);
+    assert_eq!(outcome("x: a < b by 1%", &stalling(4, 3.0)), Outcome::Refuted);
+    assert_eq!(outcome("x: a < b", &stalling(1, 1.3)), Outcome::Inconclusive);
+    assert_eq!(outcome("x: a == b within 20%", &stalling(1, 1.3)), Outcome::Held);
+    let verdict = judge_means(&pair("x: a < b"), &stalling(0, 0.0), None);
+    assert_eq!((verdict.rounds, verdict.e_value, verdict.withheld), (48, 1.0, None));
+}
+
+#[test]
+fn a_verdict_by_mean_is_withheld_with_its_interval() {
+    let one_round: Vec<f64> = (0..48).map(|i| if i == 9 { 30.0 } else { 0.97 }).collect();
+    let costs = SharedCosts::of(&[1.0; 48], &one_round).unwrap();
+    let verdict = judge_means(&pair("x: a > b"), &costs, None);
+    assert_eq!((verdict.outcome, verdict.withheld), (Outcome::Inconclusive, Some(Withheld::OneRound)));
+    // The ratio of the means lies between those of the rounds.
+    assert!((verdict.interval.0 + 0.03).abs() < 1e-9 && (verdict.interval.1 - 29.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_best_by_mean_is_ahead_of_every_rival() {
+    let judged = |text: &str, rivals: Vec<Option<SharedCosts>>| {
+        let verdict = judge_extreme_means(&extreme(text), &rivals, Direction::Lower, Some(0.01)).unwrap();
+        (verdict.outcome, verdict.rival)
+    };
+    let (ahead, behind) = (|| Some(stalling(0, 0.0)), || Some(stalling(4, 3.0)));
+    assert_eq!(judged("x: best is a", vec![ahead(), ahead()]).0, Outcome::Held);
+    assert_eq!(judged("x: best is a", vec![ahead(), behind()]), (Outcome::Refuted, Some(1)));
+    assert_eq!(judged("x: best is not a", vec![ahead(), behind()]).0, Outcome::Held);
+    assert_eq!(judged("x: worst is a", vec![behind(), behind()]).0, Outcome::Held);
+    assert_eq!(judged("x: best is a", vec![ahead(), None]).0, Outcome::Inconclusive);
+    assert_eq!(judge_extreme_means(&extreme("x: best is a"), &[ahead()], Direction::Neutral, None), None);
 }
