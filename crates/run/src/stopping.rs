@@ -200,7 +200,8 @@ impl Work {
 
     /// What makes room for a first answer that takes this long in all, where a round takes `round` seconds.
     fn remedy(&self, takes: f64, round: f64, budget: f64) -> String {
-        let mut ways = vec![format!("--budget {}", rounded_up(1.1 * takes))];
+        // Runs that share the error share the budget too.
+        let mut ways = vec![format!("--budget {}", rounded_up(1.1 * takes * self.split as f64))];
         ways.extend(self.smaller.map(|scale| format!("--scale {}", scale.name())));
         let cell = round / self.candidates.max(1) as f64;
         let takes =
@@ -345,6 +346,7 @@ mod tests {
              requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
         );
         assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "--budget 8m");
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 2 }).remedy, "--budget 15m");
         assert_eq!(fit(false, &[20.0, 8.0], work), Some(Fit::Holds), "the first round found cold caches");
         assert_eq!(
             short(&[20.0, 20.0, 20.0, 20.0], work).afterwards(),
