@@ -66,7 +66,9 @@ fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCan
 fn values(arg: &Arg) -> Option<Values> {
     let open = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
-        ("a" | "b", _) | (_, "FS,FACTOR=LEVEL,…") => levels_of_variant,
+        ("a" | "b", _) => levels_of_variant,
+        // Elsewhere the name is that of a variant of a run.
+        ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),

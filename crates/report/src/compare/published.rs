@@ -45,7 +45,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
         let here = &overall.main().comparison;
         let sums = overall.total.is_some();
         let orders = orders(&pairs, here, |variant| published.total(variant, metric).filter(|_| sums))?;
-        Some((format!("{} of {} tasks", overall.name.to_uppercase(), overall.tasks), orders))
+        Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
     });
     let noun = if roles.is_empty() { "filesystem" } else { "variant" };
     let machine = machine(published)?;

@@ -204,6 +204,7 @@ mod tests {
             assert!(drawn(), "{columns}: {:#?}", place.lines());
         };
         fits(80);
+        assert!(place.lines().contains(&lines::SIGNS.into()), "{:#?}", place.lines());
         for columns in [50, 72] {
             place.columns.store(columns, Ordering::SeqCst);
             fits(usize::from(columns));

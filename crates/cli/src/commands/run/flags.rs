@@ -45,7 +45,7 @@ pub struct Args {
     /// A filesystem, and `factor=level` for each other factor of this variant (list them: `fsarena list factors`). A level
     /// extends to the next `factor=`. The variants replace those of the plan. Other flags, such as --mount, reach every
     /// variant.
-    #[arg(long, value_name = "FS,FACTOR=LEVEL,…", value_parser = sides::parse, conflicts_with = "fs", help_heading = "Variants")]
+    #[arg(long, value_name = "VARIANT", value_parser = sides::parse, conflicts_with = "fs", help_heading = "Variants")]
     pub variant: Vec<sides::Levels>,
     /// Filesystems to compare
     #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "Variants")]

@@ -1,7 +1,7 @@
 //! Two runs: their ratios and their orders, task by task and variant by variant.
 
 use crate::compare::order::{Order, Orders};
-use crate::{error::Error, words::label};
+use crate::{error::Error, number::plural, words::label};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::grid::{has_data, left_out};
@@ -120,7 +120,7 @@ impl<'a> Pair<'a> {
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
         Some(Task {
-            title: format!("{} of {} tasks", overall_a.name.to_uppercase(), first.len()),
+            title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
             ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
             orders: orders.filter(|_| same),
             over_all: true,
