@@ -67,7 +67,7 @@ fn elements(xml: &str, wanted: &str) -> Vec<String> {
     let mut found = vec![];
     loop {
         match reader.read_event().unwrap_or_else(|error| panic!("{error}\n{xml}")) {
-            Event::Start(element) | Event::Empty(element) if element.name().as_ref() == wanted => {
+            Event::Start(element) | Event::Empty(element) if element.name().as_ref() == wanted.as_bytes() => {
                 let value = |name| {
                     let attribute = element.try_get_attribute(name).unwrap();
                     attribute.map_or(String::new(), |a| {

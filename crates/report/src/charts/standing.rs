@@ -1,6 +1,6 @@
 //! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
 
-use crate::number::{plural, three, with_unit};
+use crate::number::{three, with_unit};
 use crate::{seen::Seen, words::over_all};
 use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use fsarena_core::sample::{Direction, Unit};

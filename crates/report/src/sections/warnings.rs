@@ -3,6 +3,7 @@
 use super::notes::{gathered, gathered_where};
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::{comparison::median, grid::Grid, trust::never_steady};
