@@ -146,7 +146,7 @@ mod tests {
         let outlook = |rounds: u32| {
             let (mut record, live) = record(&[("ext2", 1.0), ("xfs", 1.5)], &[], rounds);
             record.plan.stop.best_by = Average::Mean;
-            outlook(&record, &live, rounds, 0.05).answered
+            outlook(&record, &live, rounds, 0.05, None).answered
         };
         assert_eq!(outlook(23), None);
         assert_eq!(outlook(24).unwrap(), "ext2 costs at most 0.00% more than the best by mean cost");

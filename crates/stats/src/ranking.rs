@@ -124,3 +124,25 @@ fn without_one(values: &[Values], best: usize, variant: usize, weights: &[f64]) 
     let d: Vec<Vec<f64>> = values.iter().map(d).collect();
     weights::leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::compare;
+
+    #[test]
+    fn a_variant_that_is_level_without_each_task_overtakes_none() {
+        let ranked =
+            |variant, without_one| Ranked { variant, ranks: None, without_one, probability_best: None };
+        let overtaken = |range: (f64, f64), direction| {
+            let comparison = compare(&[vec![1.0; 8], vec![1.0; 8]], direction);
+            let variants = vec![ranked(0, None), ranked(1, Some(range))];
+            let metric = "elapsed".to_string();
+            Ranking { metric, direction, weights: vec![], comparison, variants, rounds: 8 }.overtaken_by()
+        };
+        assert_eq!(overtaken((1.0, 1.0), Direction::Lower), None);
+        assert_eq!(overtaken((1.0, 1.0), Direction::Higher), None);
+        assert_eq!(overtaken((0.9, 1.1), Direction::Lower), Some(1));
+        assert_eq!(overtaken((0.9, 1.0), Direction::Higher), Some(1));
+    }
+}

@@ -30,8 +30,8 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     let metric = &analysis.metric;
     let better = if metric.direction == Direction::Higher { "right" } else { "left" };
     let about = format!(
-        "Each variant by {}, in per cent of the one that beats most others (100%), over {}: further {better} is better. \
-         Lines are {}. An interval that contains 100% means no significant difference.",
+        "Each variant by {} in a typical round, in per cent of the one that beats most others (100%), over {}: further \
+         {better} is better. Lines are {}. An interval that contains 100% means no significant difference.",
         over_all(analysis),
         overall.scope(),
         if analysis.provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }

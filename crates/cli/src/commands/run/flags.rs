@@ -146,8 +146,7 @@ pub struct Args {
     /// Cost that the choice of --find may have over the best [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
-    /// What is the best with --find: least cost in a `typical` round or by `mean` cost, which counts stalls
-    /// [default: typical]
+    /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default: typical]
     #[arg(long, value_name = "AVERAGE", value_parser = average, help_heading = "Work")]
     pub by: Option<Average>,
     /// Random seed: order of the variants, payload
