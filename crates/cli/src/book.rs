@@ -1,62 +1,15 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
 use crate::args::{Cli, EXIT_CODES};
-use clap::Parser;
-use fsarena_core::{plan::file::PlanFile, plan::resolve::Overrides};
-use fsarena_run::vocabulary;
+use crate::page::{Block, pages, root, split, text};
+use clap::{CommandFactory, Parser};
+use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_run::{axes, vocabulary};
+use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// A fenced block of a page.
-struct Block {
-    page: PathBuf,
-    language: String,
-    text: String,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// Every page of the book, and the README.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut dirs = vec![root().join("docs")];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                Some("md") => pages.push(path),
-                _ if path.is_dir() => dirs.push(path),
-                _ => {}
-            }
-        }
-    }
-    pages.sort();
-    pages
-}
-
-fn text(page: &Path) -> String {
-    std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
-}
-
-/// The fenced blocks of a page, and what is left of it without them.
-fn split(page: &Path) -> (Vec<Block>, String) {
-    let (mut blocks, mut prose, mut open) = (vec![], String::new(), None::<Block>);
-    for line in text(page).lines() {
-        match (line.trim_start().strip_prefix("```"), &mut open) {
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(language), None) => {
-                let language = language.trim().to_string();
-                open = Some(Block { page: page.into(), language, text: String::new() });
-            }
-            (None, Some(block)) => block.text += &format!("{line}\n"),
-            (None, None) => prose += &format!("{line}\n"),
-        }
-    }
-    assert!(open.is_none(), "{}: a block has no end", page.display());
-    (blocks, prose)
-}
 
 fn blocks() -> Vec<Block> {
     pages().iter().flat_map(|page| split(page).0).collect()
@@ -123,6 +76,128 @@ fn every_plan_resolves() {
     assert!(seen > 0, "no plan was found");
 }
 
+/// Flags in the prose that are those of other programs.
+const FOREIGN: &[&str] = &[];
+
+/// The long flags of a command, those of every command included.
+fn flags(command: &clap::Command) -> BTreeSet<String> {
+    let names = command.get_arguments().filter_map(|arg| arg.get_long_and_visible_aliases());
+    names.flatten().map(|name| format!("--{name}")).collect()
+}
+
+/// The pieces of code in the text of a page.
+fn code(prose: &str) -> Vec<String> {
+    let spans = Regex::new("`([^`\n]+)`").unwrap();
+    spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
+}
+
+#[test]
+fn every_flag_in_the_prose_exists() {
+    let mut cli = Cli::command();
+    cli.build();
+    let all: BTreeSet<String> = cli.get_subcommands().flat_map(flags).collect();
+    let mut wrong = vec![];
+    for page in pages() {
+        for span in code(&split(&page).1) {
+            let mut words = span.split_whitespace();
+            let known = match words.next() {
+                Some("fsarena") => match words.clone().next().filter(|word| word.starts_with(char::is_lowercase)) {
+                    Some(name) => cli.find_subcommand(name).map(flags),
+                    None => Some(all.clone()),
+                },
+                Some(word) if word.starts_with("--") => Some(all.clone()),
+                _ => continue,
+            };
+            let Some(known) = known else {
+                wrong.push(format!("{}: `{span}`: unknown command", page.display()));
+                continue;
+            };
+            // Behind a lone `--` stands the command of a reader.
+            let words = span.split_whitespace().take_while(|word| *word != "--");
+            let names = words.filter(|word| word.starts_with("--"));
+            let names = names.map(|word| word.split(['=', '[', ',']).next().unwrap());
+            for name in names.filter(|name| !known.contains(*name) && !FOREIGN.contains(name)) {
+                wrong.push(format!("{}: `{span}`: unknown flag {name}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The settings of all workloads.
+fn settings() -> BTreeSet<&'static str> {
+    WORKLOADS.iter().flat_map(|workload| workload.def().settings).map(|setting| setting.id).collect()
+}
+
+/// What stands in the first column of the tables whose head begins with this word.
+fn first_column(prose: &str, head: &str) -> Vec<String> {
+    let (mut cells, mut inside, mut above) = (vec![], false, String::new());
+    for line in prose.lines() {
+        let first = line.strip_prefix("| ").and_then(|line| line.split(" |").next());
+        match first {
+            None => inside = line.starts_with("|---") && above.split(' ').next() == Some(head),
+            Some(first) if inside => cells.extend(code(first)),
+            Some(_) => {}
+        }
+        above = first.unwrap_or_default().to_string();
+    }
+    cells
+}
+
+#[test]
+fn every_factor_and_setting_that_the_book_names_exists() {
+    let (factors, settings) = (axes::factors(), settings());
+    let exists = |name: &str| match name.strip_prefix(factor::SETTING) {
+        Some(setting) => settings.contains(setting),
+        None => factor::named(name, &factors).is_ok(),
+    };
+    let given = Regex::new(r"--factor ([a-z_.]+)=").unwrap();
+    let set = Regex::new(r"--set ([a-z_]+)=").unwrap();
+    let (mut seen, mut wrong) = (0, vec![]);
+    for page in pages() {
+        let (whole, prose) = (text(&page), split(&page).1);
+        let names = |pattern: &Regex| -> Vec<String> {
+            pattern.captures_iter(&whole).map(|found| found[1].to_string()).collect()
+        };
+        let of_factors = [names(&given), first_column(&prose, "factor")].concat();
+        let of_settings = [names(&set), first_column(&prose, "setting")].concat();
+        seen += of_factors.len() + of_settings.len();
+        wrong.extend(of_factors.iter().filter(|name| !exists(name)).map(|name| format!("{}: {name}", page.display())));
+        let unknown = of_settings.iter().filter(|name| !settings.contains(name.as_str()));
+        wrong.extend(unknown.map(|name| format!("{}: {name}", page.display())));
+    }
+    assert!(wrong.is_empty(), "unknown factors or settings:\n{}", wrong.join("\n"));
+    assert!(seen > 80, "only {seen} factors and settings were found");
+}
+
+/// The option sets of a filesystem, as a table.
+fn option_sets(def: &FsDef) -> String {
+    let shown = |words: &[&str], glue| if words.is_empty() { String::new() } else { format!("`{}`", words.join(glue)) };
+    let rows = def.options.iter().map(|set| {
+        let devices = [("journal", set.journal), ("raid", set.raid)];
+        let devices = devices.iter().filter(|(_, level)| !level.is_empty());
+        let devices: String = devices.map(|(factor, level)| format!("; `{factor}={level}`")).collect();
+        format!("| `{}` | {} | {} | {}{devices} |\n", set.id, shown(set.mkfs, " "), shown(set.mount, ","), set.help)
+    });
+    let rows: String = rows.collect();
+    format!("## {}\n| option set | mkfs | mount | effect |\n|---|---|---|---|\n{rows}\n", def.id)
+}
+
+/// `FSARENA_GUIDE=all` writes the tables, as it writes the outputs of commands.
+#[test]
+fn the_option_sets_are_those_of_the_program() {
+    let page = root().join("docs/reference/option-sets.md");
+    let written = text(&page);
+    let (intro, _) = written.split_once("\n## ").expect("a table for each filesystem");
+    let tables: String = FILESYSTEMS.iter().map(option_sets).collect();
+    let right = format!("{intro}\n{}\n", tables.trim_end());
+    if std::env::var_os("FSARENA_GUIDE").is_some() {
+        std::fs::write(&page, right).unwrap();
+    } else {
+        assert_eq!(written, right, "write the tables: make guide");
+    }
+}
+
 /// The targets of a page's links: what stands in `](…)`, `href="…"` and `src="…"`.
 fn links(prose: &str) -> Vec<String> {
     let after = |open: &str, close: char| -> Vec<String> {
@@ -165,8 +240,10 @@ fn the_summary_lists_every_page() {
     let docs = root().join("docs");
     let summary = links(&text(&docs.join("SUMMARY.md")));
     let listed: BTreeSet<PathBuf> = summary.iter().map(|link| docs.join(link)).collect();
-    let outside = [root().join("README.md"), docs.join("SUMMARY.md")];
-    let pages: BTreeSet<PathBuf> = pages().into_iter().filter(|page| !outside.contains(page)).collect();
+    let outside = [root().join("README.md"), docs.join("SUMMARY.md"), docs.join("scale.md")];
+    // Decision records are for those who change fsarena: the contributing pages link to them.
+    let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
+    let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
     assert_eq!(pages, listed);
 }
 

@@ -10,6 +10,8 @@ mod failure;
 mod flags;
 mod given;
 mod output;
+#[cfg(test)]
+mod page;
 mod progress;
 mod running;
 

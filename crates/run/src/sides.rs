@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Levels, String> {
         let equals = piece.iter().position(|letter| *letter == ('=', false));
         let split = equals.map(|at| (words(&piece[..at]), words(&piece[at + 1..])));
         match (split, &open) {
-            (Some((id, level)), _) if known().any(|factor| factor == id) => {
+            (Some((id, level)), _) if factor::check_name(&id, &factors).is_ok() => {
                 if levels.insert(id.clone(), level).is_some() {
                     return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
                 }

@@ -27,6 +27,7 @@ mod foreign_files;
 mod guard;
 mod guest;
 mod guest_failures;
+mod guide;
 mod hostile;
 mod import;
 mod interrupted;

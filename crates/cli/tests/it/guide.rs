@@ -1,0 +1,199 @@
+//! The commands of the guide, run in the order in which a reader types them.
+//!
+//! A page of the guide has blocks of the language `console`: a line that begins with `$ ` is a command, the lines below it
+//! are what it printed. A block with a second word behind its fence is a file of that name, which the commands find.
+//!
+//! `make guide` runs the commands as they stand and writes what they print into the pages. The test runs them shortened.
+
+use crate::common::{Place, root as as_root, text as utf8};
+use page::{Block, root, split};
+use regex::Regex;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::{LazyLock, Mutex};
+
+#[path = "../../src/page.rs"]
+#[allow(dead_code)]
+mod page;
+
+/// `all`, or a part of the paths of the pages to write. Without it nothing is written.
+const WRITE: &str = "FSARENA_GUIDE";
+
+/// What happens with a command that the test does not run.
+#[derive(Clone, Copy, PartialEq)]
+enum Instead {
+    /// The program resolves it and runs nothing (`--dry-run`). `make guide` runs it.
+    Resolved,
+    /// The program's parser takes it: the unit tests of the book try that for every command. `make guide` runs it.
+    Parsed,
+    /// The same, and `make guide` keeps the output as it is.
+    Kept,
+}
+
+/// The commands that the test does not run: how each begins, what happens instead, and why.
+const NOT_RUN: &[(&str, Instead, &str)] = &[];
+
+/// The pages whose commands run: the README, the tutorial, the cookbook, and what stands beside them.
+fn pages() -> Vec<PathBuf> {
+    let guide = ["README.md", "docs/guide/tutorial.md", "docs/guide/faq.md", "docs/guide/troubleshooting.md"];
+    let mut pages: Vec<PathBuf> = guide.iter().map(|page| root().join(page)).collect();
+    pages.extend(page::pages().into_iter().filter(|page| page.parent().unwrap().ends_with("docs/guide/cookbook")));
+    pages
+}
+
+/// A command of a page, on one line.
+fn commands(block: &Block) -> Vec<String> {
+    let joined = block.text.replace("\\\n", " ");
+    joined.lines().filter_map(|line| line.strip_prefix("$ ")).map(String::from).collect()
+}
+
+fn not_run(command: &str) -> Option<Instead> {
+    NOT_RUN.iter().find(|(begins, ..)| command.starts_with(begins)).map(|(_, instead, _)| *instead)
+}
+
+/// A place with the files that a page shows, in which `fsarena` is the program under test.
+fn place(page: &Path, place: Place) -> Place {
+    std::os::unix::fs::symlink(crate::common::program(), place.dir.join("shims/fsarena")).unwrap();
+    for block in split(page).0.iter().filter(|block| !block.file.is_empty()) {
+        std::fs::write(place.dir.join(&block.file), &block.text).unwrap();
+    }
+    place
+}
+
+fn run(place: &Place, line: &str) -> Output {
+    let mut shell = place.started_as(Path::new("/bin/bash"), &["-c", line]);
+    shell.env("COLUMNS", "100").env("USER", "you").output().unwrap()
+}
+
+/// The exit codes of a run that worked, whatever its claims turned out to be.
+const WORKED: [Option<i32>; 3] = [Some(0), Some(3), Some(4)];
+
+fn expect(place: &Place, page: &Path, line: &str) -> Output {
+    let output = run(place, line);
+    let (printed, said) = (utf8(&output.stdout), utf8(&output.stderr));
+    assert!(WORKED.contains(&output.status.code()), "{}: {line}\n{printed}\n{said}", page.display());
+    output
+}
+
+/// A comparison: what its plan becomes when it is resolved, cut down to one round without waiting.
+static COMPARES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^fsarena (run|ab|advise)\b").unwrap());
+
+/// Runs a command of a page, a comparison in one round at the smallest scale.
+fn run_shortened(place: &Place, page: &Path, line: &str) {
+    let instead = not_run(line);
+    if matches!(instead, Some(Instead::Parsed | Instead::Kept)) {
+        return;
+    }
+    if !COMPARES.is_match(line) {
+        expect(place, page, line);
+        return;
+    }
+    let long = Regex::new(r" --(scale \S+|set seconds=\S+)").unwrap();
+    let line = COMPARES.replace(line, "fsarena $1 --dry-run --scale tiny");
+    let (flags, work) = line.split_once(" -- ").map_or((&*line, None), |(flags, work)| (flags, Some(work)));
+    let first = " --scale tiny";
+    let (head, tail) = flags.split_once(first).unwrap();
+    let flags = format!("{head}{first}{}", long.replace_all(tail, ""));
+    let line = work.map_or(flags.clone(), |work| format!("{flags} -- {work}"));
+    let mut plan = utf8(&expect(place, page, &line).stdout);
+    if instead == Some(Instead::Resolved) {
+        return;
+    }
+    for (key, value) in [
+        ("rounds", "1"),
+        ("timeout_s", "0.02"),
+        ("dirty", "\"1 GiB\""),
+        ("io_pressure_percent", "100.0"),
+    ] {
+        let set = Regex::new(&format!("(?m)^{key} = .*$")).unwrap();
+        plan = set.replace(&plan, format!("{key} = {value}")).into_owned();
+    }
+    let ends = Regex::new("(?m)^(budget_s|best_within) = .*\n").unwrap();
+    std::fs::write(place.dir.join("short.toml"), &*ends.replace_all(&plan, "")).unwrap();
+    expect(place, page, "fsarena run short.toml --quiet");
+}
+
+#[test]
+fn every_command_of_the_guide_runs() {
+    if !as_root() || std::env::var_os(WRITE).is_some() {
+        return;
+    }
+    let next = Mutex::new(pages().into_iter());
+    let work = || {
+        while let Some(page) = { next.lock().unwrap().next() } {
+            let place = place(&page, Place::new());
+            let blocks = split(&page).0;
+            for line in blocks.iter().filter(|block| block.language == "console").flat_map(commands) {
+                run_shortened(&place, &page, &line);
+            }
+            place.assert_clean();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[test]
+fn every_exception_is_one_of_a_command() {
+    let lines: Vec<String> = pages().iter().flat_map(|page| split(page).0).flat_map(|block| commands(&block)).collect();
+    for (begins, _, why) in NOT_RUN {
+        assert!(!why.is_empty() && lines.iter().any(|line| line.starts_with(begins)), "{begins}");
+    }
+}
+
+/// Runs the commands of the pages that `FSARENA_GUIDE` names, and writes what they print below them.
+#[test]
+fn write_the_outputs() {
+    let Ok(wanted) = std::env::var(WRITE) else { return };
+    for page in pages() {
+        if wanted == "all" || page.to_string_lossy().contains(&wanted) {
+            eprintln!("{}", page.display());
+            let place = place(&page, Place::below(Path::new("/var/tmp")));
+            let written = written(&page, &place);
+            std::fs::write(&page, written).unwrap();
+        }
+    }
+}
+
+/// The page with what its commands print here.
+fn written(page: &Path, place: &Place) -> String {
+    let (mut out, mut inside, mut keeps, mut command) = (String::new(), false, false, String::new());
+    for line in page::text(page).lines() {
+        let fence = line.starts_with("```");
+        if fence {
+            inside = !inside && line == "```console";
+            keeps = false;
+        }
+        let begins = inside && line.starts_with("$ ");
+        let goes_on = inside && !command.is_empty();
+        if fence || !inside || begins || goes_on || keeps {
+            out += &format!("{line}\n");
+        }
+        if !(begins || goes_on) {
+            continue;
+        }
+        command += line.strip_prefix("$ ").unwrap_or(line);
+        if let Some(first) = command.strip_suffix('\\') {
+            command = first.to_string();
+            continue;
+        }
+        keeps = not_run(&command) == Some(Instead::Kept);
+        if !keeps {
+            eprintln!("  {command}");
+            out += &printed(place, page, &command);
+        }
+        command.clear();
+    }
+    out
+}
+
+/// What a command prints, with a short name for the directory it ran in.
+fn printed(place: &Place, page: &Path, command: &str) -> String {
+    let output = expect(place, page, command);
+    let printed = utf8(&output.stdout).replace(&*place.dir.to_string_lossy(), "/srv/bench");
+    let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
+    lines.join("\n").trim_matches('\n').lines().map(|line| format!("{line}\n")).collect()
+}
