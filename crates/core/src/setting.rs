@@ -37,9 +37,11 @@ impl Value {
             Value::Int(_) => whole().map(Value::Int),
             Value::Float(_) => text.parse().ok().map(Value::Float),
             Value::List(items) => {
-                let modes = items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
+                let modes =
+                    items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
                 let text = if modes { mode(text) } else { text };
-                let item = items.first().map_or_else(|| Value::Text(text.into()), |item| item.with_text(text));
+                let item =
+                    items.first().map_or_else(|| Value::Text(text.into()), |item| item.with_text(text));
                 Some(Value::List(vec![item]))
             }
             Value::Text(_) | Value::Table(_) => None,
@@ -517,11 +519,15 @@ mod tests {
 
     #[test]
     fn a_text_becomes_a_value_of_the_kind_that_was_there() {
-        let list = |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
+        let list =
+            |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
         assert_eq!(Value::Bool(true).with_text("false"), Value::Bool(false));
         assert_eq!(Value::Int(0).with_text("4k"), Value::Int(4096));
         assert_eq!(Value::Float(0.5).with_text("2"), Value::Float(2.0));
-        assert_eq!(Value::List(vec![Value::Int(1), Value::Int(4)]).with_text("8"), Value::List(vec![Value::Int(8)]));
+        assert_eq!(
+            Value::List(vec![Value::Int(1), Value::Int(4)]).with_text("8"),
+            Value::List(vec![Value::Int(8)])
+        );
         assert_eq!(list(&["seqrd", "seqwr"]).with_text("randread"), list(&["rndrd"]));
         assert_eq!(list(&["wal", "delete"]).with_text("delete"), list(&["delete"]));
         assert_eq!(Value::Int(0).with_text("many"), Value::Text("many".into()));

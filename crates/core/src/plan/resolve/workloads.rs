@@ -145,7 +145,8 @@ impl Resolver<'_> {
         if level.is_empty() {
             let list = |setting: &&&SettingDef| matches!(Value::from(setting.default), Value::List(items) if !items.is_empty());
             let lists = settings.iter().any(|setting| list(&setting));
-            return lists.then(|| format!("`{id}` is a list, each item a task: write one item in each level"));
+            return lists
+                .then(|| format!("`{id}` is a list, each item a task: write one item in each level"));
         }
         let accepts = |setting: &SettingDef| setting.kind.read(Value::from(setting.default).with_text(level));
         settings.into_iter().find(|setting| accepts(setting).is_none()).map(|setting| setting.unfit(level))
