@@ -89,6 +89,7 @@ const FOREIGN: &[&str] = &[
     "--privileged",
     "--roo",
     "--rootdir",
+    "--metadata",
     "--reflink",
 ];
 
@@ -107,40 +108,43 @@ fn code(prose: &str) -> Vec<String> {
     spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
 }
 
+/// What a piece of code names that the program lacks: a command, or a flag of it. None of a piece that is no command line
+/// and no flag of fsarena.
+fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
+    let words: Vec<&str> = span.split_whitespace().collect();
+    let command = words.get(1).filter(|word| words[0] == "fsarena" && word.starts_with(char::is_lowercase));
+    let known: BTreeSet<String> = match command {
+        Some(name) => match cli.find_subcommand(name) {
+            Some(command) => flags(command),
+            None if *name == INTERNAL => return vec![],
+            None => return vec![format!("command {name}")],
+        },
+        None if words[0] == "fsarena" || words[0].starts_with("--") => {
+            cli.get_subcommands().flat_map(flags).collect()
+        }
+        None => return vec![],
+    };
+    // Behind a lone `--` stands the command of a reader.
+    let given = words.into_iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let names = given.map(|word| word.split(['=', '[', ',']).next().unwrap());
+    let lacks = |name: &&str| !known.contains(*name) && !FOREIGN.contains(name);
+    names.filter(lacks).map(|name| format!("flag {name}")).collect()
+}
+
 #[test]
 fn every_flag_in_the_prose_exists() {
     let mut cli = Cli::command();
     cli.build();
-    let all: BTreeSet<String> = cli.get_subcommands().flat_map(flags).collect();
     let mut wrong = vec![];
     // Decision records keep the names of their time.
     for page in pages().into_iter().filter(|page| !page.starts_with(root().join("docs/adr"))) {
         for span in code(&split(&page).1) {
-            let mut words = span.split_whitespace();
-            let known = match words.next() {
-                Some("fsarena") => {
-                    match words.clone().next().filter(|word| word.starts_with(char::is_lowercase)) {
-                        Some(name) => cli.find_subcommand(name).map(flags),
-                        None => Some(all.clone()),
-                    }
-                }
-                Some(word) if word.starts_with("--") => Some(all.clone()),
-                _ => continue,
-            };
-            let Some(known) = known else {
-                wrong.push(format!("{}: `{span}`: unknown command", page.display()));
-                continue;
-            };
-            // Behind a lone `--` stands the command of a reader.
-            let words = span.split_whitespace().take_while(|word| *word != "--");
-            let names = words.filter(|word| word.starts_with("--"));
-            let names = names.map(|word| word.split(['=', '[', ',']).next().unwrap());
-            for name in names.filter(|name| !known.contains(*name) && !FOREIGN.contains(name)) {
-                wrong.push(format!("{}: `{span}`: unknown flag {name}", page.display()));
-            }
+            let missing = missing(&cli, &span).into_iter();
+            wrong.extend(missing.map(|what| format!("{}: `{span}`: unknown {what}", page.display())));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(missing(&cli, "fsarena run --rouds 8 -- cp --reflunk"), ["flag --rouds"]);
 }
 
 /// The settings of all workloads.
@@ -274,6 +278,15 @@ fn the_summary_lists_every_page() {
     let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
     let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
     assert_eq!(pages, listed);
+    // In the book such a link leads nowhere.
+    for page in &listed {
+        let out = |link: &String| {
+            let target = page.parent().unwrap().join(link.split('#').next().unwrap());
+            link.contains(".md") && target.canonicalize().is_ok_and(|target| !listed.contains(&target))
+        };
+        let links = links(&split(page).1).into_iter().filter(|link| !link.contains("://"));
+        assert_eq!(links.filter(out).collect::<Vec<_>>(), [""; 0], "{}", page.display());
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod flags;
 mod given;
 mod output;
 #[cfg(test)]
+#[allow(dead_code)] // Another test program reads pages by it too.
 mod page;
 mod progress;
 mod running;

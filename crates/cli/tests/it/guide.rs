@@ -13,7 +13,7 @@ use std::process::Output;
 use std::sync::{LazyLock, Mutex};
 
 #[path = "../../src/page.rs"]
-#[allow(dead_code)]
+#[allow(dead_code)] // The unit tests of the book read pages by it too.
 mod page;
 
 /// `all`, or a part of the paths of the pages to write. Without it nothing is written.
