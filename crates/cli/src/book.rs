@@ -289,6 +289,16 @@ fn the_summary_lists_every_page() {
     }
 }
 
+/// People decide on the first screen whether to read on.
+#[test]
+fn the_readme_is_short_and_says_how_to_begin() {
+    let readme = text(&root().join("README.md"));
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
+    for begin in ["$ make && sudo make install", "`make run`", "`make test`", "$ fsarena run "] {
+        assert!(readme.contains(begin), "{begin}");
+    }
+}
+
 #[test]
 fn mdbook_builds_the_book() {
     let out = tempfile::tempdir().unwrap();

@@ -176,6 +176,7 @@ mod tests {
             [pair("fs", "ext4"), pair("mkfs", "-O ^has_journal"), pair("mount", "noatime,nodiratime")]
         );
         assert_eq!(levels("mount=data=writeback,commit=60"), [pair("mount", "data=writeback,commit=60")]);
+        assert_eq!(levels("fs=ext4,set.journal=wal"), [pair("fs", "ext4"), pair("set.journal", "wal")]);
     }
 
     #[test]

@@ -19,18 +19,17 @@ mod page;
 /// `all`, or a part of the paths of the pages to write. Without it nothing is written.
 const WRITE: &str = "FSARENA_GUIDE";
 
-/// What happens with a command that the test does not run.
+/// What happens with a command that the test does not run. The program's parser takes it: the unit tests of the book try
+/// that with every command.
 #[derive(Clone, Copy, PartialEq)]
 enum Instead {
-    /// The program resolves it and runs nothing (`--dry-run`). `make guide` runs it.
-    Resolved,
-    /// The program's parser takes it: the unit tests of the book try that for every command. `make guide` runs it.
+    /// `make guide` runs it.
     Parsed,
-    /// The same, and `make guide` keeps the output as it is.
+    /// `make guide` keeps what stands below it.
     Kept,
 }
 
-/// The commands that the test does not run: how each begins, what happens instead, and why.
+/// The commands that the test does not run: how each begins, what happens instead, and why. The first that fits counts.
 const NOT_RUN: &[(&str, Instead, &str)] = &[
     ("make", Instead::Kept, "contrib/test-fresh makes and installs in new Debian roots"),
     ("ls /dev/disk/by-id", Instead::Kept, "the names are those of the reader's disks"),
@@ -44,13 +43,19 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         Instead::Kept,
         "takes a repository of the reader's",
     ),
+    ("fsarena run  ", Instead::Kept, "every filesystem and all 21 tasks; the tests of studies run them"),
+    ("fsarena run --fs ext4,xfs --claim", Instead::Kept, "an example of the README, which shows no answer"),
+    (
+        "fsarena ab peiffer --on exact --a fs=ext4,kernel=debian:6.1 --b fs=ext4,kernel=debian:6.12 --margin",
+        Instead::Kept,
+        "likewise; boots guests for minutes",
+    ),
     (
         "fsarena ab peiffer --on exact",
         Instead::Parsed,
         "boots guests for minutes; the tests of exact do that once",
     ),
-    ("fsarena ab --on exact", Instead::Parsed, "boots guests for minutes, likewise"),
-    ("fsarena run  ", Instead::Resolved, "every filesystem and all 21 tasks; the tests of studies run them"),
+    ("fsarena ab --on exact", Instead::Parsed, "likewise"),
 ];
 
 /// The pages whose commands run: the README, the tutorial, the cookbook, and what stands beside them.
@@ -108,7 +113,7 @@ fn expect(place: &Place, page: &Path, line: &str) -> Option<Output> {
     Some(output)
 }
 
-/// A comparison: what its plan becomes when it is resolved, cut down to one round without waiting.
+/// How a comparison begins.
 static COMPARES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^fsarena (run|ab|advise)").unwrap());
 
 /// The command that runs a plan cut down.
@@ -118,9 +123,9 @@ const SHORT: &str = "fsarena run short.toml --quiet";
 const LARGE: &str = "/usr/include ";
 const SMALL: &str = "/usr/include/linux ";
 
-/// Runs a command of a page, a comparison in one round at the smallest scale. None where the machine lacks something.
+/// Runs a command of a page. Of a comparison the program resolves the plan, and runs one round of it at the smallest
+/// scale, without waiting until the machine is idle. None where the machine lacks something.
 fn run_shortened(place: &Place, page: &Path, line: &str) -> Option<Output> {
-    let instead = not_run(line);
     if !COMPARES.is_match(line) {
         return expect(place, page, line);
     }
@@ -131,14 +136,11 @@ fn run_shortened(place: &Place, page: &Path, line: &str) -> Option<Output> {
     let (head, tail) = flags.split_once(first).unwrap();
     let flags = format!("{head}{first}{}", long.replace_all(tail, ""));
     let line = work.map_or(flags.clone(), |work| format!("{flags} -- {work}"));
-    let resolved = expect(place, page, &line)?;
-    if instead == Some(Instead::Resolved) {
-        return Some(resolved);
-    }
-    let mut plan = utf8(&resolved.stdout);
+    let mut plan = utf8(&expect(place, page, &line)?.stdout);
     for (key, value) in [
         ("rounds", "1"),
         ("room", "67108864"),
+        ("seconds", "0.1"),
         ("timeout_s", "0.02"),
         ("dirty", "\"1 GiB\""),
         ("io_pressure_percent", "100.0"),
@@ -164,8 +166,7 @@ fn every_command_of_the_guide_runs() {
             let place = place(&page, Place::new());
             let blocks = split(&page).0;
             let lines = blocks.iter().filter(|block| block.language == "console").flat_map(commands);
-            let parsed = |line: &String| matches!(not_run(line), Some(Instead::Parsed | Instead::Kept));
-            for line in lines.filter(|line| !parsed(line)) {
+            for line in lines.filter(|line| not_run(line).is_none()) {
                 // Later commands of the page need what this one leaves.
                 let began = std::time::Instant::now();
                 let done = run_shortened(&place, &page, &line);
@@ -207,42 +208,45 @@ fn write_the_outputs() {
     }
 }
 
-/// The page with what its commands print here.
+/// The page with what its commands print here. An output that was cut, with `…` as its last line, stays as short.
 fn written(page: &Path, place: &Place) -> String {
-    let (mut out, mut inside, mut keeps, mut command) = (String::new(), false, false, String::new());
-    for line in page::text(page).lines() {
-        let fence = line.starts_with("```");
-        if fence {
+    let text = page::text(page);
+    let (mut lines, mut out, mut inside) = (text.lines().peekable(), String::new(), false);
+    while let Some(line) = lines.next() {
+        out += &format!("{line}\n");
+        if line.starts_with("```") {
             inside = !inside && line == "```console";
-            keeps = false;
         }
-        let begins = inside && line.starts_with("$ ");
-        let goes_on = inside && !command.is_empty();
-        if fence || !inside || begins || goes_on || keeps {
-            out += &format!("{line}\n");
+        let Some(mut command) = line.strip_prefix("$ ").filter(|_| inside).map(String::from) else {
+            continue;
+        };
+        while let Some(first) = command.strip_suffix('\\') {
+            let next = lines.next().unwrap();
+            out += &format!("{next}\n");
+            command = format!("{first}{}", next.trim_start());
         }
-        if !(begins || goes_on) {
+        let mut old = vec![];
+        while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && !line.starts_with("```")) {
+            old.push(line.to_string());
+        }
+        if not_run(&command) == Some(Instead::Kept) {
+            old.iter().for_each(|line| out += &format!("{line}\n"));
             continue;
         }
-        command += line.strip_prefix("$ ").unwrap_or(line);
-        if let Some(first) = command.strip_suffix('\\') {
-            command = first.to_string();
-            continue;
+        let mut new = printed(place, page, &command);
+        if old.last().is_some_and(|line| line == "…") && old.len() <= new.len() {
+            new.truncate(old.len() - 1);
+            new.push("…".into());
         }
-        keeps = not_run(&command) == Some(Instead::Kept);
-        if !keeps {
-            eprintln!("  {command}");
-            out += &printed(place, page, &command);
-        }
-        command.clear();
+        new.iter().for_each(|line| out += &format!("{line}\n"));
     }
     out
 }
 
-/// What a command prints, with a short name for the directory it ran in.
-fn printed(place: &Place, page: &Path, command: &str) -> String {
+/// The lines that a command prints, with a short name for the directory it ran in.
+fn printed(place: &Place, page: &Path, command: &str) -> Vec<String> {
+    eprintln!("  {command}");
     let output = expect(place, page, command).expect("this machine lacks what the command needs");
     let printed = utf8(&output.stdout).replace(&*place.dir.to_string_lossy(), "/srv/bench");
-    let lines: Vec<&str> = printed.lines().map(str::trim_end).collect();
-    lines.join("\n").trim_matches('\n').lines().map(|line| format!("{line}\n")).collect()
+    printed.trim_matches('\n').lines().map(|line| line.trim_end().to_string()).collect()
 }
