@@ -168,6 +168,18 @@ fn first_column(prose: &str, head: &str) -> Vec<String> {
 }
 
 #[test]
+fn every_metric_that_the_book_asks_for_exists() {
+    let given = Regex::new("--metric ([a-z0-9_,]+)").unwrap();
+    for page in pages() {
+        for found in given.captures_iter(&text(&page)) {
+            for name in found[1].split(',') {
+                assert!(crate::flags::metric(name).is_ok(), "{}: {name}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn every_factor_and_setting_that_the_book_names_exists() {
     let (factors, settings) = (axes::factors(), settings());
     let exists = |name: &str| match name.strip_prefix(factor::SETTING) {

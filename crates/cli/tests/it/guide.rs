@@ -43,6 +43,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         Instead::Kept,
         "takes a repository of the reader's",
     ),
+    ("fsarena run apps/git", Instead::Parsed, "the tests of apps run every application"),
     ("fsarena run  ", Instead::Kept, "every filesystem and all 21 tasks; the tests of studies run them"),
     ("fsarena run --fs ext4,xfs --claim", Instead::Kept, "an example of the README, which shows no answer"),
     (
