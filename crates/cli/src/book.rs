@@ -104,7 +104,7 @@ fn flags(command: &clap::Command) -> BTreeSet<String> {
 
 /// The pieces of code in the text of a page.
 fn code(prose: &str) -> Vec<String> {
-    let spans = Regex::new("`([^`\n]+)`").unwrap();
+    let spans = Regex::new("`([^`]+)`").unwrap();
     spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
 }
 
@@ -186,6 +186,7 @@ fn every_factor_and_setting_that_the_book_names_exists() {
         Some(setting) => settings.contains(setting),
         None => factor::named(name, &factors).is_ok(),
     };
+    assert!(exists("set.journal") && !exists("set.jurnal") && !exists("speed"));
     let given = Regex::new(r"--factor ([a-z_.]+)=").unwrap();
     let set = Regex::new(r"--set ([a-z_]+)=").unwrap();
     let (mut seen, mut wrong) = (0, vec![]);
