@@ -6,7 +6,7 @@ use crate::number::{self, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::{self, absolute};
 use crate::words::label;
-use fsarena_core::{metric, record::RunRecord, sample::Unit};
+use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::simulate::parallel;
