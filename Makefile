@@ -19,7 +19,7 @@ HOST    := $(shell PATH="$(PATH)" $(addprefix RUSTUP_HOME=,$(RUSTUP_HOME)) rustc
 SHARE   := $(OUT)/share
 ARGS    ?=
 
-.PHONY: all build mpi test-mpi man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs clean
+.PHONY: all build mpi test-mpi man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs guide clean
 
 all: man
 
@@ -197,8 +197,14 @@ docs:
 	@command -v mdbook > /dev/null || { echo "mdbook is missing. Install it: cargo install mdbook" >&2; exit 1; }
 	mdbook build --dest-dir "$(abspath $(TARGET))/book" docs
 
-# The documentation of the code.
+# What the commands of the README, the tutorial and the cookbook print on this machine, into these pages, and the tables of
+# option sets. Needs root, an idle machine and about an hour. GUIDE=cookbook/git writes only the pages with that in their path.
+GUIDE ?= all
+guide: build
+	FSARENA_GUIDE=$(GUIDE) FSARENA_SHIPPED=$(abspath $(FSARENA)) $(CARGO) test --package fsarena --test it guide::write -- --nocapture
+	FSARENA_GUIDE=$(GUIDE) $(CARGO) test --package fsarena --bin fsarena book::the_option_sets
 
+# The documentation of the code.
 doc:
 	$(CARGO) doc --workspace --no-deps
 

@@ -1,62 +1,15 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
 use crate::args::{Cli, EXIT_CODES};
-use clap::Parser;
-use fsarena_core::{plan::file::PlanFile, plan::resolve::Overrides};
-use fsarena_run::vocabulary;
+use crate::page::{Block, pages, root, split, text};
+use clap::{CommandFactory, Parser};
+use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_run::{axes, vocabulary};
+use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// A fenced block of a page.
-struct Block {
-    page: PathBuf,
-    language: String,
-    text: String,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// Every page of the book, and the README.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut dirs = vec![root().join("docs")];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                Some("md") => pages.push(path),
-                _ if path.is_dir() => dirs.push(path),
-                _ => {}
-            }
-        }
-    }
-    pages.sort();
-    pages
-}
-
-fn text(page: &Path) -> String {
-    std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
-}
-
-/// The fenced blocks of a page, and what is left of it without them.
-fn split(page: &Path) -> (Vec<Block>, String) {
-    let (mut blocks, mut prose, mut open) = (vec![], String::new(), None::<Block>);
-    for line in text(page).lines() {
-        match (line.trim_start().strip_prefix("```"), &mut open) {
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(language), None) => {
-                let language = language.trim().to_string();
-                open = Some(Block { page: page.into(), language, text: String::new() });
-            }
-            (None, Some(block)) => block.text += &format!("{line}\n"),
-            (None, None) => prose += &format!("{line}\n"),
-        }
-    }
-    assert!(open.is_none(), "{}: a block has no end", page.display());
-    (blocks, prose)
-}
 
 fn blocks() -> Vec<Block> {
     pages().iter().flat_map(|page| split(page).0).collect()
@@ -123,6 +76,174 @@ fn every_plan_resolves() {
     assert!(seen > 0, "no plan was found");
 }
 
+/// Flags in the prose that are those of other programs: rustc, fio, hyperfine, dbench, docker, mkfs and cp.
+const FOREIGN: &[&str] = &[
+    "--remap-path-prefix",
+    "--output-format",
+    "--client",
+    "--gtod_reduce",
+    "--status-interval",
+    "--export-json",
+    "--machine-readable",
+    "--skip-cleanup",
+    "--privileged",
+    "--roo",
+    "--rootdir",
+    "--metadata",
+    "--reflink",
+];
+
+/// The command by which fsarena starts itself, which people never type.
+const INTERNAL: &str = "agent";
+
+/// The long flags of a command, those of every command included.
+fn flags(command: &clap::Command) -> BTreeSet<String> {
+    let names = command.get_arguments().filter_map(|arg| arg.get_long_and_visible_aliases());
+    names.flatten().map(|name| format!("--{name}")).collect()
+}
+
+/// The pieces of code in the text of a page.
+fn code(prose: &str) -> Vec<String> {
+    let spans = Regex::new("`([^`]+)`").unwrap();
+    spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
+}
+
+/// What a piece of code names that the program lacks: a command, or a flag of it. None of a piece that is no command line
+/// and no flag of fsarena.
+fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
+    let words: Vec<&str> = span.split_whitespace().collect();
+    let command = words.get(1).filter(|word| words[0] == "fsarena" && word.starts_with(char::is_lowercase));
+    let known: BTreeSet<String> = match command {
+        Some(name) => match cli.find_subcommand(name) {
+            Some(command) => flags(command),
+            None if *name == INTERNAL => return vec![],
+            None => return vec![format!("command {name}")],
+        },
+        None if words[0] == "fsarena" || words[0].starts_with("--") => {
+            cli.get_subcommands().flat_map(flags).collect()
+        }
+        None => return vec![],
+    };
+    // Behind a lone `--` stands the command of a reader.
+    let given = words.into_iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let names = given.map(|word| word.split(['=', '[', ',']).next().unwrap());
+    let lacks = |name: &&str| !known.contains(*name) && !FOREIGN.contains(name);
+    names.filter(lacks).map(|name| format!("flag {name}")).collect()
+}
+
+#[test]
+fn every_flag_in_the_prose_exists() {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut wrong = vec![];
+    // Decision records keep the names of their time.
+    for page in pages().into_iter().filter(|page| !page.starts_with(root().join("docs/adr"))) {
+        for span in code(&split(&page).1) {
+            let missing = missing(&cli, &span).into_iter();
+            wrong.extend(missing.map(|what| format!("{}: `{span}`: unknown {what}", page.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(missing(&cli, "fsarena run --rouds 8 -- cp --reflunk"), ["flag --rouds"]);
+}
+
+/// The settings of all workloads.
+fn settings() -> BTreeSet<&'static str> {
+    WORKLOADS.iter().flat_map(|workload| workload.def().settings).map(|setting| setting.id).collect()
+}
+
+/// What stands in the first column of the tables whose head begins with this word.
+fn first_column(prose: &str, head: &str) -> Vec<String> {
+    let (mut cells, mut inside, mut above) = (vec![], false, String::new());
+    for line in prose.lines() {
+        let first = line.strip_prefix("| ").and_then(|line| line.split(" |").next());
+        match first {
+            None => inside = line.starts_with("|---") && above.split(' ').next() == Some(head),
+            Some(first) if inside => cells.extend(code(first)),
+            Some(_) => {}
+        }
+        above = first.unwrap_or_default().to_string();
+    }
+    cells
+}
+
+#[test]
+fn every_metric_that_the_book_asks_for_exists() {
+    let given = Regex::new("--metric ([a-z0-9_,]+)").unwrap();
+    for page in pages() {
+        for found in given.captures_iter(&text(&page)) {
+            for name in found[1].split(',') {
+                assert!(crate::flags::metric(name).is_ok(), "{}: {name}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_factor_and_setting_that_the_book_names_exists() {
+    let (factors, settings) = (axes::factors(), settings());
+    let exists = |name: &str| match name.strip_prefix(factor::SETTING) {
+        Some(setting) => settings.contains(setting),
+        None => factor::named(name, &factors).is_ok(),
+    };
+    assert!(exists("set.journal") && !exists("set.jurnal") && !exists("speed"));
+    let given = Regex::new(r"--factor ([a-z_.]+)=").unwrap();
+    let set = Regex::new(r"--set ([a-z_]+)=").unwrap();
+    let (mut seen, mut wrong) = (0, vec![]);
+    for page in pages() {
+        let (whole, prose) = (text(&page), split(&page).1);
+        let names = |pattern: &Regex| -> Vec<String> {
+            pattern.captures_iter(&whole).map(|found| found[1].to_string()).collect()
+        };
+        let of_factors = [names(&given), first_column(&prose, "factor")].concat();
+        let of_settings = [names(&set), first_column(&prose, "setting")].concat();
+        seen += of_factors.len() + of_settings.len();
+        wrong.extend(
+            of_factors.iter().filter(|name| !exists(name)).map(|name| format!("{}: {name}", page.display())),
+        );
+        let unknown = of_settings.iter().filter(|name| !settings.contains(name.as_str()));
+        wrong.extend(unknown.map(|name| format!("{}: {name}", page.display())));
+    }
+    assert!(wrong.is_empty(), "unknown factors or settings:\n{}", wrong.join("\n"));
+    assert!(seen > 80, "only {seen} factors and settings were found");
+}
+
+/// The option sets of a filesystem, as a table.
+fn option_sets(def: &FsDef) -> String {
+    let shown = |words: &[&str], glue| {
+        if words.is_empty() { String::new() } else { format!("`{}`", words.join(glue)) }
+    };
+    let rows = def.options.iter().map(|set| {
+        let devices = [("journal", set.journal), ("raid", set.raid)];
+        let devices = devices.iter().filter(|(_, level)| !level.is_empty());
+        let devices: String = devices.map(|(factor, level)| format!("; `{factor}={level}`")).collect();
+        format!(
+            "| `{}` | {} | {} | {}{devices} |\n",
+            set.id,
+            shown(set.mkfs, " "),
+            shown(set.mount, ","),
+            set.help
+        )
+    });
+    let rows: String = rows.collect();
+    format!("## {}\n| option set | mkfs | mount | effect |\n|---|---|---|---|\n{rows}\n", def.id)
+}
+
+/// `FSARENA_GUIDE=all` writes the tables, as it writes the outputs of commands.
+#[test]
+fn the_option_sets_are_those_of_the_program() {
+    let page = root().join("docs/reference/option-sets.md");
+    let written = text(&page);
+    let (intro, _) = written.split_once("\n## ").expect("a table for each filesystem");
+    let tables: String = FILESYSTEMS.iter().copied().map(option_sets).collect();
+    let right = format!("{intro}\n{}\n", tables.trim_end());
+    if std::env::var_os("FSARENA_GUIDE").is_some() {
+        std::fs::write(&page, right).unwrap();
+    } else {
+        assert_eq!(written, right, "write the tables: make guide");
+    }
+}
+
 /// The targets of a page's links: what stands in `](…)`, `href="…"` and `src="…"`.
 fn links(prose: &str) -> Vec<String> {
     let after = |open: &str, close: char| -> Vec<String> {
@@ -165,9 +286,30 @@ fn the_summary_lists_every_page() {
     let docs = root().join("docs");
     let summary = links(&text(&docs.join("SUMMARY.md")));
     let listed: BTreeSet<PathBuf> = summary.iter().map(|link| docs.join(link)).collect();
-    let outside = [root().join("README.md"), docs.join("SUMMARY.md")];
-    let pages: BTreeSet<PathBuf> = pages().into_iter().filter(|page| !outside.contains(page)).collect();
+    let outside = [root().join("README.md"), docs.join("SUMMARY.md"), docs.join("scale.md")];
+    // Decision records are for those who change fsarena: the contributing pages link to them.
+    let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
+    let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
     assert_eq!(pages, listed);
+    // In the book such a link leads nowhere.
+    for page in &listed {
+        let out = |link: &String| {
+            let target = page.parent().unwrap().join(link.split('#').next().unwrap());
+            link.contains(".md") && target.canonicalize().is_ok_and(|target| !listed.contains(&target))
+        };
+        let links = links(&split(page).1).into_iter().filter(|link| !link.contains("://"));
+        assert_eq!(links.filter(out).collect::<Vec<_>>(), [""; 0], "{}", page.display());
+    }
+}
+
+/// People decide on the first screen whether to read on.
+#[test]
+fn the_readme_is_short_and_says_how_to_begin() {
+    let readme = text(&root().join("README.md"));
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
+    for begin in ["$ make && sudo make install", "`make run`", "`make test`", "$ fsarena run "] {
+        assert!(readme.contains(begin), "{begin}");
+    }
 }
 
 #[test]

@@ -10,6 +10,9 @@ mod failure;
 mod flags;
 mod given;
 mod output;
+#[cfg(test)]
+#[allow(dead_code)] // Another test program reads pages by it too.
+mod page;
 mod progress;
 mod running;
 

@@ -118,6 +118,16 @@ impl TaskId {
     pub fn forget_clients(&mut self) {
         self.params.retain(|name, _| !clients::SETTINGS.contains(&name.as_str()));
     }
+
+    /// Takes from its parameters what a factor of the variant sets: variants that differ in it share the task.
+    pub fn forget_factors(&mut self, variant: &Variant) {
+        if !variant.level(factor::CLIENTS).is_empty() {
+            self.forget_clients();
+        }
+        for setting in variant.levels.keys().filter_map(|id| id.strip_prefix(factor::SETTING)) {
+            self.params.remove(setting);
+        }
+    }
 }
 
 impl fmt::Display for TaskId {

@@ -72,8 +72,8 @@ pub const FURTHER_IDLE: &str = "further_idle";
 pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
 pub const KERNEL: &str = "kernel";
-/// What a level begins with that is a setting of the workload: `set.files`. The self-test gives its variants different
-/// work by it; plan files have no such factor.
+/// What the name of a factor begins with that is a setting of the workload: `set.journal`. An empty level leaves the
+/// setting as the workload has it.
 pub const SETTING: &str = "set.";
 
 /// Completes definitions of factors: without a default, every level accepted.
@@ -170,6 +170,16 @@ pub fn is_axis(id: &str) -> bool {
 /// The level of a factor where a plan names none: only built-in factors have one that is not empty.
 pub fn default_level(id: &str) -> &'static str {
     BUILT_IN.iter().find(|factor| factor.id == id).map_or("", |factor| factor.default)
+}
+
+/// Checks that a name is that of a factor: one of these, or a setting of a workload (`set.journal`). Whether the plan's
+/// workload has that setting shows when the plan is resolved.
+///
+/// # Errors
+/// Where no factor has this name.
+pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), Unknown> {
+    let setting = id.strip_prefix(SETTING).is_some_and(|setting| !setting.is_empty());
+    if setting { Ok(()) } else { named(id, factors).map(drop) }
 }
 
 /// Finds the factor that a person named.

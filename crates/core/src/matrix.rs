@@ -109,9 +109,9 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
 pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
-        if let Some(setting) = id.strip_prefix(SETTING) {
-            let value = level.parse().map_or_else(|_| Value::Text(level.clone()), Value::Int);
-            workload.settings.0.insert(setting.into(), value);
+        let setting = id.strip_prefix(SETTING).and_then(|setting| workload.settings.0.get_mut(setting));
+        if let Some(value) = setting.filter(|_| !level.is_empty()) {
+            *value = value.with_text(level);
         }
     }
     if let Ok(Some(clients)) = clients::parse(variant.level(crate::factor::CLIENTS)) {

@@ -29,6 +29,26 @@ impl Value {
         if let Value::Text(value) = self { Some(value) } else { None }
     }
 
+    /// The value of the same kind that a text means; text where it means none. Of a list it becomes the only item.
+    pub fn with_text(&self, text: &str) -> Value {
+        let whole = || text.parse().ok().or_else(|| Some(size(text).ok()? as i64));
+        let read = match self {
+            Value::Bool(_) => text.parse().ok().map(Value::Bool),
+            Value::Int(_) => whole().map(Value::Int),
+            Value::Float(_) => text.parse().ok().map(Value::Float),
+            Value::List(items) => {
+                let modes =
+                    items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
+                let text = if modes { mode(text) } else { text };
+                let item =
+                    items.first().map_or_else(|| Value::Text(text.into()), |item| item.with_text(text));
+                Some(Value::List(vec![item]))
+            }
+            Value::Text(_) | Value::Table(_) => None,
+        };
+        read.unwrap_or_else(|| Value::Text(text.into()))
+    }
+
     fn as_int(&self) -> Option<i64> {
         if let Value::Int(value) = self { Some(*value) } else { None }
     }
@@ -496,6 +516,22 @@ impl WorkloadDef {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_becomes_a_value_of_the_kind_that_was_there() {
+        let list =
+            |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
+        assert_eq!(Value::Bool(true).with_text("false"), Value::Bool(false));
+        assert_eq!(Value::Int(0).with_text("4k"), Value::Int(4096));
+        assert_eq!(Value::Float(0.5).with_text("2"), Value::Float(2.0));
+        assert_eq!(
+            Value::List(vec![Value::Int(1), Value::Int(4)]).with_text("8"),
+            Value::List(vec![Value::Int(8)])
+        );
+        assert_eq!(list(&["seqrd", "seqwr"]).with_text("randread"), list(&["rndrd"]));
+        assert_eq!(list(&["wal", "delete"]).with_text("delete"), list(&["delete"]));
+        assert_eq!(Value::Int(0).with_text("many"), Value::Text("many".into()));
+    }
 
     #[test]
     fn sizes_are_binary_as_in_fio() {

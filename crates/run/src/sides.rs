@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<Levels, String> {
         let equals = piece.iter().position(|letter| *letter == ('=', false));
         let split = equals.map(|at| (words(&piece[..at]), words(&piece[at + 1..])));
         match (split, &open) {
-            (Some((id, level)), _) if known().any(|factor| factor == id) => {
+            (Some((id, level)), _) if factor::check_name(&id, &factors).is_ok() => {
                 if levels.insert(id.clone(), level).is_some() {
                     return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
                 }
@@ -205,6 +205,7 @@ mod tests {
             [pair("fs", "ext4"), pair("mkfs", "-O ^has_journal"), pair("mount", "noatime,nodiratime")]
         );
         assert_eq!(levels("mount=data=writeback,commit=60"), [pair("mount", "data=writeback,commit=60")]);
+        assert_eq!(levels("fs=ext4,set.journal=wal"), [pair("fs", "ext4"), pair("set.journal", "wal")]);
     }
 
     #[test]

@@ -46,9 +46,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
     let mut declared = request.declared.clone();
     printed::prepare();
     for mut task in steps {
-        if !cell.variant.level(factor::CLIENTS).is_empty() {
-            task.info.id.forget_clients();
-        }
+        task.info.id.forget_factors(&cell.variant);
         let id = task.info.id.clone();
         let by = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
         let mut done = one_task((request, &mut declared), task, start_ns, bench, privileged);

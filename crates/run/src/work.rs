@@ -9,7 +9,7 @@ use fsarena_core::metric::{Declaration, Declared};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Direction;
-use fsarena_core::{event::Note, factor, metric::reading, record::RunRecord, scale::Scale};
+use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale};
 use fsarena_load::demands::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_load::workloads;
@@ -204,12 +204,11 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let variants = matrix::expand(plan);
     let of_variant =
         |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
-    let by_clients = variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty());
     let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_variant(asked)).ok());
     let tasks = asked.flat_map(|(workload, job)| {
         let mut tasks = workload.outline(&job);
-        if by_clients {
-            tasks.iter_mut().for_each(|task| task.id.forget_clients());
+        for task in &mut tasks {
+            variants.iter().for_each(|variant| task.id.forget_factors(variant));
         }
         tasks
     });

@@ -272,6 +272,35 @@ fn clients_are_variants_of_one_task_and_make_a_curve() {
     place.assert_clean();
 }
 
+/// A workload with few operations, whatever the plan has.
+const SQLITE: [&str; 8] =
+    ["run", "plan.toml", "--workload", "sqlite", "--set", "operations=5", "--set", "rows=50"];
+
+#[test]
+fn a_setting_of_the_workload_makes_variants_of_one_task() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let with = |level: &'static str| SQLITE.into_iter().chain(["--factor", level]).collect::<Vec<_>>();
+    place.expect(0, &with("set.journal=wal,delete"));
+    let (variants, tasks): (std::collections::BTreeSet<String>, std::collections::BTreeSet<String>) =
+        place.rows("latest").into_iter().map(|(_, variant, task)| (variant, task)).unzip();
+    assert_eq!(variants, ["delete", "wal"].map(String::from).into());
+    let updates: Vec<&String> = tasks.iter().filter(|task| task.contains("update")).collect();
+    assert!(updates.len() == 1 && !updates[0].contains("journal"), "{tasks:?}");
+    for (level, words) in [
+        ("set.journal=wall", "`journal` accepts some of wal, delete"),
+        ("set.jurnal=wal", "Did you mean `journal`?"),
+        ("set.journal=,wal", "`journal` is a list"),
+        ("set.rows=many", "`rows` accepts a whole number"),
+    ] {
+        let (_, said) = place.expect(2, &with(level));
+        assert!(said.contains(words), "{level}: {said}");
+    }
+    place.assert_clean();
+}
+
 #[test]
 fn a_curve_of_any_file_is_put_into_sentences() {
     let place = Place::new();

@@ -28,6 +28,7 @@ mod foreign_files;
 mod guard;
 mod guest;
 mod guest_failures;
+mod guide;
 mod headline;
 mod hostile;
 mod import;

@@ -260,10 +260,8 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
 /// Reads `FACTOR=LEVEL,…`. Mount options contain commas themselves: use `--mount` for them.
 fn parse_factor(text: &str) -> Result<Levels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
-    Ok((
-        factor::named(id, &fsarena_run::axes::factors())?.id.into(),
-        levels.split(',').map(String::from).collect(),
-    ))
+    factor::check_name(id, &fsarena_run::axes::factors())?;
+    Ok((id.into(), levels.split(',').map(String::from).collect()))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -57,7 +57,11 @@ impl Place {
     pub fn new() -> Place {
         let memory = Path::new("/dev/shm");
         let room = fsarena_sys::space::free_bytes(memory).unwrap_or(0) > 3 << 30;
-        let within = if room { memory.into() } else { std::env::temp_dir() };
+        Place::below(&if room { memory.into() } else { std::env::temp_dir() })
+    }
+
+    /// In a new directory below this one.
+    pub fn below(within: &Path) -> Place {
         let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(within).unwrap();
         let dir = temp.path().canonicalize().unwrap();
         for name in ["home", "shims"] {

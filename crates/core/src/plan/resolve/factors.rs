@@ -23,7 +23,8 @@ impl Resolver<'_> {
         }
         for (id, levels) in &self.over.factors {
             let flag = format!("--{id}");
-            factor::named(id, &self.words.factors).map_err(|unknown| PlanError::flag("--factor", unknown))?;
+            factor::check_name(id, &self.words.factors)
+                .map_err(|unknown| PlanError::flag("--factor", unknown))?;
             let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
             factors.insert(id.clone(), levels);
         }
@@ -56,7 +57,7 @@ impl Resolver<'_> {
 
     pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
         let id = key.get_ref().as_str();
-        factor::named(id, &self.words.factors).or_else(|unknown| self.bad(key.span(), unknown))?;
+        factor::check_name(id, &self.words.factors).or_else(|unknown| self.bad(key.span(), unknown))?;
         Ok(id)
     }
 
@@ -101,8 +102,13 @@ impl Resolver<'_> {
     /// The fault of one level of a factor.
     pub(super) fn level_fault(&self, id: &str, level: &str) -> Option<String> {
         let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
+        if level.contains('\0') {
+            return Some("options and paths cannot contain a NUL byte".into());
+        }
+        if let Some(setting) = id.strip_prefix(factor::SETTING) {
+            return self.setting_fault(setting, level);
+        }
         match id {
-            _ if level.contains('\0') => Some("options and paths cannot contain a NUL byte".into()),
             factor::FS if !names().any(|name| name == level) => {
                 Some(format!("{}. {ELSEWHERE}", unknown("filesystem", level, names())))
             }

@@ -138,6 +138,31 @@ impl Resolver<'_> {
         if found { Ok(()) } else { Err(fault(no_setting(id, &defs))) }
     }
 
+    /// The fault of a level of a factor that is a setting: the workload has no such setting, or it does not accept the
+    /// level.
+    pub(super) fn setting_fault(&self, id: &str, level: &str) -> Option<String> {
+        let named = |pairs: &Pairs| {
+            let written = pairs.iter().find(|(key, _)| key.get_ref() == "use")?.1.get_ref().as_str();
+            self.over.workload.as_deref().or(written).map(String::from)
+        };
+        let names: Vec<String> = self.file.workloads.iter().filter_map(named).collect();
+        let mut defs = self.words.workloads.clone();
+        defs.retain(|def| names.iter().any(|name| name == def.id));
+        let settings: Vec<&SettingDef> =
+            defs.iter().flat_map(|def| def.settings).filter(|setting| setting.id == id).collect();
+        if settings.is_empty() {
+            return Some(no_setting(id, &defs));
+        }
+        if level.is_empty() {
+            let list = |setting: &&&SettingDef| matches!(Value::from(setting.default), Value::List(items) if !items.is_empty());
+            let lists = settings.iter().any(|setting| list(&setting));
+            return lists
+                .then(|| format!("`{id}` is a list, each item a task: write one item in each level"));
+        }
+        let accepts = |setting: &SettingDef| setting.kind.read(Value::from(setting.default).with_text(level));
+        settings.into_iter().find(|setting| accepts(setting).is_none()).map(|setting| setting.unfit(level))
+    }
+
     fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
             Some(value) => Ok(value),
