@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use fsarena_core::average::Average;
 use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
 use fsarena_run::config::Config;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,11 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
         Some(Ok(fraction)) => Ok(fraction),
         _ => Err("write a percentage above 0% and at most 10000%: `1%`".into()),
     }
+}
+
+/// Reads `typical` or `mean`.
+pub fn average(text: &str) -> Result<Average, String> {
+    Average::named(text).ok_or_else(|| "write `typical` or `mean`".into())
 }
 
 /// Reads `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.

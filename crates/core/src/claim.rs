@@ -10,6 +10,7 @@
 //! untar.elapsed: worst is not "ext2/mkfs=-b 1024"
 //! seqwr.iops: ext4 < rndwr.iops                 # two workloads, one variant
 //! throughput[clients=5]: xfs >= 0.97 * ext2 within 3%
+//! elapsed: xfs < ext4 by mean                   # by mean cost, not in a typical round
 //! ```
 //!
 //! Before the colon stands the quantity: `task.metric`, or a metric alone, with the parameters that identify

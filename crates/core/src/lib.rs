@@ -10,6 +10,7 @@
 //! Everything that travels along it is defined here.
 
 pub mod app;
+pub mod average;
 pub mod cell;
 pub mod claim;
 pub mod conclusion;

@@ -24,7 +24,7 @@ pub use written::Written;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{cell::WorkloadPlan, scale::Scale};
+    use crate::{average::Average, cell::WorkloadPlan, scale::Scale};
     use bytesize::ByteSize;
 
     /// A plan with these factors and one workload without settings.
@@ -70,6 +70,7 @@ pub(crate) mod tests {
             margin: Some(0.01),
             best_within: Some(0.02),
             best_metric: Some("bandwidth".into()),
+            best_by: Average::Mean,
             shard: "3/8".parse().ok(),
         };
         plan.device.backing = Backing::Loop { path: Some("/with \n newline".into()) };

@@ -64,6 +64,7 @@ pub fn claim(bytes: &[u8]) {
         Ok(claim) => {
             let again: Claim = claim.to_string().parse().expect("a claim as it is displayed");
             assert_eq!((&again.subject, &again.relation), (&claim.subject, &claim.relation));
+            assert_eq!(again.average, claim.average);
             assert_eq!(again.to_string(), claim.to_string());
         }
     }

@@ -19,6 +19,7 @@ pub mod html;
 pub mod import;
 pub mod live;
 mod matrix;
+mod mean_cost;
 pub mod page;
 mod pair;
 mod paired;

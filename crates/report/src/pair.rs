@@ -6,7 +6,7 @@ use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_stats::grid::{Grid, left_out};
 use fsarena_stats::pairs::{Pairs, log_ratios};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{all_tasks, comparison::median, ratio::Ratio, sequential::Centre};
+use fsarena_stats::{all_tasks, comparison::median, mean_ratio::MeanRatio, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COSTS: [&str; 2] = ["system", "total_cpu"];
@@ -22,8 +22,10 @@ pub struct Row {
     pub whole: bool,
     /// The metric.
     pub metric: MetricSpec,
-    /// B over A.
+    /// B over A in a typical round.
     pub ratio: Ratio,
+    /// The mean of B over that of A; none where the tasks have no total.
+    pub mean_ratio: Option<MeanRatio>,
     /// What that says.
     pub finding: Finding,
     /// The spread of d. None under three rounds.
@@ -63,25 +65,28 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
     let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
     let tasks: Vec<_> = grid.tasks(record).filter(|(_, values)| has_all(values)).collect();
-    let one = |task: String, pairs: Pairs, whole: bool| row((task, whole), &metric, pairs, margin);
+    let one = |task: String, pairs: Pairs, whole: bool, values: Option<&[Vec<f64>]>| {
+        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
+        Some(Row { mean_ratio, ..row((task, whole), &metric, pairs, margin)? })
+    };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let totals = all_tasks::totals(record, &metric, &left_out(record), &tasks);
         let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = all_tasks::log_ratios(&values, totals);
-        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true));
+        let pairs = all_tasks::log_ratios(&values, totals.clone());
+        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
     if tasks.len() <= FEW {
         let alone = tasks.len() == 1;
-        let of_task = tasks
-            .iter()
-            .filter_map(|(task, values)| one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone));
+        let of_task = tasks.iter().filter_map(|(task, values)| {
+            one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
+        });
         rows.extend(of_task);
     }
     rows
 }
 
-/// One row; none without a round that has both.
+/// One row, without the ratio of the means; none without a round that has both.
 pub fn row((task, whole): (String, bool), metric: &MetricSpec, pairs: Pairs, margin: f64) -> Option<Row> {
     let Pairs { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
@@ -90,5 +95,6 @@ pub fn row((task, whole): (String, bool), metric: &MetricSpec, pairs: Pairs, mar
     let ratio = Ratio::of(d)?;
     let finding = Finding::of(Some(ratio), Some(narrow), margin);
     let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
-    Some(Row { task, metric: metric.clone(), ratio, finding, sigma, rounds, excluded, whole })
+    let metric = metric.clone();
+    Some(Row { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
 }

@@ -21,6 +21,7 @@ pub mod ranking;
 pub mod reached;
 mod samples;
 mod scaling;
+pub mod slow_rounds;
 mod standing;
 pub mod tails;
 pub mod tasks;
@@ -46,6 +47,7 @@ const SECTIONS: &[Section] = &[
     anomalies::SECTION,
     scaling::SECTION,
     modes::SECTION,
+    slow_rounds::SECTION,
     own_work::SECTION,
     untested::SECTION,
     warnings::SECTION,

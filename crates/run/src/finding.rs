@@ -2,6 +2,7 @@
 
 use crate::deciding::{Outlook, cost};
 use crate::work;
+use fsarena_core::average::Average;
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_stats::grid::{self, references};
 use fsarena_stats::{analyse::combine_tasks, regret, table};
@@ -30,7 +31,9 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
     values.iter_mut().for_each(|rounds| rounds.truncate(columns));
     // The ceiling of all rounds, never a candidate.
     let raw = |variant: usize| record.variants[variant].is_bare_device();
-    let regrets = regret::of(&values, &references(record), direction, record.plan.error_split());
+    let by_mean = record.plan.stop.best_by == Average::Mean;
+    let regrets_of = if by_mean { regret::by_mean } else { regret::of };
+    let regrets = regrets_of(&values, &references(record), direction, record.plan.error_split());
     let name = |variant: usize| record.variants[variant].name.as_str();
     // A variant that gives up safety removes no safe variant, and is chosen only if no safe one is left.
     let safe = record.as_safe(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
@@ -46,7 +49,8 @@ pub fn outlook(record: &RunRecord, live: &BTreeSet<String>, round: u32, within: 
         of_safe.choose(&eligible).and_then(|choice| Some((name(choice), of_safe.of(choice)?.exp_m1())));
     let answered = match found.filter(|_| !regrets.provisional) {
         Some((choice, regret)) if regret <= within => {
-            Some(format!("{choice} costs at most {:.2}% more than the best", 100.0 * regret))
+            let average = if by_mean { " by mean cost" } else { "" };
+            Some(format!("{choice} costs at most {:.2}% more than the best{average}", 100.0 * regret))
         }
         _ if able.len() < 2 && round > 0 => Some("fewer than two variants are left to compare".into()),
         _ => None,
@@ -87,6 +91,17 @@ mod tests {
         assert!(left(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
         let two = [("ext2", 1.0), ("xfs", 1.5)];
         assert_eq!(left(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
+    }
+
+    #[test]
+    fn by_mean_cost_the_first_look_that_decides_is_at_24_rounds() {
+        let outlook = |rounds: u32| {
+            let (mut record, live) = record(&[("ext2", 1.0), ("xfs", 1.5)], &[], rounds);
+            record.plan.stop.best_by = Average::Mean;
+            outlook(&record, &live, rounds, 0.05).answered
+        };
+        assert_eq!(outlook(23), None);
+        assert_eq!(outlook(24).unwrap(), "ext2 costs at most 0.00% more than the best by mean cost");
     }
 
     #[test]

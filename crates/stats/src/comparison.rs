@@ -2,7 +2,9 @@
 
 pub use crate::average::median;
 use crate::pairs::{self, Pairs};
-use crate::{letters, ratio::Ratio, sequential::separated, table::FIRST_LOOK, walsh::Walsh};
+use crate::{
+    letters, mean_ratio::MeanRatio, ratio::Ratio, sequential::separated, table::FIRST_LOOK, walsh::Walsh,
+};
 use fsarena_core::sample::Direction;
 
 /// How the variants compare on one task, or on all together.
@@ -14,7 +16,7 @@ pub struct Comparison {
     ///
     /// The rule: the variant that beats most others in paired comparison (Copeland), ties broken by the mean
     /// log ratio to all others, then by the order of the plan. A variant with too few rounds never comes
-    /// before one with enough.
+    /// before one with enough. The plan says nothing about which of equals is better: see [`VariantResult::rank`].
     pub order: Vec<usize>,
     /// Whether two variants differ significantly at 95%, pair by pair, not corrected for the number of pairs.
     pub separated: Vec<Vec<bool>>,
@@ -32,6 +34,12 @@ pub struct VariantResult {
     /// Its value over the best variant's, in the rounds that have both. None for the best variant itself, and
     /// where they share no round.
     pub ratio: Option<Ratio>,
+    /// Its mean over that of the best variant, in the same rounds. Unlike the ratio, which is that of a typical round, it
+    /// counts every stall in full.
+    pub mean_ratio: Option<MeanRatio>,
+    /// Its place in the order, from 1. Variants with exactly the same values in all shared rounds have the same one. None
+    /// of variants that have no place.
+    pub rank: Option<usize>,
     /// Rounds shared with the best variant that a zero or negative value made useless.
     pub excluded: usize,
     /// The letters of [`crate::letters`].
@@ -55,12 +63,15 @@ pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direct
         variants.clone().map(|i| variants.clone().map(|j| pairs.separated(i, j)).collect()).collect();
     let letters = letters::assign(&separated, &order);
     let best = order.first().copied();
+    let places = places(&pairs, &order);
     let result = |(variant, letters): (usize, String)| {
         let best = best.filter(|best| *best != variant);
         VariantResult {
             rounds: counts[variant],
             median: median(&values[variant]),
             ratio: best.and_then(|best| pairs.ratio(best, variant)),
+            mean_ratio: best.and_then(|best| MeanRatio::of(&values[best], &values[variant])),
+            rank: order.iter().position(|ordered| *ordered == variant).map(|at| places[at]),
             excluded: best.map_or(0, |best| pairs.get(best, variant).excluded),
             letters,
         }
@@ -78,6 +89,12 @@ impl Comparison {
     /// The variant that ratios refer to.
     pub fn best(&self) -> Option<usize> {
         self.order.first().copied()
+    }
+
+    /// The best variant, unless another one has exactly the same values: of equals none is the fastest.
+    pub fn leader(&self) -> Option<usize> {
+        let equal = self.order.iter().filter(|variant| self.variants[**variant].rank == Some(1)).count();
+        self.best().filter(|_| equal == 1)
     }
 
     /// The same without any word on which variant is better: medians alone.
@@ -154,6 +171,11 @@ impl AllPairs {
         self.get(i, j).estimate.map(|estimate| if i < j { estimate } else { -estimate })
     }
 
+    /// Whether the two have exactly the same values in all rounds that they share.
+    fn equal(&self, i: usize, j: usize) -> bool {
+        self.get(i, j).averages.as_ref().is_some_and(|averages| averages.extremes() == (0.0, 0.0))
+    }
+
     /// j over i.
     fn ratio(&self, i: usize, j: usize) -> Option<Ratio> {
         let ratio = self.get(i, j).averages.as_ref().map(Ratio::of_averages);
@@ -164,6 +186,17 @@ impl AllPairs {
     fn separated(&self, i: usize, j: usize) -> bool {
         i != j && self.get(i, j).averages.as_ref().is_some_and(separated)
     }
+}
+
+/// The places of variants in this order: 1, 1, 3 where the first two are equal.
+fn places(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
+    let mut places: Vec<usize> = vec![];
+    for (at, variant) in order.iter().enumerate() {
+        let first_of_equals =
+            places.last().map(|place| place - 1).filter(|first| pairs.equal(order[*first], *variant));
+        places.push(first_of_equals.unwrap_or(at) + 1);
+    }
+    places
 }
 
 /// The order of [`Comparison::order`].
@@ -249,6 +282,30 @@ mod tests {
         assert_eq!(result.order, [1, 2, 0]);
         assert_eq!((result.winner(), result.thin()), (Some(1), vec![0]));
         assert_eq!(result.variants[3], VariantResult::default());
+    }
+
+    #[test]
+    fn exact_ties_are_not_ordered() {
+        let result = compare(&[drifting(3.0), drifting(2.0), drifting(2.0), drifting(3.0)], Direction::Lower);
+        let ranks: Vec<Option<usize>> = result.variants.iter().map(|variant| variant.rank).collect();
+        assert_eq!(ranks, [Some(3), Some(1), Some(1), Some(3)]);
+        assert_eq!((result.leader(), result.winner(), result.best()), (None, None, Some(1)));
+        let letters: Vec<&str> = result.variants.iter().map(|variant| variant.letters.as_str()).collect();
+        assert_eq!(letters, ["b", "a", "a", "b"]);
+        // Fewer rounds than a verdict takes change nothing about that.
+        let few = compare(&[vec![2.0; 3], vec![2.0; 3], vec![2.1; 3]], Direction::Lower);
+        assert_eq!((few.leader(), few.variants[1].rank, few.variants[2].rank), (None, Some(1), Some(3)));
+        assert_eq!(compare(&[drifting(3.0), drifting(2.0)], Direction::Lower).leader(), Some(1));
+    }
+
+    #[test]
+    fn the_mean_counts_stalls_that_the_typical_ratio_does_not() {
+        let stalled: Vec<f64> = (0..24).map(|round| if round % 8 == 7 { 1.6 } else { 1.0 }).collect();
+        let result = compare(&[vec![1.0; 24], stalled], Direction::Lower);
+        let variant = &result.variants[1];
+        assert_eq!(variant.ratio.unwrap().value, 1.0);
+        assert!((variant.mean_ratio.unwrap().value - 1.075).abs() < 1e-12);
+        assert_eq!(result.variants[0].mean_ratio, None);
     }
 
     #[test]

@@ -4,7 +4,8 @@ mod quantity;
 
 use crate::pairs::{Pairs, log_ratios};
 use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
-use crate::{evalue::e_bh, grid, sequential::Centre};
+use crate::{evalue::e_bh, grid, mean_ratio::SharedCosts, sequential::Centre};
+use fsarena_core::average::Average;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
 use fsarena_core::{event, names::unknown, record::RunRecord, sample::Direction};
 use quantity::Quantities;
@@ -101,10 +102,12 @@ pub fn meaning(claim: &Claim, margin: f64) -> String {
             let (every, than) =
                 if *negated { ("some other variant is", "not ") } else { ("every other variant is", "") };
             let side = if (*end == End::Best) == *negated { "better" } else { "worse" };
-            return format!("{variant} is {than}{end}: true where {every} {side} than {variant}");
+            let average = if claim.average.is_typical() { "" } else { " by mean cost" };
+            return format!("{variant} is {than}{end}: true where {every} {side} than {variant}{average}");
         }
         Relation::Pair(pair) => pair,
     };
+    let average = if claim.average.is_typical() { "" } else { "the mean " };
     let right = match &pair.right {
         Right::Variant(variant) => variant.clone(),
         Right::Quantity(quantity) => quantity.to_string(),
@@ -120,7 +123,7 @@ pub fn meaning(claim: &Claim, margin: f64) -> String {
         (false, false, _) => format!("{high} or less"),
         (false, true, true) => format!("from {low} to {high}"),
     };
-    format!("true where {} of {} over {right} is {where_}", claim.subject, pair.left)
+    format!("true where {average}{} of {} over {right} is {where_}", claim.subject, pair.left)
 }
 
 struct Judge<'a> {
@@ -173,14 +176,22 @@ impl<'a> Judge<'a> {
                 (None, series.values.into_iter().nth(left).unwrap_or_default())
             }
         };
-        let Pairs { d, excluded } = log_ratios(&values, &subject.values[left]);
-        let verdict =
-            verdict::judge(pair, &d, Some(self.record.plan.stop.margin())).ok_or_else(|| match excluded {
-                0 => "no round has both sides of it".to_string(),
-                _ => format!(
-                    "no round has both sides of it: {excluded} have a value of zero, which has no ratio"
-                ),
-            })?;
+        let Pairs { d, mut excluded } = log_ratios(&values, &subject.values[left]);
+        let margin = Some(self.record.plan.stop.margin());
+        let verdict = match judged.claim.average {
+            Average::Typical => verdict::judge(pair, &d, margin),
+            Average::Mean => {
+                excluded = 0; // Sums count zeros.
+                let costs = SharedCosts::of(&values, &subject.values[left]);
+                costs.map(|costs| verdict::judge_means(pair, &costs, margin))
+            }
+        };
+        let verdict = verdict.ok_or_else(|| match excluded {
+            0 => "no round has both sides of it".to_string(),
+            _ => {
+                format!("no round has both sides of it: {excluded} have a value of zero, which has no ratio")
+            }
+        })?;
         if verdict.outcome == Outcome::Inconclusive {
             judged.needs = [left].into_iter().chain(right).collect();
         }
@@ -194,20 +205,33 @@ impl<'a> Judge<'a> {
         let variant = self.variant(&extreme.variant)?;
         let subject = self.quantities.get(&judged.claim.subject)?;
         let rivals = (0..self.record.variants.len()).filter(|one| *one != variant && self.competes(*one));
-        let pairs = |rival: usize| (rival, log_ratios(&subject.values[rival], &subject.values[variant]));
-        let rivals: Vec<(usize, Pairs)> = rivals.map(pairs).collect();
-        let races: Vec<&Vec<f64>> = rivals.iter().map(|(_, pairs)| &pairs.d).collect();
+        let own = &subject.values[variant];
+        let pairs = |rival: usize| (rival, log_ratios(&subject.values[rival], own));
+        let mut rivals: Vec<(usize, Pairs)> = rivals.map(pairs).collect();
         let direction = subject.metric.direction;
         if direction == Direction::Neutral {
             return Err(format!("neither more nor less of {} is better", subject.metric.id));
         }
-        let verdict =
-            verdict::judge_extreme(extreme, &races, direction, Some(self.record.plan.stop.margin()))
-                .ok_or("no round has another variant beside it")?;
+        let margin = Some(self.record.plan.stop.margin());
+        let (verdict, centres) = match judged.claim.average {
+            Average::Typical => {
+                let races: Vec<&Vec<f64>> = rivals.iter().map(|(_, pairs)| &pairs.d).collect();
+                let centres: Vec<Option<Centre>> = races.iter().map(|d| Centre::of(d)).collect();
+                (verdict::judge_extreme(extreme, &races, direction, margin), centres)
+            }
+            Average::Mean => {
+                rivals.iter_mut().for_each(|(_, pairs)| pairs.excluded = 0); // Sums count zeros.
+                let costs = rivals.iter().map(|(rival, _)| SharedCosts::of(&subject.values[*rival], own));
+                let costs: Vec<Option<SharedCosts>> = costs.collect();
+                let centres = costs.iter().map(|costs| costs.as_ref().map(Centre::of_means)).collect();
+                (verdict::judge_extreme_means(extreme, &costs, direction, margin), centres)
+            }
+        };
+        let verdict = verdict.ok_or("no round has another variant beside it")?;
         if verdict.outcome == Outcome::Inconclusive {
             let ahead_is_below = extreme.is_least(direction);
-            let racing = rivals.iter().filter(|(_, pairs)| !ahead(&pairs.d, ahead_is_below));
-            judged.needs = racing.map(|(rival, _)| *rival).chain([variant]).collect();
+            let racing = rivals.iter().zip(&centres).filter(|(_, centre)| !ahead(centre, ahead_is_below));
+            judged.needs = racing.map(|((rival, _), _)| *rival).chain([variant]).collect();
         }
         judged.verdict = Some(verdict);
         if let Some((rival, pairs)) = verdict.rival.map(|at| &rivals[at]) {
@@ -230,8 +254,8 @@ impl<'a> Judge<'a> {
 }
 
 /// Whether the variant of the claim is significantly ahead of this rival.
-fn ahead(d: &[f64], ahead_is_below: bool) -> bool {
-    Centre::of(d).is_some_and(|centre| {
+fn ahead(centre: &Option<Centre>, ahead_is_below: bool) -> bool {
+    centre.is_some_and(|centre| {
         let (low, high) = centre.wide;
         !centre.provisional && if ahead_is_below { high < 0.0 } else { low > 0.0 }
     })

@@ -26,7 +26,8 @@ pub struct Ranking {
 pub struct Ranked {
     /// Index into the variants of the run.
     pub variant: usize,
-    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole rounds.
+    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole rounds. Variants with exactly
+    /// the same values have the same ones.
     pub ranks: Option<(usize, usize)>,
     /// The smallest and largest ratio to the best where any one task is left out. None for the best itself,
     /// and where there is one task alone.
@@ -86,12 +87,13 @@ impl Ranking {
         self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
     }
 
-    /// A variant of the same data that would be ahead of the best if some one task were left out.
+    /// A variant of the same data that would be ahead of the best if some one task were left out. One that is level with it
+    /// without each of the tasks is not ahead.
     pub fn overtaken_by(&self) -> Option<usize> {
         let ahead = |ranked: &&Ranked| {
             ranked.without_one.is_some_and(|(low, high)| match self.direction {
-                Direction::Higher => high >= 1.0,
-                _ => low <= 1.0,
+                Direction::Higher => high >= 1.0 && (low, high) != (1.0, 1.0),
+                _ => low <= 1.0 && (low, high) != (1.0, 1.0),
             })
         };
         self.variants.iter().find(ahead).map(|ranked| ranked.variant)

@@ -5,6 +5,7 @@
 //! does the regret of every variant at once, whichever is then chosen. The critical values of [`table::cautious_bound`] spend
 //! half of that where they can, since the signed-rank test errs more often where the noise of two variants has other shapes.
 
+use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
 use crate::{decision::Cost, pairs::log_ratios, rank::pairs, walsh::Walsh};
 use fsarena_core::sample::Direction;
@@ -49,6 +50,35 @@ pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split
         };
         let (ij, ji) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
         (bounds[i][j], bounds[j][i]) = (ij, ji);
+    }
+    Regrets { bounds, rounds, needed, provisional }
+}
+
+/// The regrets by mean cost: U_ij bounds ln(mean cost of i/mean cost of j) from above, by [`SharedCosts::bounds`] at the same
+/// levels and looks. Variants that left early, with less than [`FIRST_ROUND`] rounds where others have them, are not compared.
+/// Provisional under that many rounds; a pair of which the interval is withheld bounds nothing.
+pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
+    let count = |(at, rounds): (usize, &Vec<f64>)| {
+        rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
+    };
+    let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
+    let enough = FIRST_ROUND.min(counts.iter().copied().max().unwrap_or(0)).max(1);
+    let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+    let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
+    let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
+    let rounds =
+        live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
+    let needed = table::first(rivals).map(|first| first.max(FIRST_ROUND));
+    let provisional = needed.is_none_or(|needed| rounds < needed);
+    let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
+    for (i, j, costs) in live {
+        let interval = |costs: SharedCosts| {
+            if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) }
+        };
+        let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
+        let (low, high) = (low.ln(), high.ln());
+        (bounds[i][j], bounds[j][i]) =
+            if direction == Direction::Higher { (-low, high) } else { (high, -low) };
     }
     Regrets { bounds, rounds, needed, provisional }
 }
@@ -153,6 +183,22 @@ mod tests {
         let regrets = of(&values, &[], Direction::Lower, 1);
         assert_eq!(regrets.of(0), Some(0.0));
         assert!((regrets.of(1).unwrap() - 0.095).abs() < 1e-12, "{regrets:?}");
+    }
+
+    #[test]
+    fn by_mean_stalls_cost_what_a_typical_round_does_not_show() {
+        // The second is 2% faster in a typical round, and stalls to ten times its cost in one round of eight.
+        let stalls: Vec<f64> = (0..96).map(|round| if round % 8 == 7 { 9.8 } else { 0.98 }).collect();
+        let noisy: Vec<f64> = (0..96).map(|round| 1.0 + f64::from(round % 5) / 1000.0).collect();
+        let values = [noisy, stalls];
+        assert_eq!(of(&values, &[], Direction::Lower, 1).choose(&[0, 1]), Some(1));
+        let means = by_mean(&values, &[], Direction::Lower, 1);
+        assert!(!means.provisional && means.rounds == 96 && means.beaten(1));
+        assert_eq!((means.of(0), means.choose(&[0, 1])), (Some(0.0), Some(0)));
+        assert_eq!(by_mean(&values, &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
+        let few = values.map(|rounds| rounds[..19].to_vec());
+        let few = by_mean(&few, &[], Direction::Lower, 1);
+        assert!(few.provisional && few.of(0).unwrap() > 0.0);
     }
 
     #[test]

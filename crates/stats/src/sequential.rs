@@ -1,6 +1,7 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
 use crate::average::{median, sorted};
+use crate::mean_ratio::{SharedCosts, Withheld};
 use crate::table::{self, LOOKS, Look};
 use crate::walsh::Walsh;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -18,8 +19,10 @@ pub struct Centre {
     pub median: (f64, (f64, f64)),
     /// The number of differences.
     pub rounds: usize,
-    /// Too few rounds for an exact interval: all intervals are the extremes that were seen.
+    /// Too few rounds for an exact interval, or one by mean cost is withheld: all intervals are the extremes that were seen.
     pub provisional: bool,
+    /// Why an interval by mean cost is withheld.
+    pub withheld: Option<Withheld>,
 }
 
 impl Centre {
@@ -36,7 +39,39 @@ impl Centre {
             median: by_sign(d)?,
             rounds: d.len(),
             provisional: look.is_none(),
+            withheld: None,
         })
+    }
+
+    /// Judges ln(ΣB/ΣA), the logarithm of the ratio of mean cost.
+    pub fn of_means(costs: &SharedCosts) -> Centre {
+        let logs = |(low, high): (f64, f64)| (low.ln(), high.ln());
+        let both = costs.bounds(2).and_then(|wide| Ok((wide, costs.bounds(1)?)));
+        let (wide, narrow) = both.unwrap_or_else(|_| (costs.extremes(), costs.extremes()));
+        let estimate = costs.ratio().ln();
+        Centre {
+            estimate,
+            wide: logs(wide),
+            narrow: logs(narrow),
+            // The sign test is about the typical round.
+            median: (estimate, (f64::NEG_INFINITY, f64::INFINITY)),
+            rounds: costs.rounds(),
+            provisional: both.is_err(),
+            withheld: both.err(),
+        }
+    }
+
+    /// The same with the variants exchanged.
+    pub(crate) fn exchanged(&self) -> Centre {
+        let turned = |(low, high): (f64, f64)| (-high, -low);
+        let (median, by_sign) = self.median;
+        Centre {
+            estimate: -self.estimate,
+            wide: turned(self.wide),
+            narrow: turned(self.narrow),
+            median: (-median, turned(by_sign)),
+            ..*self
+        }
     }
 
     /// Whether the rounds are not alike to both sides: the interval of the median leaves out the
@@ -95,6 +130,20 @@ mod tests {
         let centre = Centre::of(&d).unwrap();
         assert_eq!((centre.estimate, centre.wide, centre.narrow), (5.5, (1.5, 9.5), (2.0, 9.0)));
         assert!(!centre.provisional && !centre.shapes_differ());
+    }
+
+    #[test]
+    fn means_count_what_the_centre_does_not() {
+        // B is 1% faster, and stalls by 60% in 3 of 24 rounds.
+        let b: Vec<f64> = (0..24).map(|round| if round % 8 == 7 { 1.6 } else { 0.99 }).collect();
+        let costs = SharedCosts::of(&[1.0; 24], &b).unwrap();
+        let centre = Centre::of_means(&costs);
+        assert!((centre.estimate - (21.0 * 0.99 + 4.8f64).ln() + 24f64.ln()).abs() < 1e-12);
+        assert!(!centre.provisional && centre.wide.0 < centre.narrow.0 && centre.narrow.1 < centre.wide.1);
+        assert_eq!(centre.exchanged().exchanged(), centre);
+        assert_eq!(centre.exchanged().wide.0, -centre.wide.1);
+        let few = Centre::of_means(&SharedCosts::of(&[1.0; 9], &b[..9]).unwrap());
+        assert_eq!((few.withheld, few.wide), (Some(Withheld::FewRounds), (0.99f64.ln(), 1.6f64.ln())));
     }
 
     #[test]

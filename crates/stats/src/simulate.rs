@@ -3,6 +3,7 @@
 pub mod best;
 pub mod boundary;
 pub mod headline;
+pub mod mean_ratio;
 pub mod noise;
 pub mod power;
 pub mod rules;

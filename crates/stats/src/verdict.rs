@@ -8,7 +8,7 @@ mod outcome;
 
 pub use outcome::{Outcome, Region, Verdict, exit_code};
 
-use crate::{evalue::e_value, sequential::Centre};
+use crate::{evalue::e_value, mean_ratio::SharedCosts, sequential::Centre};
 use fsarena_core::claim::{Extreme, Op, Pair};
 use fsarena_core::sample::Direction;
 
@@ -26,21 +26,31 @@ pub(crate) const ALPHA: f64 = 0.05;
 ///   threshold. Where it is neither and the 90% interval lies within the margin, the variants are equivalent.
 pub fn judge(pair: &Pair, d: &[f64], margin: Option<f64>) -> Option<Verdict> {
     let centre = Centre::of(d)?;
+    let edge = threshold(pair, &Region::of(pair, margin), centre.estimate);
+    Some(Verdict { e_value: e_value(d, edge), ..judge_centre(pair, &centre, margin) })
+}
+
+/// Judges a claim about mean costs by the same rules, with the intervals of [`crate::mean_ratio`]. It is inconclusive where
+/// these are withheld, and has no e-value: a family of claims does not count it.
+pub fn judge_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>) -> Verdict {
+    judge_centre(pair, &Centre::of_means(costs), margin)
+}
+
+fn judge_centre(pair: &Pair, centre: &Centre, margin: Option<f64>) -> Verdict {
     let region = Region::of(pair, margin);
     let factor = pair.factor.ln();
     let small = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
     let outcome = match region.judge(centre.wide, centre.narrow) {
-        Outcome::Inconclusive if !pair.op.tolerates() && matters_not(&centre, factor, small) => {
+        Outcome::Inconclusive if !pair.op.tolerates() && matters_not(centre, factor, small) => {
             Outcome::Equivalent
         }
         outcome => outcome,
     };
-    Some(Verdict {
-        negligible: !centre.provisional && negligible(&centre, factor, small),
+    Verdict {
+        negligible: !centre.provisional && negligible(centre, factor, small),
         edges: [region.low.exp_m1(), region.high.exp_m1()],
-        e_value: e_value(d, threshold(pair, &region, centre.estimate)),
-        ..Verdict::of(&centre, outcome)
-    })
+        ..Verdict::of(centre, outcome)
+    }
 }
 
 /// The end of the region that is nearest to the estimate; the middle for `==` and `!=` without a margin.
@@ -59,6 +69,8 @@ struct Race {
     centre: Centre,
     /// Evidence that the two differ, in either direction.
     e_value: f64,
+    /// Whether the rival is ahead, corrected for the number of rivals.
+    beaten: bool,
 }
 
 /// Judges a claim about all variants. `rivals` are ln(variant/rival) of all the other variants, in the rounds that they share
@@ -77,29 +89,61 @@ pub fn judge_extreme(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<Verdict> {
+    let ahead_is_below = claim.is_least(direction);
+    let racing = rivals.iter().filter(|d| !d.as_ref().is_empty()).count();
+    let race = |(rival, d): (usize, &[f64])| {
+        let signed: Vec<f64> = d.iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
+        let (centre, e_value) = (Centre::of(&signed)?, e_value(&signed, 0.0));
+        let enough = racing == 1 || e_value * ALPHA >= racing as f64;
+        Some(Race { rival, centre, e_value, beaten: centre.wide.0 > 0.0 && enough })
+    };
+    let races = rivals.iter().map(AsRef::as_ref).enumerate().filter_map(race).collect();
+    judge_races(claim, races, rivals.len(), direction, margin)
+}
+
+/// Judges a claim about the mean costs of all variants, by the same rules. `rivals` are the costs of the variant over those
+/// of each rival, none where they share no round. Of k rivals one is ahead where its bound at level 0.05/2k says so.
+pub fn judge_extreme_means(
+    claim: &Extreme,
+    rivals: &[Option<SharedCosts>],
+    direction: Direction,
+    margin: Option<f64>,
+) -> Option<Verdict> {
+    let ahead_is_below = claim.is_least(direction);
+    let race = |(rival, costs): (usize, &Option<SharedCosts>)| {
+        let costs = costs.as_ref()?;
+        let centre = Centre::of_means(costs);
+        let (low, high) = costs.bounds(2 * rivals.len()).unwrap_or((0.0, f64::INFINITY));
+        let beaten = if ahead_is_below { low > 1.0 } else { high < 1.0 };
+        let centre = if ahead_is_below { centre } else { centre.exchanged() };
+        Some(Race { rival, centre, e_value: 1.0, beaten })
+    };
+    judge_races(claim, rivals.iter().enumerate().filter_map(race).collect(), rivals.len(), direction, margin)
+}
+
+/// Judges the races with those of `rivals` that share a round.
+fn judge_races(
+    claim: &Extreme,
+    races: Vec<Race>,
+    rivals: usize,
+    direction: Direction,
+    margin: Option<f64>,
+) -> Option<Verdict> {
     if direction == Direction::Neutral {
         return None;
     }
-    let ahead_is_below = claim.is_least(direction);
-    let races: Vec<Race> = rivals
-        .iter()
-        .enumerate()
-        .filter_map(|(rival, d)| {
-            let signed: Vec<f64> = d.as_ref().iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
-            Some(Race { rival, centre: Centre::of(&signed)?, e_value: e_value(&signed, 0.0) })
-        })
-        .collect();
-    let complete = races.len() == rivals.len() && races.iter().all(|race| !race.centre.provisional);
+    let complete = races.len() == rivals && races.iter().all(|race| !race.centre.provisional);
     let (outcome, decisive) = decide(&races, complete, margin)?;
     let outcome = outcome.turned(claim.negated);
     // Back to the signs of the claim, for people.
-    let centre = Centre::of(rivals[decisive.rival].as_ref())?;
+    let signed = decisive.centre;
+    let centre = if claim.is_least(direction) { signed } else { signed.exchanged() };
     let provisional = centre.provisional || (!complete && outcome == Outcome::Inconclusive);
     Some(Verdict {
         provisional,
         e_value: decisive.e_value,
         rival: Some(decisive.rival),
-        negligible: !provisional && negligible(&decisive.centre, 0.0, margin),
+        negligible: !provisional && negligible(&signed, 0.0, margin),
         ..Verdict::of(&centre, outcome)
     })
 }
@@ -107,11 +151,8 @@ pub fn judge_extreme(
 /// The outcome before any negation, with the rival that it hangs on.
 fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcome, &Race)> {
     let ahead = |race: &Race| race.centre.wide.1 < 0.0;
-    let beaten = |race: &Race| {
-        let enough = races.len() == 1 || race.e_value * ALPHA >= races.len() as f64;
-        !race.centre.provisional && race.centre.wide.0 > 0.0 && enough
-    };
-    if let Some(race) = nearest(races.iter().filter(|race| beaten(race)), |race| race.centre.wide.0) {
+    let beaten = races.iter().filter(|race| !race.centre.provisional && race.beaten);
+    if let Some(race) = nearest(beaten, |race| race.centre.wide.0) {
         return Some((Outcome::Refuted, race));
     }
     let closest = nearest(races.iter(), |race| race.centre.wide.1)?;

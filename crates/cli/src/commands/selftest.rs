@@ -1,6 +1,7 @@
 //! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
 
 mod exact;
+mod headline;
 mod here;
 
 pub use here::quoted;
@@ -8,12 +9,10 @@ pub use here::quoted;
 use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::number::percent;
 use fsarena_core::row::Row;
-use fsarena_stats::simulate::headline::{Answered, Wrong};
+use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::state::State;
-use fsarena_stats::{simulate::lower_limit, simulate::noise::Order};
+use fsarena_stats::simulate::{lower_limit, noise::Order, state::State};
 use here::Here;
 use serde_json::{Value, json};
 
@@ -21,8 +20,8 @@ use serde_json::{Value, json};
 ///
 /// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
 /// a false difference, miss a true one, lose the best variant, call different variants equivalent, bound a regret too low, or
-/// recommend a variant that is more than 5% worse than the best? How soon do they recommend the best? With a fixed order instead of a random
-/// one, drift must break the first rule: a test that cannot fail proves nothing.
+/// recommend a variant that is more than 5% worse than the best? How soon do they recommend the best? With a fixed order
+/// instead of a random one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
 /// and 5% more files. It needs root, and reports the smallest detectable difference. With `--idle` it checks the idle
@@ -72,23 +71,19 @@ pub fn run(args: Args) -> Outcome {
         return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);
     }
     let report = selftest(args.simulations, args.seed);
+    let means = mean_checks(args.simulations, args.seed);
     match args.format {
-        ListFormat::Json => output::json(&as_json(&report))?,
+        ListFormat::Json => output::json(&as_json(&report, &means))?,
         ListFormat::Term => {
             let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
             output::rows(&checks, ListFormat::Term)?;
-            output::text(
-                "\nA recommended variant is more than 5% worse than the best, at any of 18 looks:\n\n",
-            )?;
-            let wrong = report.wrong.iter().map(WrongLine::of).collect::<Vec<_>>();
-            output::rows(&wrong, ListFormat::Term)?;
-            output::text("\nThe best variant is recommended in time:\n\n")?;
-            let answered = report.answered.iter().map(AnsweredLine::of).collect::<Vec<_>>();
-            output::rows(&answered, ListFormat::Term)?;
-            output::text(format!("\n{}\n", words(&report)))?
+            headline::print(&report)?;
+            output::text(format!("\n{}\n\n", words(&report)))?;
+            output::rows(&means.iter().map(MeanLine::of).collect::<Vec<_>>(), ListFormat::Term)?;
+            output::text(format!("\n{MEANS}\n"))?
         }
     };
-    Ok(report.exit_code())
+    Ok(exit_code(&report, &means))
 }
 
 #[derive(serde::Serialize)]
@@ -131,88 +126,63 @@ impl Row for Line {
         &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
 }
 
-/// How a promise stands; without one, that none is made.
-fn promised(state: Option<State>) -> &'static str {
-    state.map_or("no promise", State::name)
+/// What stands below the table of mean costs.
+const MEANS: &str = "In how many runs the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 rounds, and the \
+                     share of runs that have one at the look that has fewest. Stalls that no round shows are not bounded: \
+                     for those the misses are shown, without a promise.";
+
+/// A promise that is broken counts before one that so few runs leave open.
+fn exit_code(report: &Report, means: &[MeanCheck]) -> ExitCode {
+    let some = |state| means.iter().any(|check| check.state() == Some(state));
+    match report.exit_code() {
+        ExitCode::Refuted => ExitCode::Refuted,
+        _ if some(State::Broken) => ExitCode::Refuted,
+        _ if some(State::Open) => ExitCode::Inconclusive,
+        code => code,
+    }
 }
 
-/// The kind of run that errs most, of one noise and spread.
+/// The interval of the ratio of mean cost under one pair of noises.
 #[derive(serde::Serialize)]
-struct WrongLine {
-    noise: &'static str,
-    spread: String,
-    wrong: String,
-    limit: String,
-    shapes: &'static str,
-    variants: usize,
-    gap: String,
-    current: &'static str,
+struct MeanLine {
+    a: &'static str,
+    b: &'static str,
+    drift: &'static str,
+    missed: String,
+    limits: String,
+    printed: String,
+    promise: String,
     state: &'static str,
 }
 
-impl WrongLine {
-    fn of(one: &Wrong) -> WrongLine {
-        WrongLine {
-            noise: one.noise.name(),
-            spread: percent(one.spread),
-            wrong: format!("{:.2}%", 100.0 * one.rate()),
-            limit: format!("{:.2}%", 100.0 * one.upper()),
-            shapes: one.shapes.name(),
-            variants: one.variants,
-            gap: percent(one.gap),
-            current: match one.current {
-                None => "none",
-                Some(0) => "the best",
-                Some(_) => "another",
-            },
-            state: promised(one.state()),
+impl MeanLine {
+    fn of(check: &MeanCheck) -> MeanLine {
+        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
+        let (low, high) = check.limits();
+        MeanLine {
+            a: check.shapes.0.name(),
+            b: check.shapes.1.name(),
+            drift: if check.drifts { "yes" } else { "no" },
+            missed: percent(check.rate()),
+            limits: format!("{} to {}", percent(low), percent(high)),
+            printed: percent(check.printed),
+            promise: check.limit().map_or("none".into(), |limit| format!("at most {}", percent(limit))),
+            state: check.state().map_or("shown", State::name),
         }
     }
 }
 
-impl Row for WrongLine {
+impl Row for MeanLine {
     const COLUMNS: &'static [&'static str] = &[
-        "noise",
-        "spread: SPREAD",
-        "wrong: WRONG",
-        "limit: 95% LIMIT",
-        "shapes: WORST WHERE NOISE IS",
-        "variants",
-        "gap: GAP",
-        "current: CURRENT",
+        "a: NOISE OF A",
+        "b: NOISE OF B",
+        "drift",
+        "missed",
+        "limits: 95% LIMITS",
+        "printed",
+        "promise: PROMISED",
         "state",
     ];
-}
-
-/// How often a difference is found in time.
-#[derive(serde::Serialize)]
-struct AnsweredLine {
-    noise: &'static str,
-    gap: String,
-    spread: String,
-    by: usize,
-    variants: usize,
-    answered: String,
-    state: &'static str,
-}
-
-impl AnsweredLine {
-    fn of(one: &Answered) -> AnsweredLine {
-        AnsweredLine {
-            noise: one.noise.name(),
-            gap: percent(one.gap),
-            spread: percent(one.spread),
-            by: one.by,
-            variants: one.variants,
-            answered: format!("{:.1}%", 100.0 * one.rate()),
-            state: promised(one.state()),
-        }
-    }
-}
-
-impl Row for AnsweredLine {
-    const COLUMNS: &'static [&'static str] =
-        &["noise", "gap: GAP", "spread: SPREAD", "by: BY ROUND", "variants", "answered: ANSWERED", "state"];
 }
 
 fn words(report: &Report) -> String {
@@ -227,7 +197,7 @@ fn words(report: &Report) -> String {
     )
 }
 
-fn as_json(report: &Report) -> Value {
+fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
     let check = |check: &Check| {
         json!({
             "rule": check.rule.name(),
@@ -244,39 +214,27 @@ fn as_json(report: &Report) -> Value {
             "state": check.state().name(),
         })
     };
-    let wrong = |one: &Wrong| {
+    let mean = |check: &MeanCheck| {
         json!({
-            "noise": one.noise.name(),
-            "spread": one.spread,
-            "worst_shapes": one.shapes.name(),
-            "variants": one.variants,
-            "gap": one.gap,
-            "current": one.current,
-            "wrong": one.wrong,
-            "runs": one.runs,
-            "rate": one.rate(),
-            "upper": one.upper(),
-            "state": promised(one.state()),
-        })
-    };
-    let answered = |one: &Answered| {
-        json!({
-            "noise": one.noise.name(),
-            "spread": one.spread,
-            "gap": one.gap,
-            "by_round": one.by,
-            "variants": one.variants,
-            "answered": one.answered,
-            "runs": one.runs,
-            "rate": one.rate(),
-            "state": promised(one.state()),
+            "noise_of_a": check.shapes.0.name(),
+            "noise_of_b": check.shapes.1.name(),
+            "drifts": check.drifts,
+            "missed": check.missed,
+            "runs": check.runs,
+            "rate": check.rate(),
+            "lower": check.limits().0,
+            "upper": check.limits().1,
+            "printed_share": check.printed,
+            "limit": check.limit(),
+            "state": check.state().map(State::name),
         })
     };
     json!({
-        "wrong_recommendations": report.wrong.iter().map(wrong).collect::<Vec<_>>(),
-        "recommendations_in_time": report.answered.iter().map(answered).collect::<Vec<_>>(),
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "negative": check(&report.negative),
-        "passed": report.passed(),
+        "wrong_recommendations": headline::wrong_json(report),
+        "recommendations_in_time": headline::answered_json(report),
+        "mean_costs": means.iter().map(mean).collect::<Vec<_>>(),
+        "passed": exit_code(report, means) == ExitCode::Done,
     })
 }

@@ -66,6 +66,13 @@ fn flags_that_contradict_the_search_are_refused() {
     for more in [&["--within", "1%"][..], &["--find", "best", "--rounds", "3"], &["--find", "worst"]] {
         place.expect(2, &[&["run", "plan.toml", "--dry-run"], more].concat());
     }
+    let find = ["run", "plan.toml", "--dry-run", "--fs", "ext2,ext4", "--find", "best"];
+    let by = |average: &'static str| [&find[..], &["--by", average]].concat();
+    assert!(place.expect(0, &by("mean")).0.contains("best_by = \"mean\""));
+    assert!(!place.expect(0, &by("typical")).0.contains("best_by"));
+    assert!(place.expect(2, &by("median")).1.contains("write `typical` or `mean`"));
+    let alone = place.expect(2, &["run", "plan.toml", "--dry-run", "--by", "mean"]).1;
+    assert!(alone.contains("--by: requires --find best"), "{alone}");
     let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "dir:home", "--find", "best"]);
     assert!(said.contains("finding the best requires two variants or more"), "{said}");
 }

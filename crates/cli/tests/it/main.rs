@@ -37,6 +37,7 @@ mod layers;
 mod leftovers;
 mod load;
 mod machines;
+mod mean_cost;
 mod order;
 mod other;
 mod own_command;

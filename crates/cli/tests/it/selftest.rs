@@ -21,6 +21,10 @@ fn few_runs_break_nothing_and_prove_nothing() {
         "{shares:?}"
     );
     assert!(checks.iter().all(|check| check["state"] != "BROKEN"), "{json}");
+    let means = report["mean_costs"].as_array().unwrap();
+    assert_eq!(means.len(), 15 * 2, "ten promised pairs of noises and five shown, with and without drift");
+    assert!(means.iter().all(|check| check["state"] != "BROKEN"), "{json}");
+    assert_eq!(means.iter().filter(|check| check["limit"].is_null()).count(), 10);
     // Without random order the drift breaks the rule so often that even 100 runs show it.
     assert_eq!((&report["negative"]["order"], &report["negative"]["state"]), (&"fixed".into(), &"ok".into()));
     assert!(report["negative"]["rate"].as_f64().unwrap() > 0.5);

@@ -7,7 +7,8 @@ use std::fmt::{Display, Formatter, Result};
 
 impl Display for Claim {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{}: {}", self.subject, self.relation)
+        write!(f, "{}: {}", self.subject, self.relation)?;
+        if self.average.is_typical() { Ok(()) } else { write!(f, " by {}", self.average) }
     }
 }
 

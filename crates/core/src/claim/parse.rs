@@ -2,6 +2,7 @@
 
 use super::cursor::{Cursor, Parsed, in_name, in_value, in_word};
 use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+use crate::average::Average;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// Words with a meaning of their own; a variant of that name is written in quotes.
@@ -38,12 +39,13 @@ impl FromStr for Claim {
         cursor.blanks();
         cursor.require(":", "`:` and a relation")?;
         let relation = cursor.relation()?;
+        let average = cursor.average().unwrap_or_default();
         let end = cursor.at;
         cursor.blanks();
         if !matches!(cursor.peek(), None | Some('#')) {
             return cursor.expected("the end of the claim");
         }
-        Ok(Claim { text: text[begin..end].trim_end().to_string(), subject, relation })
+        Ok(Claim { text: text[begin..end].trim_end().to_string(), subject, relation, average })
     }
 }
 
@@ -106,10 +108,25 @@ impl Cursor<'_> {
         Ok(Right::Variant(name))
     }
 
+    /// `by mean`, `by typical`, or nothing.
+    fn average(&mut self) -> Option<Average> {
+        let begin = self.at;
+        let named = |cursor: &mut Self| Average::ALL.into_iter().find(|one| cursor.keyword(one.name()));
+        let average = if self.keyword("by") { named(self) } else { None };
+        if average.is_none() {
+            self.at = begin;
+        }
+        average
+    }
+
     /// `by 5%`, `within 0.5%`, or nothing.
     fn percent(&mut self, op: Op) -> Parsed<Option<f64>> {
         self.blanks();
         let begin = self.at;
+        if self.average().is_some() {
+            self.at = begin;
+            return Ok(None);
+        }
         let (wanted, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
         if self.keyword(other) {
             return self.fail_at(begin, format!("`{op}` goes with `{wanted}`, not with `{other}`"));
@@ -120,7 +137,7 @@ impl Cursor<'_> {
         self.blanks();
         let begin = self.at;
         let Some(number) = self.digits() else {
-            return self.expected("a percentage such as `5%`");
+            return self.expected("a percentage such as `5%`, or `mean`");
         };
         self.require("%", "`%`")?;
         let number = self.positive(number, begin)?;

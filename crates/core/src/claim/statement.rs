@@ -1,5 +1,6 @@
 //! What a claim says, and the error of a text that is none.
 
+use crate::average::Average;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Direction;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub struct Claim {
     pub subject: Quantity,
     /// The relation that the claim states.
     pub relation: Relation,
+    /// The average of the rounds that it compares: `by mean` at its end.
+    pub average: Average,
 }
 
 /// Something measured.
@@ -67,6 +70,8 @@ pub enum Relation {
 /// `by` takes percent of the right side as people do, so `a < b by 5%` means a < 0.95·b. What `within`
 /// tolerates is symmetric on the logarithmic scale: a factor of 1 + x either way, so that it does not
 /// matter which variant is written first.
+///
+/// ρ is the ratio in a typical round, or that of the means where the claim ends with `by mean` ([`Average`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The variant on the left.
@@ -168,7 +173,7 @@ impl Claim {
     pub fn same(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
         let (left, right) = (left.to_string(), Right::Variant(right.to_string()));
         let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
-        let mut claim = Claim { text: String::new(), subject, relation };
+        let mut claim = Claim { text: String::new(), subject, relation, average: Average::Typical };
         claim.text = claim.to_string();
         claim
     }

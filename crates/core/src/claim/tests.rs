@@ -1,4 +1,5 @@
 use super::*;
+use crate::average::Average;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -35,6 +36,11 @@ fn every_documented_form_is_canonical() {
         "throughput[clients=1]: ext4 < throughput[clients=5]",
         "elapsed: ext4 < synced[]",
         "untar.elapsed: a < \"b.c\"",
+        "elapsed: xfs < ext4 by mean",
+        "elapsed: xfs < ext4 by 5% by mean",
+        "elapsed: xfs <= ext4 within 1% by mean",
+        "elapsed: seqwr.iops > rndwr.iops by mean",
+        "total.elapsed: best is not xfs by mean",
     ] {
         assert_eq!(claim(text).to_string(), text);
         assert_eq!(claim(text).text, text);
@@ -58,6 +64,17 @@ fn the_parts_of_a_claim() {
     );
     assert_eq!(pair.right, Right::Variant("ext2".into()));
     assert_eq!(read.variants(), ["xfs", "ext2"]);
+}
+
+#[test]
+fn a_claim_is_about_the_typical_round_unless_it_names_the_mean() {
+    let average = |text: &str| claim(text).average;
+    assert_eq!(average("x: a < b by 1%"), Average::Typical);
+    assert_eq!(average("x: a < b by typical"), Average::Typical);
+    assert_eq!(average("x: a == b by mean # why"), Average::Mean);
+    assert_eq!(pair("x: a < b by 2% by mean").percent, Some(2.0));
+    assert_eq!(pair("x: a < mean by mean").right, Right::Variant("mean".into()));
+    assert_eq!(claim("x: a < b by  typical").to_string(), "x: a < b");
 }
 
 #[test]
@@ -99,10 +116,12 @@ fn errors_point_at_the_character() {
         ("x: a < b within 5%", 10, "`<` goes with `by`, not with `within`"),
         ("x: a == b by 5%", 11, "`==` goes with `within`, not with `by`"),
         ("x: a < b by 5", 14, "expected `%`, found the end"),
-        ("x: a < b by", 12, "expected a percentage such as `5%`, found the end"),
+        ("x: a < b by", 12, "expected a percentage such as `5%`, or `mean`, found the end"),
         ("x: a < b by 1.2.3%", 13, "expected a number above 0, found `1.2.3`"),
         ("x: a < b by 100%", 13, "nothing can be 100% or more below something else"),
         ("x: a < 0 * b", 8, "expected a number above 0, found `0`"),
+        ("x: a < b by mean by mean", 18, "expected the end of the claim, found `by`"),
+        ("x: best is a by 5%", 14, "expected the end of the claim, found `by`"),
         ("x: a < b or c", 10, "expected the end of the claim, found `or`"),
         ("x: best xfs", 9, "expected `is`, found `xfs`"),
         ("x: best is", 11, "expected a variant, found the end"),
@@ -167,11 +186,16 @@ fn relations() -> impl Strategy<Value = Relation> {
 
 proptest! {
     #[test]
-    fn what_is_displayed_parses_to_the_same(subject in quantities(), relation in relations()) {
-        let written = Claim { text: String::new(), subject, relation };
+    fn what_is_displayed_parses_to_the_same(
+        subject in quantities(),
+        relation in relations(),
+        average in prop::sample::select(Average::ALL.to_vec()),
+    ) {
+        let written = Claim { text: String::new(), subject, relation, average };
         let text = written.to_string();
         let read = text.parse::<Claim>().map_err(|e| TestCaseError::fail(e.to_string()))?;
-        prop_assert_eq!((&read.subject, &read.relation), (&written.subject, &written.relation), "{}", text);
+        let parts = |claim: &Claim| (claim.subject.clone(), claim.relation.clone(), claim.average);
+        prop_assert_eq!(parts(&read), parts(&written), "{}", text);
         prop_assert_eq!(read.to_string(), text);
     }
 
@@ -184,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn what_looks_like_a_claim_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within){0,30}") {
+    fn what_looks_like_a_claim_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within|mean){0,30}") {
         let _ = text.parse::<Claim>().map_err(|error| error.to_string());
         let _ = parse_all(&text);
     }

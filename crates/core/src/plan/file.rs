@@ -96,6 +96,8 @@ pub struct StopFile {
     pub best_within: Option<Spanned<String>>,
     /// The metric of that, where it is not the primary one of the workload: `"tps_per_s"`.
     pub best_metric: Option<String>,
+    /// Whether the best costs least in a typical round or in the mean: `"typical"` (default) or `"mean"`.
+    pub best_by: Option<Spanned<String>>,
 }
 
 /// `[scales.SCALE]` as written.

@@ -1,7 +1,7 @@
 //! The words that a plan may use on this machine, and the command line.
 
 use super::{Backing, GuestPlan, OtherDevice, Plan, Written, error::PlanError, shard::Shard};
-use crate::{cell::TaskInfo, factor::FactorDef, scale::Scale, setting::WorkloadDef};
+use crate::{average::Average, cell::TaskInfo, factor::FactorDef, scale::Scale, setting::WorkloadDef};
 use bytesize::ByteSize;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,8 @@ pub struct Overrides {
     pub best_within: Option<f64>,
     /// The first of `--metric`, which counts where the run looks for the best.
     pub best_metric: Option<String>,
+    /// `--by`: the average by which the best is found.
+    pub best_by: Option<Average>,
     /// `--claim`.
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.

@@ -3,7 +3,7 @@
 use super::limits::{de, maybe};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
-use crate::{claim::Claim, scale::Scale};
+use crate::{average::Average, claim::Claim, scale::Scale};
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -251,6 +251,9 @@ pub struct StopPlan {
     /// The metric by which it is the best, where that is not the primary one of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_metric: Option<String>,
+    /// Whether it is the best in a typical round or by mean cost.
+    #[serde(default, skip_serializing_if = "Average::is_typical")]
+    pub best_by: Average,
 }
 
 impl StopPlan {

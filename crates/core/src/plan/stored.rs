@@ -76,6 +76,7 @@ pub(super) fn as_written(plan: &Plan) -> PlanFile {
             margin: stop.margin.map(percent),
             best_within: stop.best_within.map(percent),
             best_metric: stop.best_metric.clone(),
+            best_by: (!stop.best_by.is_typical()).then(|| at_begin(stop.best_by.name().into())),
         },
         idle: IdleFile {
             timeout: Some(at_begin(seconds(idle.timeout_s))),

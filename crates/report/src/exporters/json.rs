@@ -1,14 +1,15 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
 use crate::exporter::{Exporter, write_json};
-use crate::sections::{answer, conclusions, modes, pair, ranking, reached, tails};
+use crate::mean_cost;
+use crate::sections::{answer, conclusions, modes, pair, ranking, reached, slow_rounds, tails};
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::{conclusion::Checked, trust::reason};
+use fsarena_stats::{conclusion::Checked, mean_ratio::Withheld, trust::reason};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -37,6 +38,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "decision": Decision::of(report).map(|decision| decision.json()),
         "pair": pair::json(report),
         "modes": modes::json(report),
+        "slow_rounds": slow_rounds::json(report),
         "ranking": ranking::json(report),
         "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
         "reached": reached::json(report),
@@ -88,7 +90,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         "rounds": analysis.grid.rounds,
         "dropped_rounds": analysis.dropped,
         "provisional": analysis.provisional(),
-        "interval": "95% for each pair, not corrected for the number of pairs",
+        "interval": "95% for each pair in a typical round, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(together),
         "answer": answer::sentences(&names, analysis),
@@ -101,7 +103,9 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
         let mut value = json!({
             "variant": names[variant],
             "rounds": result.rounds,
+            "rank": result.rank,
             "ratio_to_best": result.ratio,
+            "mean_ratio_to_best": result.mean_ratio.as_ref().map(mean_cost::json),
             "groups": result.letters,
             "excluded_pairs": result.excluded,
         });
@@ -135,6 +139,7 @@ fn claims(claims: &[Judged]) -> Value {
         let range = |(low, high): (f64, f64)| json!({"low": low, "high": high});
         let mut value = json!({
             "claim": judged.claim,
+            "average": judged.claim.average,
             "outcome": judged.outcome().name(),
             "missing": judged.missing,
             "against": judged.rival,
@@ -145,6 +150,7 @@ fn claims(claims: &[Judged]) -> Value {
         if let Some(verdict) = &judged.verdict {
             value["rounds"] = json!(verdict.rounds);
             value["provisional"] = json!(verdict.provisional);
+            value["no_interval_because"] = json!(verdict.withheld.map(Withheld::words));
             value["effect_ratio"] = json!(1.0 + verdict.effect);
             value["interval_95_ratio"] = range((1.0 + verdict.interval.0, 1.0 + verdict.interval.1));
             value["interval_90_ratio"] = range((1.0 + verdict.narrow.0, 1.0 + verdict.narrow.1));

@@ -1,6 +1,7 @@
 //! The claims of a run and their verdicts.
 
 use crate::document::{Cell, Table, row};
+use crate::mean_cost;
 use crate::number::{beside, percent, plural, signed, three};
 use crate::paired::made_of;
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -44,6 +45,7 @@ pub fn told(judged: &Judged) -> Vec<String> {
         verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
         (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
         with_drops.map(|outcome| format!("with all rounds: {}", outcome.name())),
+        (!judged.claim.average.is_typical()).then(|| mean_cost::unseen(verdict.rounds)),
     ];
     lines.extend(further.into_iter().flatten());
     lines
@@ -52,6 +54,9 @@ pub fn told(judged: &Judged) -> Vec<String> {
 /// What the run could exclude, of a claim that it left open.
 fn left_open(verdict: &Verdict) -> Option<String> {
     let most = verdict.excludes();
+    if let Some(why) = verdict.withheld {
+        return Some(format!("no verdict by mean cost: {}", why.words()));
+    }
     (verdict.outcome == Outcome::Inconclusive).then(|| match verdict.provisional {
         true => format!("provisional: a verdict requires {FIRST_LOOK} rounds"),
         false if most < 1.0 => format!("95% sure that the difference is at most {}", percent(most)),

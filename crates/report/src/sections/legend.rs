@@ -23,6 +23,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let names = names[..names.len() - more].join(", ");
     document.text(format!(
         "How to read this: the variants are {names}{rest}, compared by {metrics}. Every round runs each variant once, and a \
-         figure is the ratio to the best variant within rounds: 1.20 is 1.20 times as much. In brackets {brackets}."
+         figure is the ratio to the best variant in a typical round: 1.20 is 1.20 times as much. In brackets {brackets}. Rare \
+         slow rounds hardly change a typical round; the ratio of mean cost counts them."
     ));
 }

@@ -2,10 +2,12 @@
 
 use super::claims::lines;
 use crate::document::{Cell, Source, Table, made_of, row};
+use crate::mean_cost;
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
 use fsarena_core::sample::Direction;
+use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
 /// The difference of B over A, and its interval.
@@ -28,11 +30,15 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
     document.list(whole.map(|row| in_words(row, report.margin)).collect());
+    let means = rows.iter().filter(|row| row.whole).filter_map(|row| row.mean_ratio);
+    let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= FIRST_ROUND).min();
+    document.text(rounds.map_or(String::new(), mean_cost::caveat));
     if detail < Detail::Full {
         return;
     }
     let margin = percent(report.margin);
-    let header = ["task and metric", "B − A", "verdict", "σ", &format!("rounds for {margin}")];
+    let header =
+        ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
     let cheapest = cheapest(rows);
     let cells = |(at, row): (usize, &Row)| {
         // Both variants, B first, in the task of the row or in all of them.
@@ -45,7 +51,8 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         false => "95% intervals",
     };
     document.text(format!(
-        "Differences are those of B over A, within rounds, with {intervals}. σ is the spread of the log ratio within \
+        "Differences are those of B over A in a typical round, with {intervals}. By mean cost is the sum over all rounds of \
+         B over that of A, with a 95% interval from {FIRST_ROUND} rounds on. σ is the spread of the log ratio within \
          rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
         cheapest.map_or(String::new(), |at| answer(&rows[at]))
     ));
@@ -75,7 +82,11 @@ fn in_words(row: &Row, margin: f64) -> String {
         }
         Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
     };
-    format!("By {}: {found}.", row.metric.id)
+    // Of fewer rounds the mean has no interval: the table alone shows it.
+    let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
+    let mean =
+        mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", mean_cost::difference(&ratio)));
+    format!("By {} in a typical round: {found}.{mean}", row.metric.id)
 }
 
 fn answer(row: &Row) -> String {
@@ -97,6 +108,7 @@ fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
         format!("{} {}", row.task, row.metric.id),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
+        row.mean_ratio.map_or("–".into(), |ratio| mean_cost::difference_cell(&ratio)),
         sigma,
         rounds,
     ]
@@ -110,6 +122,7 @@ pub fn json(report: &Report) -> Value {
             "task": row.task,
             "metric": row.metric.id,
             "ratio_b_to_a": row.ratio,
+            "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_cost::json),
             "verdict": row.finding,
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,
@@ -142,15 +155,23 @@ mod tests {
             (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
         };
         let more = told("elapsed", around(1.1, 0.001), 0);
-        assert!(more.starts_with("By elapsed: B costs more: +10% [+9."), "{more}");
+        assert!(more.starts_with("By elapsed in a typical round: B costs more: +10% [+9."), "{more}");
         let less = told("elapsed", around(0.9, 0.001), 1);
-        assert!(less.starts_with("By elapsed: B costs less: −10%"), "{less}");
+        assert!(less.starts_with("By elapsed in a typical round: B costs less: −10%"), "{less}");
         assert!(less.ends_with("; 1 of 10 rounds left out: a value is zero."), "{less}");
-        assert!(told("elapsed", around(1.0, 0.0001), 0).starts_with("By elapsed: equivalent within 1%: "));
-        let open = told("elapsed", around(1.0, 0.05), 0);
-        assert!(open.starts_with("By elapsed: inconclusive: ") && open.contains("1% requires "), "{open}");
         assert!(
-            told("elapsed", vec![0.1; 3], 0).starts_with("By elapsed: provisional, fewer than 8 rounds: ")
+            told("elapsed", around(1.0, 0.0001), 0)
+                .starts_with("By elapsed in a typical round: equivalent within 1%: ")
+        );
+        let open = told("elapsed", around(1.0, 0.05), 0);
+        assert!(
+            open.starts_with("By elapsed in a typical round: inconclusive: ")
+                && open.contains("1% requires "),
+            "{open}"
+        );
+        assert!(
+            told("elapsed", vec![0.1; 3], 0)
+                .starts_with("By elapsed in a typical round: provisional, fewer than 8 rounds: ")
         );
         // Nobody reads +900%.
         let tenfold = told("elapsed", around(10.0, 0.1), 0);

@@ -2,9 +2,10 @@
 
 use super::tasks::row;
 use crate::document::{Cell, Table, labelled};
+use crate::mean_cost;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{charts::standing, number::plural, seen::Seen, typical, words::label as task_label};
-use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
 /// The most variants that a screen holds, and the most columns.
@@ -22,7 +23,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         document.charts(standing::charts(&Seen::of(report)));
     }
     let mut columns = columns(report);
-    let Some((_, first, _)) = columns.first() else {
+    let Some(first) = columns.first().map(|(_, comparison, _)| *comparison) else {
         if detail == Detail::Brief {
             alone(document, report);
         }
@@ -32,12 +33,18 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     let (variants, most) = if detail < Detail::Full { BRIEF } else { (usize::MAX, usize::MAX) };
     columns.truncate(most);
     let header = std::iter::once("variant").chain(columns.iter().map(|(title, ..)| title.as_str()));
-    let cells = columns.iter().map(|(title, comparison, unit)| row(title.clone(), comparison, *unit, None));
-    let cells: Vec<Vec<Cell>> = cells.collect();
     let rows = order.iter().take(variants).map(|variant| {
-        labelled(report.record.name(*variant), cells.iter().map(|column| on_a_line(&column[variant + 1])))
+        let cells = columns.iter().map(|(_, _, column)| on_a_line(&column[variant + 1]));
+        labelled(report.record.name(*variant), cells)
     });
     document.table(Table::figures(header).with(rows));
+    if let Some(rounds) = mean_cost::fewest_rounds(first).filter(|_| mean_cost::has_enough_rounds(first)) {
+        let of_two = !report.pair().is_empty(); // The next section has the caveat.
+        let caveat = if of_two { String::new() } else { format!(" {}", mean_cost::caveat(rounds)) };
+        document.text(format!(
+            "Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"
+        ));
+    }
     not_shown(document, order.len().saturating_sub(variants), "more variant");
 }
 
@@ -64,8 +71,8 @@ fn not_shown(document: &mut Document, rest: usize, what: &str) {
     }
 }
 
-/// What all tasks add up to by each metric: a title, the comparison and the unit.
-fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
+/// What all tasks add up to by each metric: a title, the comparison and the cells of the variants.
+fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
     let better = |direction: Direction| direction != Direction::Neutral;
     let mut columns = vec![];
     for analysis in report.analyses.iter().filter(|analysis| better(analysis.metric.direction)) {
@@ -77,7 +84,17 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Unit)> {
         let total = total.map(|total| (if one { "" } else { "total " }, total)).into_iter();
         let both = total.chain(mean.map(|mean| ("geomean ", mean)));
         let compared = both.filter(|(_, comparison)| comparison.compares());
-        columns.extend(compared.map(|(what, comparison)| (format!("{what}{name}"), comparison, unit)));
+        let mut own: Vec<(String, &Comparison, Vec<Cell>)> = compared
+            .map(|(what, comparison)| {
+                (format!("{what}{name}"), comparison, row(String::new(), comparison, unit, None))
+            })
+            .collect();
+        let main = overall.main();
+        if !own.is_empty() && mean_cost::has_enough_rounds(&main.comparison) {
+            let title = format!("mean {name}");
+            own.insert(1, (title.clone(), &main.comparison, mean_cost::row(title, main, unit)));
+        }
+        columns.extend(own);
     }
     columns
 }

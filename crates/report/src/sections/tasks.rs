@@ -2,6 +2,7 @@
 
 use crate::document::{Cell, Source, Table, labelled};
 use crate::matrix::{self, ALIKE};
+use crate::mean_cost;
 use crate::number::{self, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::{self, absolute};
@@ -9,6 +10,7 @@ use crate::words::label;
 use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
+use fsarena_stats::mean_ratio::FIRST_ROUND;
 use fsarena_stats::simulate::parallel;
 
 /// The tables of tasks.
@@ -46,6 +48,10 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
         for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
             let title = format!("{name} of {}", plural(overall.tasks, "task"));
             rows.push(row(title, &all.comparison, unit, None));
+        }
+        if overall.main().comparison.compares() {
+            let title = format!("MEAN {} over rounds", overall.name);
+            rows.push(mean_cost::row(title, overall.main(), unit));
         }
     }
     rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(of_task));
@@ -100,8 +106,10 @@ pub fn row(title: String, comparison: &Comparison, unit: Unit, task: Option<usiz
 fn cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
+        // Of variants with exactly the same values none stands out.
+        let alone = comparison.leader() == Some(variant);
         let mark = if comparison.provisional() { "?" } else { "" };
-        return Cell::two("1.00", absolute(result.median, unit)).mark(mark).strong();
+        return Cell::two("1.00", absolute(result.median, unit)).mark(mark).strong_if(alone);
     }
     let Some(ratio) = result.ratio else { return absolute(result.median, unit).into() };
     let mark = match comparison.provisional() || ratio.provisional {
@@ -131,18 +139,30 @@ fn legend(analysis: &Analysis) -> String {
     if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
         return "Each figure is the median over rounds.".into();
     }
-    let first = "Each figure is the ratio to the best variant of its row, within rounds (Hodges–Lehmann); \
-                 the best shows its median.";
+    let first = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
+                 rounds); the best shows its median.";
+    let mean = mean_over_rounds(analysis);
     if analysis.provisional() {
         return format!(
             "{first} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
-             interval."
+             interval.{mean}"
         );
     }
     format!(
         "{first} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
          which does not make them equal; ? marks variants with fewer than 8 rounds. Intervals hold for each pair and \
-         task, and are not corrected for their number."
+         task, and are not corrected for their number.{mean}"
+    )
+}
+
+/// What the row of means is, with a space before it; nothing where it is not there.
+fn mean_over_rounds(analysis: &Analysis) -> String {
+    let all = analysis.overall.as_ref().map(|overall| &overall.main().comparison);
+    let Some(rounds) = all.and_then(mean_cost::fewest_rounds) else { return String::new() };
+    format!(
+        " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
+         every slow round, and has an interval from {FIRST_ROUND} rounds on; {}.",
+        mean_cost::unseen(rounds)
     )
 }
 

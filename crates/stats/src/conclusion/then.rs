@@ -1,7 +1,8 @@
 //! Claims on published figures: single values, each with what it can be trusted to, or samples.
 
 use crate::verdict::{self, Outcome, Region};
-use crate::{average::mean, pairs::log_ratios};
+use crate::{average::mean, mean_ratio::SharedCosts, pairs::log_ratios};
+use fsarena_core::average::Average;
 use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published};
@@ -61,15 +62,28 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
                 Right::Variant(variant) => series(&claim.subject, variant)?,
                 Right::Quantity(other) => series(other, &pair.left)?,
             };
-            verdict::judge(pair, &log_ratios(&right, &left).d, None).map(|verdict| verdict.outcome)
+            let verdict = match claim.average {
+                Average::Typical => verdict::judge(pair, &log_ratios(&right, &left).d, None)?,
+                Average::Mean => verdict::judge_means(pair, &SharedCosts::of(&right, &left)?, None),
+            };
+            Some(verdict.outcome)
         }
         Relation::Extreme(extreme) => {
             let own = series(&claim.subject, &extreme.variant)?;
             let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
-            let d = |variant| Some(log_ratios(&series(&claim.subject, variant)?, &own).d);
-            let d: Vec<Vec<f64>> = rivals.filter_map(d).collect();
+            let rivals = rivals.filter_map(|variant| series(&claim.subject, variant));
             let direction = metric::find(&claim.subject.metric)?.spec.direction;
-            verdict::judge_extreme(extreme, &d, direction, None).map(|verdict| verdict.outcome)
+            let verdict = match claim.average {
+                Average::Typical => {
+                    let d: Vec<Vec<f64>> = rivals.map(|rival| log_ratios(&rival, &own).d).collect();
+                    verdict::judge_extreme(extreme, &d, direction, None)
+                }
+                Average::Mean => {
+                    let costs: Vec<_> = rivals.map(|rival| SharedCosts::of(&rival, &own)).collect();
+                    verdict::judge_extreme_means(extreme, &costs, direction, None)
+                }
+            };
+            verdict.map(|verdict| verdict.outcome)
         }
     }
 }

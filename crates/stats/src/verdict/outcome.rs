@@ -1,6 +1,6 @@
 //! What a verdict is, and where a claim is true.
 
-use crate::sequential::Centre;
+use crate::{mean_ratio::Withheld, sequential::Centre};
 use fsarena_core::claim::{Op, Pair};
 use fsarena_core::exit::ExitCode;
 
@@ -59,8 +59,10 @@ pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
 pub struct Verdict {
     /// What became of it. Always inconclusive where it is provisional.
     pub outcome: Outcome,
-    /// Under 8 rounds nothing is exact.
+    /// Under 8 rounds nothing is exact; or an interval by mean cost is withheld.
     pub provisional: bool,
+    /// Why an interval by mean cost is withheld: the intervals are then the range of the rounds.
+    pub withheld: Option<Withheld>,
     /// Left over right, minus 1: the estimate exp(θ) − 1. Of a claim about all variants, the variant over `rival`.
     pub effect: f64,
     /// Its 95% interval.
@@ -94,6 +96,7 @@ impl Verdict {
         Verdict {
             outcome: if centre.provisional { Outcome::Inconclusive } else { outcome },
             provisional: centre.provisional,
+            withheld: centre.withheld,
             effect: centre.estimate.exp_m1(),
             interval: ends(centre.wide),
             narrow: ends(centre.narrow),

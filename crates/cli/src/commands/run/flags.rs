@@ -3,9 +3,10 @@
 use super::own::Own;
 use crate::commands::report::{Export, parse_export};
 use crate::failure::{Failure, usage};
-use crate::flags::{Runs, View, byte_size, metric, parse_percent, time};
+use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
 use crate::given::Given;
 use bytesize::ByteSize;
+use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
-    scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find seed claim \
+    scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
     cmd name setup prepare check cache metric_regex timeout command";
 
@@ -135,6 +136,10 @@ pub struct Args {
     /// Cost that the choice of --find may have over the best [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
+    /// What is the best with --find: least cost in a `typical` round or by `mean` cost, which counts stalls
+    /// [default: typical]
+    #[arg(long, value_name = "AVERAGE", value_parser = average, help_heading = "Work")]
+    pub by: Option<Average>,
     /// Random seed: order of the variants, payload
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub seed: Option<u64>,

@@ -60,6 +60,7 @@ impl Args {
             margin: self.view.margin,
             best_within: self.find.as_ref().map(|_| self.within.unwrap_or(WITHIN)),
             best_metric: self.metric.first().cloned(),
+            best_by: self.by,
             claims: self.claim.clone(),
             factors,
             workload: self.workload.clone(),

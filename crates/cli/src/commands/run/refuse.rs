@@ -22,6 +22,9 @@ impl Args {
         if self.within.is_some() && self.find.is_none() {
             return usage("--within: requires --find best");
         }
+        if self.by.is_some() && self.find.is_none() {
+            return usage("--by: requires --find best; a claim ends with `by mean` instead");
+        }
         let (backing, _) = self.backing()?;
         let directories = directories || backing == Some(Backing::Dir);
         let guest = matches!(backing, Some(Backing::Guest(_)));

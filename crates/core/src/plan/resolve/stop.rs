@@ -1,6 +1,7 @@
 //! The stopping rule, from the plan and from the command line.
 
 use super::Resolver;
+use crate::average::Average;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
 use crate::{number::percentage, plan::error::PlanError, plan::shard::Shard};
 
@@ -11,6 +12,8 @@ const FIXED: &str = "all shards must have the same number of rounds, which neith
                      --rounds N";
 /// How a margin or bound is written.
 const MARGIN: &str = "write it like \"1%\", above 0% and at most 10000%";
+/// How an average is written.
+const AVERAGE: &str = "write \"typical\" or \"mean\"";
 
 /// The seconds of eight rounds of two variants where instructions are counted: a boot takes ten or more on a busy core.
 const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
@@ -35,6 +38,7 @@ impl Resolver<'_> {
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
         let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
         let best_within = self.over.best_within.or(best_within.filter(|_| self.over.rounds.is_none()));
+        let best_by = self.read(&written.best_by, Average::named, "best_by", AVERAGE)?;
         let when_decided = claims
             && best_within.is_none()
             && self.over.rounds.is_none()
@@ -60,6 +64,7 @@ impl Resolver<'_> {
             best_within,
             best_metric: best_within
                 .and_then(|_| self.over.best_metric.clone().or_else(|| written.best_metric.clone())),
+            best_by: best_within.and(self.over.best_by.or(best_by)).unwrap_or_default(),
             shard,
         };
         let refused = |message: String| Err(PlanError::flag("--shard", message));

@@ -1,0 +1,234 @@
+//! How often the interval of the ratio of mean cost misses, over all looks, by the noise of the two variants.
+//!
+//! The typical ratio covers the ratio of the means only where both variants have noise of the same shape; filesystems do
+//! not. So here each variant has a shape of its own, and the truth is the ratio of the means.
+
+use super::state::State;
+use super::{lower_limit, parallel, stream, upper_limit};
+use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
+use crate::table::LOOKS;
+use fsarena_core::schedule::mix;
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Exp1, StandardNormal};
+
+/// The true ratio of the means.
+const RATIO: f64 = 1.05;
+/// The standard deviation of a shape, as a share of the mean.
+const SIZE: f64 = 0.2;
+/// The most runs in which an interval that is promised misses at some look.
+const MOST_MISSES: f64 = 0.07;
+/// The least share of looks at which such an interval is printed.
+const LEAST_PRINTED: f64 = 0.9;
+/// The share of rounds with a rare stall, and its cost in means.
+const STALL: (f64, f64) = (0.02, 3.0);
+
+/// How the costs of a variant vary around a mean of 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Normal, a tenth of the others' size.
+    Quiet,
+    /// Normal.
+    Normal,
+    /// Exponential: mostly quick, sometimes slow. Its skewness is 2.
+    Exponential,
+    /// Log-normal with σ = 0.5, a skewness of 1.75.
+    LogNormal,
+    /// Log-normal with σ = 1, a skewness of 6.2.
+    WideLogNormal,
+    /// Pareto with the index 1.5: it has no variance.
+    Pareto,
+    /// Quiet, and one round of fifty takes four times as long.
+    Stalls,
+}
+
+impl Shape {
+    /// What people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Quiet => "quiet",
+            Shape::Normal => "normal",
+            Shape::Exponential => "exponential",
+            Shape::LogNormal => "log-normal",
+            Shape::WideLogNormal => "log-normal, σ = 1",
+            Shape::Pareto => "Pareto(1.5)",
+            Shape::Stalls => "stalls in 2% of rounds",
+        }
+    }
+
+    /// A cost; its mean is 1, and its standard deviation [`SIZE`] where it has one of its own.
+    fn cost(self, rng: &mut impl Rng) -> f64 {
+        let normal = |rng: &mut _| -> f64 { StandardNormal.sample(rng) };
+        // exp(σx) has the mean exp(σ²/2) and a standard deviation of √(exp(σ²) − 1) times that.
+        let log_normal = |sigma: f64, rng: &mut _| {
+            ((sigma * normal(rng) - sigma * sigma / 2.0).exp() - 1.0) / (sigma * sigma).exp_m1().sqrt()
+        };
+        match self {
+            Shape::Quiet => 1.0 + 0.1 * SIZE * normal(rng),
+            Shape::Normal => 1.0 + SIZE * normal(rng),
+            Shape::Exponential => {
+                let exponential: f64 = Exp1.sample(rng);
+                1.0 + SIZE * (exponential - 1.0)
+            }
+            Shape::LogNormal => 1.0 + SIZE * log_normal(0.5, rng),
+            Shape::WideLogNormal => 1.0 + SIZE * log_normal(1.0, rng),
+            // From 1 on with the mean 3.
+            Shape::Pareto => 1.0 + SIZE * ((1.0 - rng.random::<f64>()).powf(-1.0 / 1.5) - 3.0) / 3.0,
+            Shape::Stalls => {
+                let (share, cost) = STALL;
+                let stall = if rng.random_bool(share) { cost } else { 0.0 };
+                1.0 + 0.1 * SIZE * normal(rng) + stall - share * cost
+            }
+        }
+    }
+}
+
+/// The shapes of two variants.
+pub type Shapes = (Shape, Shape);
+
+/// The shapes for which the interval keeps its promise.
+const PROMISED: [Shapes; 10] = [
+    (Shape::Normal, Shape::Normal),
+    (Shape::Quiet, Shape::Normal),
+    (Shape::Exponential, Shape::Exponential),
+    (Shape::Quiet, Shape::Exponential),
+    (Shape::Exponential, Shape::Quiet),
+    (Shape::Normal, Shape::Exponential),
+    (Shape::LogNormal, Shape::LogNormal),
+    (Shape::Quiet, Shape::LogNormal),
+    (Shape::LogNormal, Shape::Quiet),
+    (Shape::Normal, Shape::LogNormal),
+];
+
+/// The shapes whose misses are shown, without a promise.
+const SHOWN: [Shapes; 5] = [
+    (Shape::WideLogNormal, Shape::WideLogNormal),
+    (Shape::Quiet, Shape::WideLogNormal),
+    (Shape::Pareto, Shape::Pareto),
+    (Shape::Quiet, Shape::Pareto),
+    (Shape::Quiet, Shape::Stalls),
+];
+
+/// The interval under one pair of shapes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanCheck {
+    /// The shapes of the two variants.
+    pub shapes: Shapes,
+    /// Whether the machine drifts: what it does to both by up to some 10%, and what it does to the second place of a round.
+    pub drifts: bool,
+    /// Whether the interval promises to keep its limits here.
+    pub promised: bool,
+    /// Runs in which a printed interval missed the ratio of means at some look.
+    pub missed: usize,
+    /// Runs.
+    pub runs: usize,
+    /// The share of looks at which an interval was printed, at the look that has the fewest.
+    pub printed: f64,
+}
+
+impl MeanCheck {
+    /// The share of runs in which an interval missed.
+    pub fn rate(&self) -> f64 {
+        self.missed as f64 / self.runs as f64
+    }
+
+    /// The lower and the upper 95% confidence limit of that.
+    pub fn limits(&self) -> (f64, f64) {
+        (lower_limit(self.missed, self.runs), upper_limit(self.missed, self.runs))
+    }
+
+    /// What the rate may be; none where nothing is promised.
+    pub fn limit(&self) -> Option<f64> {
+        self.promised.then_some(MOST_MISSES)
+    }
+
+    /// How the promise stands; none where nothing is promised.
+    pub fn state(&self) -> Option<State> {
+        let (lower, upper) = self.limits();
+        if !self.promised {
+            return None;
+        }
+        Some(if self.printed < LEAST_PRINTED || lower > MOST_MISSES {
+            State::Broken
+        } else if upper > MOST_MISSES {
+            State::Open
+        } else {
+            State::Kept
+        })
+    }
+}
+
+/// Simulates `runs` runs of 400 rounds for each pair of shapes, with and without drift. The looks are those from
+/// [`FIRST_ROUND`] rounds on, and one at the first round itself.
+pub fn mean_checks(runs: usize, seed: u64) -> Vec<MeanCheck> {
+    let promised = PROMISED.into_iter().map(|shapes| (shapes, true));
+    let all = promised.chain(SHOWN.into_iter().map(|shapes| (shapes, false)));
+    let all = all.flat_map(|(shapes, promised)| [false, true].map(|drifts| (shapes, promised, drifts)));
+    let check = |(number, (shapes, promised, drifts)): (usize, (Shapes, bool, bool))| {
+        let seed = mix(seed, number as u64);
+        let looked = parallel(runs, |run| looks(shapes, drifts, &mut stream(seed, run)));
+        let missed = looked.iter().filter(|looks| looks.contains(&Some(true))).count();
+        let printed = |look: usize| looked.iter().filter(|looks| looks[look].is_some()).count();
+        let least = (0..looked.first().map_or(0, Vec::len)).map(printed).min().unwrap_or(0);
+        MeanCheck { shapes, drifts, promised, missed, runs, printed: least as f64 / runs as f64 }
+    };
+    all.enumerate().map(check).collect()
+}
+
+/// At every look of a run whether the interval misses; none where it is withheld.
+fn looks((a, b): Shapes, drifts: bool, rng: &mut impl Rng) -> Vec<Option<bool>> {
+    let last = LOOKS[LOOKS.len() - 1].n;
+    let mut drift: f64 = StandardNormal.sample(rng);
+    let (mut costs_of_a, mut costs_of_b) = (vec![], vec![]);
+    for _ in 0..last {
+        let (mut of_a, mut of_b) = (a.cost(rng), b.cost(rng));
+        if drifts {
+            // An AR(.95) with a standard deviation of 1.
+            let step: f64 = StandardNormal.sample(rng);
+            drift = 0.95 * drift + 0.31 * step;
+            let place = if rng.random() { &mut of_a } else { &mut of_b };
+            *place += 0.2 * SIZE * drift;
+            let machine = (0.1 * drift).exp();
+            (of_a, of_b) = (of_a * machine, of_b * machine);
+        }
+        costs_of_a.push(of_a);
+        costs_of_b.push(RATIO * of_b);
+    }
+    let further = LOOKS.iter().map(|look| look.n).filter(|rounds| *rounds > FIRST_ROUND);
+    let at = |rounds: usize| {
+        let costs = SharedCosts::of(&costs_of_a[..rounds], &costs_of_b[..rounds])?;
+        costs.exclude(RATIO, 2).ok()
+    };
+    std::iter::once(FIRST_ROUND).chain(further).map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::average::{mean, variance};
+
+    #[test]
+    fn shapes_have_a_mean_of_one() {
+        let size = |shape: Shape| if shape == Shape::Quiet { 0.1 * SIZE } else { SIZE };
+        for shape in [Shape::Quiet, Shape::Normal, Shape::Exponential, Shape::LogNormal, Shape::WideLogNormal]
+        {
+            let mut rng = stream(3, shape as u64);
+            let costs: Vec<f64> = (0..100_000).map(|_| shape.cost(&mut rng)).collect();
+            assert!((mean(&costs) - 1.0).abs() < 0.005, "{shape:?}: {}", mean(&costs));
+            assert!((variance(&costs).sqrt() / size(shape) - 1.0).abs() < 0.1, "{shape:?}");
+        }
+        let mut rng = stream(3, 9);
+        let stalls: Vec<f64> = (0..100_000).map(|_| Shape::Stalls.cost(&mut rng)).collect();
+        assert!((mean(&stalls) - 1.0).abs() < 0.01, "{}", mean(&stalls));
+    }
+
+    #[test]
+    fn few_runs_break_no_promise() {
+        let checks = mean_checks(100, 1);
+        assert_eq!(checks.len(), 30);
+        assert!(checks.iter().all(|check| check.state() != Some(State::Broken)), "{checks:?}");
+        // Stalls that few runs of 20 rounds have seen are not excluded.
+        let missed = |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().missed;
+        assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
+        assert_eq!(mean_checks(3, 1), mean_checks(3, 1));
+    }
+}

@@ -1,0 +1,180 @@
+//! Slow rounds: how often a variant takes much longer than it does in the median, and how much longer.
+//!
+//! The typical ratio of two variants hides rounds in which one of them stalls. These are counted against the variant's own
+//! median, so that a slow variant does not count as one that stalls.
+
+use crate::average::median;
+use crate::simulate::stream;
+use fsarena_core::sample::Direction;
+use rand::seq::SliceRandom;
+use std::collections::BTreeSet;
+
+/// A round is slow where it costs more than this many times the variant's own median.
+pub const SLOW: f64 = 1.5;
+/// The fewest rounds of which the median tells slow rounds from others.
+const FEWEST: usize = 3;
+/// Draws of [`stalling`]: of 1,999 the largest hundred are exactly 5%.
+const PERMUTATIONS: usize = 1_999;
+
+/// The rounds of one variant, and those that were slow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SlowRounds {
+    /// Rounds with a value.
+    pub rounds: usize,
+    /// The variant's median, in the unit of its values.
+    pub median: f64,
+    /// Each slow round, the slowest first.
+    pub slow: Vec<SlowRound>,
+}
+
+/// A slow round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowRound {
+    /// Index into the values.
+    pub column: usize,
+    /// The value of the round.
+    pub value: f64,
+    /// How many times the median it costs: the value over the median; where more is better the median over the value.
+    pub times: f64,
+}
+
+impl SlowRounds {
+    /// What the slow rounds cost beyond the median, in the unit of the values.
+    pub fn excess(&self) -> f64 {
+        self.slow.iter().map(|round| (round.value - self.median).abs()).sum()
+    }
+}
+
+/// The slow rounds of a variant, from its values by round, NaN where there is none. None under three rounds, where the
+/// median is not above 0, or where neither way is better.
+pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
+    let median = median(values).filter(|median| *median > 0.0 && direction != Direction::Neutral)?;
+    let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
+    let times = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
+    let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, times: times(*value) };
+    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.times > SLOW).collect();
+    slow.sort_by(|a, b| b.times.total_cmp(&a.times));
+    let rounds = known.count();
+    (rounds >= FEWEST).then_some(SlowRounds { rounds, median, slow })
+}
+
+/// The variants that have significantly more slow rounds than the others, from `values[variant][round]`: a permutation test
+/// within rounds, for one look at the end of a run.
+///
+/// Each value is divided by the variant's own median. If the variants stall alike, the divided values of a round belong to
+/// any of the variants in it: each draw permutes them within every round, and the statistic is the largest number of slow
+/// rounds of a variant. A variant stalls more often where its own number exceeds 95% of these (Westfall and Young 1993, the
+/// maximum over variants), so that all variants named are right together with 95%.
+pub fn stalling(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
+    let mut rounds = rounds_with_stalls(values, direction);
+    let observed = counts(&rounds, values.len());
+    let mut rng = stream(seed, 0);
+    let mut largest = || {
+        rounds.iter_mut().for_each(|round| round.slow.shuffle(&mut rng));
+        counts(&rounds, values.len()).into_iter().max().unwrap_or(0)
+    };
+    let mut drawn: Vec<usize> = (0..PERMUTATIONS).map(|_| largest()).collect();
+    drawn.sort_unstable();
+    // The ⌈0.95·(B + 1)⌉-th smallest of B permutations is exact.
+    let critical = drawn[(0.95 * (PERMUTATIONS + 1) as f64).ceil() as usize - 1];
+    (0..values.len()).filter(|variant| observed[*variant] > critical).collect()
+}
+
+/// A round in which some variant was slow.
+struct Round {
+    /// The variants with a value.
+    variants: Vec<usize>,
+    /// Which of them were slow.
+    slow: Vec<bool>,
+}
+
+/// The rounds in which some variant was slow, of the variants whose rounds can be slow.
+fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<Round> {
+    let columns = values.iter().map(Vec::len).max().unwrap_or(0);
+    let mut rounds: Vec<Round> = (0..columns).map(|_| Round { variants: vec![], slow: vec![] }).collect();
+    for (variant, values) in values.iter().enumerate() {
+        let Some(found) = slow_rounds(values, direction) else { continue };
+        let slow: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
+        for (column, _) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+            rounds[column].variants.push(variant);
+            rounds[column].slow.push(slow.contains(&column));
+        }
+    }
+    rounds.retain(|round| round.slow.contains(&true));
+    rounds
+}
+
+/// The number of slow rounds of each variant.
+fn counts(rounds: &[Round], variants: usize) -> Vec<usize> {
+    let mut counts = vec![0; variants];
+    for Round { variants, slow } in rounds {
+        variants.iter().zip(slow).for_each(|(variant, slow)| counts[*variant] += usize::from(*slow));
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::count;
+    use rand::RngExt;
+
+    #[test]
+    fn one_clone_of_21_seconds_is_found() {
+        let mut values = vec![0.7; 22];
+        values[9] = 20.97;
+        values[3] = f64::NAN;
+        let found = slow_rounds(&values, Direction::Lower).unwrap();
+        assert_eq!((found.rounds, found.median, found.slow.len()), (21, 0.7, 1));
+        let slow = found.slow[0];
+        assert_eq!((slow.column, slow.value), (9, 20.97));
+        assert!((slow.times - 29.957).abs() < 0.001 && (found.excess() - 20.27).abs() < 1e-9);
+    }
+
+    #[test]
+    fn slow_is_above_one_and_a_half_times_the_median() {
+        let slow = |values: &[f64], direction| slow_rounds(values, direction).map(|found| found.slow.len());
+        assert_eq!(slow(&[1.0, 1.0, 1.5, 1.0], Direction::Lower), Some(0));
+        assert_eq!(slow(&[1.0, 1.0, 1.51, 2.0, 1.0], Direction::Lower), Some(2));
+        // A load that reaches less than two thirds of its median.
+        assert_eq!(slow(&[900.0, 900.0, 590.0, 2000.0, 0.0], Direction::Higher), Some(2));
+        for (values, direction) in [
+            (vec![1.0, 9.0], Direction::Lower),
+            (vec![0.0; 9], Direction::Lower),
+            (vec![1.0; 9], Direction::Neutral),
+        ] {
+            assert_eq!(slow(&values, direction), None);
+        }
+    }
+
+    /// Rounds of variants of which each stalls in its own share of the rounds.
+    fn rounds(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
+        let mut rng = stream(9, run);
+        let mut value =
+            |stalls: f64| if rng.random_bool(stalls) { 3.0 } else { 1.0 + 0.1 * rng.random::<f64>() };
+        stalls.iter().map(|stalls| (0..rounds).map(|_| value(*stalls)).collect()).collect()
+    }
+
+    #[test]
+    fn a_variant_that_stalls_more_often_is_named() {
+        assert_eq!(stalling(&rounds(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1), [1]);
+        // Three stalls of one of two variants happen by chance in one of four runs.
+        let mut three = vec![vec![1.0; 24]; 2];
+        [4, 11, 19].into_iter().for_each(|round| three[1][round] = 1.6);
+        assert!(stalling(&three, Direction::Lower, 1).is_empty());
+        assert!(stalling(&three[..1], Direction::Lower, 1).is_empty());
+        assert!(stalling(&[], Direction::Lower, 1).is_empty());
+    }
+
+    #[test]
+    fn variants_that_stall_alike_are_rarely_named() {
+        // A slow variant is divided by its own median.
+        let named = |run: u64| {
+            let mut values = rounds(&[0.1, 0.1, 0.1], 40, run);
+            values[2].iter_mut().for_each(|value| *value *= 7.0);
+            !stalling(&values, Direction::Lower, run).is_empty()
+        };
+        let wrong = count(200, named);
+        assert!(wrong <= 22, "{wrong} of 200: P(more than 22) is under 1 in 500 at 5%");
+    }
+}
