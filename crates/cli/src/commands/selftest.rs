@@ -1,6 +1,7 @@
 //! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
 
 mod exact;
+mod headline;
 mod here;
 
 pub use here::quoted;
@@ -8,9 +9,7 @@ pub use here::quoted;
 use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::number::percent;
 use fsarena_core::row::Row;
-use fsarena_stats::simulate::headline::{Answered, Wrong};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
 use fsarena_stats::simulate::{lower_limit, noise::Order, state::State};
@@ -20,8 +19,9 @@ use serde_json::{Value, json};
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
 /// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
-/// a false difference, miss a true one, lose the best variant, call different variants equivalent, or bound a regret too low? With a fixed order instead of a random
-/// one, drift must break the first rule: a test that cannot fail proves nothing.
+/// a false difference, miss a true one, lose the best variant, call different variants equivalent, bound a regret too low, or
+/// recommend a variant that is more than 5% worse than the best? How soon do they recommend the best? With a fixed order
+/// instead of a random one, drift must break the first rule: a test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
 /// and 5% more files. It needs root, and reports the smallest detectable difference. With `--idle` it checks the idle
@@ -77,14 +77,7 @@ pub fn run(args: Args) -> Outcome {
         ListFormat::Term => {
             let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
             output::rows(&checks, ListFormat::Term)?;
-            output::text(
-                "\nA recommended variant is more than 5% worse than the best, at any of 18 looks:\n\n",
-            )?;
-            let wrong = report.wrong.iter().map(WrongLine::of).collect::<Vec<_>>();
-            output::rows(&wrong, ListFormat::Term)?;
-            output::text("\nThe best variant is recommended in time:\n\n")?;
-            let answered = report.answered.iter().map(AnsweredLine::of).collect::<Vec<_>>();
-            output::rows(&answered, ListFormat::Term)?;
+            headline::print(&report)?;
             output::text(format!("\n{}\n\n", words(&report)))?;
             output::rows(&means.iter().map(MeanLine::of).collect::<Vec<_>>(), ListFormat::Term)?;
             output::text(format!("\n{MEANS}\n"))?
@@ -131,90 +124,6 @@ impl Line {
 impl Row for Line {
     const COLUMNS: &'static [&'static str] =
         &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
-}
-
-/// How a promise stands; without one, that none is made.
-fn promised(state: Option<State>) -> &'static str {
-    state.map_or("no promise", State::name)
-}
-
-/// The kind of run that errs most, of one noise and spread.
-#[derive(serde::Serialize)]
-struct WrongLine {
-    noise: &'static str,
-    spread: String,
-    wrong: String,
-    limit: String,
-    shapes: &'static str,
-    variants: usize,
-    gap: String,
-    current: &'static str,
-    state: &'static str,
-}
-
-impl WrongLine {
-    fn of(one: &Wrong) -> WrongLine {
-        WrongLine {
-            noise: one.noise.name(),
-            spread: percent(one.spread),
-            wrong: format!("{:.2}%", 100.0 * one.rate()),
-            limit: format!("{:.2}%", 100.0 * one.upper()),
-            shapes: one.shapes.name(),
-            variants: one.variants,
-            gap: percent(one.gap),
-            current: match one.current {
-                None => "none",
-                Some(0) => "the best",
-                Some(_) => "another",
-            },
-            state: promised(one.state()),
-        }
-    }
-}
-
-impl Row for WrongLine {
-    const COLUMNS: &'static [&'static str] = &[
-        "noise",
-        "spread: SPREAD",
-        "wrong: WRONG",
-        "limit: 95% LIMIT",
-        "shapes: WORST WHERE NOISE IS",
-        "variants",
-        "gap: GAP",
-        "current: CURRENT",
-        "state",
-    ];
-}
-
-/// How often a difference is found in time.
-#[derive(serde::Serialize)]
-struct AnsweredLine {
-    noise: &'static str,
-    gap: String,
-    spread: String,
-    by: usize,
-    variants: usize,
-    answered: String,
-    state: &'static str,
-}
-
-impl AnsweredLine {
-    fn of(one: &Answered) -> AnsweredLine {
-        AnsweredLine {
-            noise: one.noise.name(),
-            gap: percent(one.gap),
-            spread: percent(one.spread),
-            by: one.by,
-            variants: one.variants,
-            answered: format!("{:.1}%", 100.0 * one.rate()),
-            state: promised(one.state()),
-        }
-    }
-}
-
-impl Row for AnsweredLine {
-    const COLUMNS: &'static [&'static str] =
-        &["noise", "gap: GAP", "spread: SPREAD", "by: BY ROUND", "variants", "answered: ANSWERED", "state"];
 }
 
 /// What stands below the table of mean costs.
@@ -305,34 +214,6 @@ fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
             "state": check.state().name(),
         })
     };
-    let wrong = |one: &Wrong| {
-        json!({
-            "noise": one.noise.name(),
-            "spread": one.spread,
-            "worst_shapes": one.shapes.name(),
-            "variants": one.variants,
-            "gap": one.gap,
-            "current": one.current,
-            "wrong": one.wrong,
-            "runs": one.runs,
-            "rate": one.rate(),
-            "upper": one.upper(),
-            "state": promised(one.state()),
-        })
-    };
-    let answered = |one: &Answered| {
-        json!({
-            "noise": one.noise.name(),
-            "spread": one.spread,
-            "gap": one.gap,
-            "by_round": one.by,
-            "variants": one.variants,
-            "answered": one.answered,
-            "runs": one.runs,
-            "rate": one.rate(),
-            "state": promised(one.state()),
-        })
-    };
     let mean = |check: &MeanCheck| {
         json!({
             "noise_of_a": check.shapes.0.name(),
@@ -349,10 +230,10 @@ fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
         })
     };
     json!({
-        "wrong_recommendations": report.wrong.iter().map(wrong).collect::<Vec<_>>(),
-        "recommendations_in_time": report.answered.iter().map(answered).collect::<Vec<_>>(),
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "negative": check(&report.negative),
+        "wrong_recommendations": headline::wrong_json(report),
+        "recommendations_in_time": headline::answered_json(report),
         "mean_costs": means.iter().map(mean).collect::<Vec<_>>(),
         "passed": exit_code(report, means) == ExitCode::Done,
     })

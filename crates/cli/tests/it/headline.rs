@@ -75,3 +75,17 @@ fn a_clear_difference_is_a_move_and_noise_without_a_current_filesystem_is_no_cho
     assert!(text.contains("This machine is too noisy to tell: after 12 rounds "), "{text}");
     assert!(text.contains("To settle it: ") && text.contains("docs/guide/troubleshooting.md"), "{text}");
 }
+
+#[test]
+fn a_filesystem_that_stalls_is_recommended_for_typical_speed_only() {
+    let place = Place::new();
+    let times = |fs: &str, round: u32| {
+        let typical = if fs == "xfs" { 0.9 } else { 1.0 };
+        let stall = if fs == "xfs" && [10, 25, 40].contains(&round) { 2.0 } else { 1.0 };
+        [typical * stall * noise(fs, round, 0.01); 2]
+    };
+    let run = stored::planted(&place.runs(), &["ext2", "xfs"], 48, times);
+    let text = printed(&place, &run, &[]);
+    assert!(text.contains("Use xfs for typical speed: in a typical round "), "{text}");
+    assert!(text.contains("than the next, ext2; by mean cost ext2 is as good, since xfs stalls."), "{text}");
+}

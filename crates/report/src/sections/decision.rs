@@ -1,6 +1,7 @@
 //! The headline: which variant to use, or that none is significantly better, and what would settle it.
 
 mod headline;
+mod mean_cost;
 mod other_metrics;
 
 use crate::number::{beside, percent, plural};

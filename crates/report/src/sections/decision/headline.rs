@@ -14,11 +14,15 @@ const MOST: usize = 3;
 impl Decision<'_> {
     /// `Use xfs: in a typical round 12% faster [8–15%] in total than the next, ext4.`
     pub fn headline(&self) -> String {
+        let by_mean = self.by_mean_cost();
         let but = self.but().map_or(String::new(), |clause| format!(", {clause}"));
-        format!("{}{but}.", self.sentence())
+        let sentence = self.sentence(if by_mean.is_some() { " for typical speed" } else { "" });
+        let by_mean = by_mean.map_or(String::new(), |clause| format!("; {clause}"));
+        format!("{sentence}{by_mean}{but}.")
     }
 
-    fn sentence(&self) -> String {
+    /// The headline without its clauses. `aim` follows the recommended variants, where the mean cost recommends others.
+    fn sentence(&self, aim: &str) -> String {
         let over = self.measure();
         match &self.answer {
             Answer::TooFewRounds { rounds, needed: Some(needed) } => {
@@ -37,9 +41,9 @@ impl Decision<'_> {
                 let (name, behind) = (self.name(*choice), self.name(next.variant));
                 match self.ahead_of(*choice, next.variant) {
                     Some(lead) => {
-                        format!("Use {name}: in a typical round {lead}{over} than the next, {behind}")
+                        format!("Use {name}{aim}: in a typical round {lead}{over} than the next, {behind}")
                     }
-                    None => format!("Use {name}: every other variant is significantly worse{over}"),
+                    None => format!("Use {name}{aim}: every other variant is significantly worse{over}"),
                 }
             }
             Answer::Keep { current, rivals } => self.keep(*current, rivals),
@@ -47,7 +51,7 @@ impl Decision<'_> {
                 let names: Vec<String> = to.iter().map(|cost| self.name(cost.variant).to_string()).collect();
                 let leads = listed(&self.leads(to, *from));
                 format!(
-                    "Move from {} to {}: in a typical round {leads}{over}",
+                    "Move from {} to {}{aim}: in a typical round {leads}{over}",
                     self.current(*from),
                     either(&names)
                 )
