@@ -36,7 +36,7 @@ impl Effects {
 
     /// The most that the median time may be, as a share of that of running every variant in every round.
     pub fn time_limit(self) -> f64 {
-        if self == Effects::Equal { 1.05 } else { 0.6 }
+        if self == Effects::Equal { 1.05 } else { 0.65 }
     }
 
     fn truth(self, variant: usize) -> f64 {
