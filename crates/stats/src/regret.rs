@@ -68,7 +68,7 @@ pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, 
     let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
     let rounds =
         live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
-    let needed = table::first(rivals).map(|first| first.max(FIRST_ROUND));
+    let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
     let provisional = needed.is_none_or(|needed| rounds < needed);
     let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
     for (i, j, costs) in live {
