@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fsarena_core::average::Average;
 use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
 use fsarena_run::config::Config;
@@ -75,8 +76,9 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Reads `typical` or `mean`.
-pub fn average(text: &str) -> Result<Average, String> {
-    Average::named(text).ok_or_else(|| "write `typical` or `mean`".into())
+pub fn average() -> impl TypedValueParser<Value = Average> {
+    let names = PossibleValuesParser::new(Average::ALL.map(Average::name));
+    names.map(|name| Average::named(&name).unwrap_or_default())
 }
 
 /// Reads `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.

@@ -70,7 +70,7 @@ fn flags_that_contradict_the_search_are_refused() {
     let by = |average: &'static str| [&find[..], &["--by", average]].concat();
     assert!(place.expect(0, &by("mean")).0.contains("best_by = \"mean\""));
     assert!(!place.expect(0, &by("typical")).0.contains("best_by"));
-    assert!(place.expect(2, &by("median")).1.contains("write `typical` or `mean`"));
+    assert!(place.expect(2, &by("median")).1.contains("possible values: typical, mean"));
     let alone = place.expect(2, &["run", "plan.toml", "--dry-run", "--by", "mean"]).1;
     assert!(alone.contains("--by: requires --find best"), "{alone}");
     let (_, said) = place.expect(2, &["run", "plan.toml", "--on", "dir:home", "--find", "best"]);

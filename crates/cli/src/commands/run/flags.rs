@@ -147,7 +147,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
     /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default: typical]
-    #[arg(long, value_name = "AVERAGE", value_parser = average, help_heading = "Work")]
+    #[arg(long, value_name = "AVERAGE", value_parser = average(), hide_possible_values = true, help_heading = "Work")]
     pub by: Option<Average>,
     /// Random seed: order of the variants, payload
     #[arg(long, value_name = "N", help_heading = "Work")]
