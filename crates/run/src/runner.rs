@@ -91,8 +91,11 @@ impl Runner<'_, '_, '_> {
             let outlook = self.outlook(round);
             let fit = self.fit(&stopping, round, outlook.as_ref());
             if let Some(why) = stopping.why(round, self.begun.elapsed(), outlook.as_ref()) {
-                if let Some(Fit::Short(short)) = fit {
-                    let note = Note::new(NoteKind::Remark, short.afterwards()).fix(short.remedy);
+                let answered = outlook.is_some_and(|outlook| outlook.answered.is_some());
+                if let Some(fit @ Fit::Short(short)) = fit.as_ref().filter(|_| !answered) {
+                    // A run that ends after its first round has not told it yet.
+                    self.foretell(&foreseen, fit)?;
+                    let note = Note::new(NoteKind::Remark, short.afterwards()).fix(short.remedy.clone());
                     self.recorder.tell(Event::Note(note))?;
                 }
                 let ended = |shard| format!("all rounds of shard {shard} are done");
