@@ -194,6 +194,19 @@ pub fn percentage(text: &str) -> Option<f64> {
     Some(percent / 100.0)
 }
 
+/// `−4.9%` and `−5.4% to −4.3%`; from a factor of two on `3.10×` and `3.02–3.19`, easier to read than +3850%. Rounding
+/// never moves a number across zero or one of `edges`, so that the text agrees with the verdict beside it. `effect` is a ratio less one, and so are the ends of its interval.
+pub fn effect_lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
+    let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
+    if high >= 1.0 {
+        let edges: Vec<f64> = edges.iter().map(|edge| 1.0 + edge).collect();
+        let [value, low, high] = [effect, low, high].map(|effect| beside(1.0 + effect, &edges));
+        return (format!("{value}×"), format!("{low}–{high}"));
+    }
+    let [value, low, high] = [effect, low, high].map(|effect| signed(effect, &edges));
+    (value, format!("{low} to {high}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,7 @@
 //! change.
 
 use crate::document::{Cell, Source, labelled};
-use crate::number::{self, beside};
-use crate::sections::claims::lines;
+use crate::number::{self, beside, effect_lines};
 use crate::typical::absolute;
 use fsarena_core::sample::Unit;
 use fsarena_stats::all_tasks::AllTasks;
@@ -29,7 +28,7 @@ pub fn difference_cell(ratio: &MeanRatio) -> Cell {
 
 fn difference_lines(ratio: &MeanRatio) -> (String, String) {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
-    let (value, interval) = lines(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
+    let (value, interval) = effect_lines(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
     (value, if ratio.interval.is_ok() { interval } else { second_line(ratio) })
 }
 

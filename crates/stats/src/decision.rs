@@ -1,6 +1,6 @@
 //! The answer to "which variant?", from the bounds of what each can cost.
 
-use crate::regret::Regrets;
+use crate::regret::{Cost, Regrets};
 
 /// The most that a recommended variant may cost above the best, as a fraction. It belongs to the headline alone.
 pub const MOST_REGRET: f64 = 0.05;
@@ -60,18 +60,6 @@ pub enum Answer {
         /// The other one, with what it costs relative to the first.
         other: Cost,
     },
-}
-
-/// What a variant costs relative to another one: an interval of ln(its cost/the other's cost). All intervals of an answer hold
-/// together with 95%.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// The variant.
-    pub variant: usize,
-    /// Lower end of the interval; infinite where nothing bounds it.
-    pub low: f64,
-    /// Upper end, likewise.
-    pub high: f64,
 }
 
 impl Answer {

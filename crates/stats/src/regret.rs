@@ -7,7 +7,7 @@
 
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
-use crate::{decision::Cost, pairs::log_ratios, rank::pairs, walsh::Walsh};
+use crate::{pairs::log_ratios, rank::pairs, walsh::Walsh};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.
@@ -21,6 +21,18 @@ pub struct Regrets {
     pub needed: Option<usize>,
     /// Too few rounds for the level: the bounds are the extremes that were seen.
     pub provisional: bool,
+}
+
+/// What a variant costs relative to another one: an interval of ln(its cost/the other's cost). Those of all pairs hold
+/// together with 95%.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// The variant.
+    pub variant: usize,
+    /// Lower end of the interval; infinite where nothing bounds it.
+    pub low: f64,
+    /// Upper end, likewise.
+    pub high: f64,
 }
 
 /// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with fewer

@@ -281,7 +281,12 @@ mod tests {
         let path = group.path().to_path_buf();
         assert!(path.starts_with(&found.own) && path.is_dir());
         group.remove().unwrap();
-        assert!(!path.exists());
+        assert!(
+            !path.exists(),
+            "{}: {:?}",
+            path.display(),
+            std::fs::read_to_string(path.join("cgroup.procs"))
+        );
     }
 
     #[test]
@@ -319,7 +324,12 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
         enter(&below, child.id() as i32).unwrap();
         group.remove().unwrap();
-        assert!(!path.exists());
+        assert!(
+            !path.exists(),
+            "{}: {:?}",
+            path.display(),
+            std::fs::read_to_string(path.join("cgroup.procs"))
+        );
         child.wait().unwrap();
     }
 

@@ -12,6 +12,7 @@ use crate::common::nobody::Nobody;
 use crate::common::stand_in::{Disk, InUse, Name, run, text};
 use crate::common::{Place, root};
 use std::path::Path;
+use std::{process::Command, time::Duration};
 
 /// The device is refused under this name with these words, and stays as it is.
 #[track_caller]
@@ -184,12 +185,26 @@ fn what_somebody_else_holds() {
     refused_even(&place, &second, second.id(), &even, &["the kernel says that it is in use", "lsblk"]);
     refused_even(&place, &first, first.id(), &even, &["is mounted at"]);
     drop(mounted);
-    run("btrfs", &["device", "scan", "--forget", text(&first.path), text(&second.path)]);
+    forget_btrfs(&[text(&first.path), text(&second.path)]);
     // A loop device that carries another is held as well.
     let below = Disk::new(16);
     let above = run("losetup", &["--find", "--show", text(&below.path)]);
     refused(&place, &below, below.id(), &[&format!("is attached to {above}"), "losetup --detach"]);
     run("losetup", &["--detach", &above]);
+}
+
+/// Has the kernel forget the devices of an unmounted btrfs. A mount namespace of another test may hold a copy of the mount
+/// for some time.
+fn forget_btrfs(devices: &[&str]) {
+    for attempt in 1..=100 {
+        let arguments = ["device", "scan", "--forget"].iter().chain(devices);
+        let output = Command::new("btrfs").args(arguments).output().unwrap();
+        if output.status.success() {
+            return;
+        }
+        assert!(attempt < 100, "{output:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

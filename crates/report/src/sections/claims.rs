@@ -2,7 +2,7 @@
 
 use crate::document::{Cell, Table, row};
 use crate::mean_cost;
-use crate::number::{beside, percent, plural, signed, three};
+use crate::number::{effect_lines, percent, plural, three};
 use crate::paired::made_of;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::claim::Relation;
@@ -66,21 +66,8 @@ fn left_open(verdict: &Verdict) -> Option<String> {
 
 /// The effect of a verdict with its interval.
 pub fn effect(verdict: &Verdict) -> String {
-    let (value, interval) = lines(verdict.effect, verdict.interval, &verdict.edges);
+    let (value, interval) = effect_lines(verdict.effect, verdict.interval, &verdict.edges);
     format!("{value} [{interval}]")
-}
-
-/// `−4.9%` and `−5.4% to −4.3%`; from a factor of two on `3.10×` and `3.02–3.19`, easier to read than +3850%. Rounding
-/// never moves a number across zero or one of `edges`, so that the text agrees with the verdict beside it.
-pub fn lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
-    let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
-    if high >= 1.0 {
-        let edges: Vec<f64> = edges.iter().map(|edge| 1.0 + edge).collect();
-        let [value, low, high] = [effect, low, high].map(|effect| beside(1.0 + effect, &edges));
-        return (format!("{value}×"), format!("{low}–{high}"));
-    }
-    let [value, low, high] = [effect, low, high].map(|effect| signed(effect, &edges));
-    (value, format!("{low} to {high}"))
 }
 
 /// What holds of many claims together.

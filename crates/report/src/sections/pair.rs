@@ -1,8 +1,8 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
-use super::claims::lines;
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::mean_cost;
+use crate::number::effect_lines;
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The difference of B over A, and its interval.
 fn difference(row: &Row, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
-    lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
+    effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
 /// Two variants.

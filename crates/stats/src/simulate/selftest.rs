@@ -8,7 +8,7 @@ use super::{count, lower_limit, parallel, stream, upper_limit};
 use crate::sequential::{first_look, found_at};
 use crate::table::{LOOKS, Look, cautious_bound};
 use crate::{average::median, evalue::Evidence, walsh::Walsh};
-use fsarena_core::schedule::mix;
+use fsarena_core::{exit::ExitCode, schedule::mix};
 use rand::Rng;
 
 /// The error that every rule promises.
@@ -209,6 +209,31 @@ impl Report {
     }
 }
 
+impl Check {
+    /// How the promise stands.
+    pub fn state(&self) -> State {
+        let above = lower_limit(self.wrong, self.runs) > self.limit();
+        match (self.passed(), self.order) {
+            (true, _) => State::Kept,
+            (false, Order::Random) if above || self.slow() && self.runs >= 100 => State::Broken,
+            // Fixed order is to err; that it surely does not is what breaks the promise.
+            (false, Order::Fixed) if self.upper() <= self.limit() => State::Broken,
+            (false, _) => State::Open,
+        }
+    }
+}
+
+impl Report {
+    /// Broken is refuted, too few runs leave it inconclusive.
+    pub fn exit_code(&self) -> ExitCode {
+        match self.states().max() {
+            Some(State::Broken) => ExitCode::Refuted,
+            Some(State::Open) => ExitCode::Inconclusive,
+            _ => ExitCode::Done,
+        }
+    }
+}
+
 /// Simulates `runs` runs of 400 rounds for each rule and noise, for regrets and for finding the best a share; see [`RUNS`]. A rule that errs in exactly
 /// 5% of all runs fails by chance in four of ten such tests of 2,000 runs (P(B > 102), B ~ Binomial(2000,
 /// 0.05)), and in two of a million of 20,000.
@@ -274,5 +299,30 @@ mod tests {
         };
         assert!(check(100, Order::Random).passed() && !check(110, Order::Random).passed());
         assert!(check(1600, Order::Fixed).passed() && !check(100, Order::Fixed).passed());
+    }
+
+    fn check(order: Order, wrong: usize, runs: usize) -> Check {
+        Check { noise: Noise::Normal, rule: Rule::Sequential, order, wrong, runs, time: None }
+    }
+
+    #[test]
+    fn a_rate_over_its_bound_is_broken_and_too_few_runs_leave_it_open() {
+        let of = |wrong, runs| check(Order::Random, wrong, runs).state();
+        assert_eq!(
+            [of(1_000, 20_000), of(1_400, 20_000), of(5, 100)],
+            [State::Kept, State::Broken, State::Open]
+        );
+        let negative = check(Order::Fixed, 80, 100);
+        let report = |checks: Vec<Check>| Report { checks, negative, wrong: vec![], answered: vec![] };
+        let codes = [vec![(1_000, 20_000)], vec![(1_400, 20_000), (5, 100)], vec![(5, 100)]].map(|checks| {
+            report(checks.into_iter().map(|(w, n)| check(Order::Random, w, n)).collect()).exit_code()
+        });
+        assert_eq!(codes, [ExitCode::Done, ExitCode::Refuted, ExitCode::Inconclusive]);
+    }
+
+    #[test]
+    fn a_negative_test_that_does_not_err_is_broken() {
+        assert_eq!(check(Order::Fixed, 80, 100).state(), State::Kept);
+        assert_eq!(check(Order::Fixed, 900, 20_000).state(), State::Broken);
     }
 }

@@ -5,7 +5,7 @@ use crate::number::{percent, plural};
 use crate::words::{either, few_of, is_time, listed};
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
-use fsarena_stats::decision::{Answer, Cost};
+use fsarena_stats::{decision::Answer, regret::Cost};
 use serde_json::{Value, json};
 
 /// The most variants that the headline describes.

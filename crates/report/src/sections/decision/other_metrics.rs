@@ -5,9 +5,9 @@ use super::{Decision, cost, gain};
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::combine_tasks;
-use fsarena_stats::decision::{Answer, Cost};
 use fsarena_stats::grid::references;
 use fsarena_stats::regret;
+use fsarena_stats::{decision::Answer, regret::Cost};
 use serde_json::{Value, json};
 
 /// All the CPU time of the machine: a metric that people care about, also where the run does not answer for it.
