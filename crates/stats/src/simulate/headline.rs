@@ -293,14 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_break_no_promise_and_repeat_themselves() {
-        let wrong = wrong(20, 1);
+    fn few_runs_break_no_promise() {
+        let wrong = wrong(10, 1);
         assert_eq!(wrong.len(), 7 * 3);
         assert!(wrong.iter().all(|one| one.state() != Some(State::Broken)), "{wrong:?}");
-        let answered = answered(50, 1);
+        let answered = answered(20, 1);
         assert_eq!(answered.len(), 2 * 2 * 6);
         assert!(answered.iter().all(|one| one.state() != Some(State::Broken)), "{answered:?}");
-        assert_eq!(answered, super::answered(50, 1));
     }
 
     #[test]
