@@ -52,14 +52,18 @@ pub fn not_drawn(what: &[String], why: &str) -> String {
     if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
 }
 
-/// `a`, `a and b`, `a, b and 5 more`.
+/// `a`, `a and b`, `a, b, c, d, e, f and 5 others`.
 pub fn listed(what: &[String]) -> String {
-    const MOST: usize = 6;
+    listed_up_to(what, 6)
+}
+
+/// The same with at most `most` items: `ext4, xfs and 3 others`.
+pub fn listed_up_to(what: &[String], most: usize) -> String {
     match what {
         [] => String::new(),
         [one] => one.clone(),
-        [first @ .., last] if what.len() <= MOST => format!("{} and {last}", first.join(", ")),
-        _ => format!("{} and {}", what[..MOST].join(", "), plural(what.len() - MOST, "other")),
+        [first @ .., last] if what.len() <= most => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {}", what[..most].join(", "), plural(what.len() - most, "other")),
     }
 }
 

@@ -235,7 +235,7 @@ fn a_guest_without_memory_or_room_fails_alone() {
     let said = with_memory(6, 64);
     assert!(said.contains("no room to boot"), "{said}");
     // Enough to hold the initramfs, and not to unpack it.
-    let own = std::fs::metadata(env!("CARGO_BIN_EXE_fsarena")).unwrap().len() >> 20;
+    let own = std::fs::metadata(common::program()).unwrap().len() >> 20;
     let said = with_memory(4, (5 * own / 2).max(own + 70));
     assert!(["too little memory", "memory ran out"].iter().any(|words| said.contains(words)), "{said}");
     // 313 files, of which the one filesystem holds 245.

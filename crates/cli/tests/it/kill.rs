@@ -32,7 +32,19 @@ fn kinds() -> Vec<Kind> {
         let resume = vec!["run", "--resume", "latest"];
         Kind { name, begin: [&plan[..], more].concat(), resume, cells: 4, adds: None }
     };
-    let windows = ["watch", "--window", "50ms", "--every", "25ms", "--windows", "20", "--format", "json"];
+    let windows = [
+        "watch",
+        "--path",
+        ".",
+        "--window",
+        "50ms",
+        "--every",
+        "25ms",
+        "--windows",
+        "20",
+        "--format",
+        "json",
+    ];
     let resume = vec!["watch", "--resume", "latest", "--windows", "3", "--format", "json"];
     let mut kinds = vec![
         run("loop images", "ext2,ext4", &[]),

@@ -13,10 +13,12 @@ mod budget;
 mod carry_over;
 mod charts;
 mod claims;
+mod commands;
 mod commits;
 mod common;
 mod config;
 mod dbench;
+mod dir;
 mod disturbed;
 mod erase;
 mod exact;
@@ -32,7 +34,6 @@ mod guide;
 mod headline;
 mod hostile;
 mod import;
-mod installed;
 mod interrupted;
 mod kill;
 mod large;
@@ -43,14 +44,22 @@ mod machines;
 mod mean_cost;
 mod order;
 mod other;
+mod own_command;
 mod plans;
+mod postgres;
 mod power;
 mod printed;
+mod recover;
 mod resume;
+mod rights;
 mod screen;
 mod selftest;
+mod serve;
 mod shards;
 mod shells;
+mod shipped;
+mod signals;
+mod squid;
 mod studies;
 mod tampered;
 mod usage;
@@ -65,8 +74,6 @@ fn every_file_of_tests_is_registered() {
         let dir = entry.unwrap().path().join("tests/it");
         check_registered(&dir.join("main.rs"), &dir);
     }
-    let it = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    check_registered(&it.join("installed.rs"), &it.join("installed"));
 }
 
 fn check_registered(root: &Path, dir: &Path) {

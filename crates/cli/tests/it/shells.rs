@@ -1,10 +1,8 @@
 //! What shells complete, and the manual pages.
 
-use crate::common::{Place, stored, text};
+use crate::common::{self, Place, stored, text};
 use fsarena_skip::program;
-use std::{path::Path, process::Command};
-
-const FSARENA: &str = env!("CARGO_BIN_EXE_fsarena");
+use std::process::Command;
 
 /// What a shell prints that finds fsarena first in its path.
 #[track_caller]
@@ -12,7 +10,7 @@ fn shell(place: &Place, program: &str, args: &[&str]) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
     command.args(args).current_dir(&place.dir).env_clear().env("HOME", place.dir.join("home"));
-    command.env("PATH", format!("{}:{path}", Path::new(FSARENA).parent().unwrap().display()));
+    command.env("PATH", format!("{}:{path}", common::program().parent().unwrap().display()));
     let output = command.env("FSARENA_RUNS", place.runs()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     text(&output.stdout)

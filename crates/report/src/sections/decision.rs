@@ -328,10 +328,12 @@ impl Decision<'_> {
 
     /// Over what: nothing where there is one task.
     fn measure(&self) -> String {
+        let part = self.overall.tasks < self.overall.of;
+        let scope = if part { format!(" over {}", self.overall.scope()) } else { String::new() };
         match (self.overall.tasks, self.overall.name) {
-            (1, _) => String::new(),
-            (_, "total") => " in total".into(),
-            (_, name) => format!(" by {name}"),
+            (1, _) => scope,
+            (_, "total") => format!(" in total{scope}"),
+            (_, name) => format!(" by {name}{scope}"),
         }
     }
 }

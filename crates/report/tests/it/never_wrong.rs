@@ -124,6 +124,7 @@ fn what_the_budget_did_not_hold_is_named() {
     assert_eq!(record.not_compared(), ["f2fs"]);
     let text = exported(&record, "term", &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Not tested: f2fs, which the budget did not hold; other mkfs"), "{text}");
+    assert!(text.contains("; not compared: f2fs."), "{text}");
 }
 
 #[test]

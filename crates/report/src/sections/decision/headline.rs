@@ -2,7 +2,7 @@
 
 use super::{Decision, comparative, cost, gain, of_what};
 use crate::number::{percent, plural};
-use crate::words::{either, few_of, is_time, listed};
+use crate::words::{either, few_of, is_time, listed, listed_up_to};
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::{decision::Answer, regret::Cost};
@@ -18,7 +18,16 @@ impl Decision<'_> {
         let but = self.but().map_or(String::new(), |clause| format!(", {clause}"));
         let sentence = self.sentence(if by_mean.is_some() { " for typical speed" } else { "" });
         let by_mean = by_mean.map_or(String::new(), |clause| format!("; {clause}"));
-        format!("{sentence}{by_mean}{but}.")
+        format!("{sentence}{by_mean}{but}{}.", self.not_compared())
+    }
+
+    /// `; not compared: ext2 and ext3`, the variants that the budget did not hold.
+    fn not_compared(&self) -> String {
+        let names: Vec<String> = self.report.record.not_compared().into_iter().map(String::from).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        format!("; not compared: {}", listed_up_to(&names, MOST))
     }
 
     /// The headline without its clauses. `aim` follows the recommended variants, where the mean cost recommends others.
@@ -49,7 +58,7 @@ impl Decision<'_> {
             Answer::Keep { current, rivals } => self.keep(*current, rivals),
             Answer::Move { from, to } => {
                 let names: Vec<String> = to.iter().map(|cost| self.name(cost.variant).to_string()).collect();
-                let leads = listed(&self.leads(to, *from));
+                let leads = listed_up_to(&self.leads(to, *from), MOST);
                 format!(
                     "Move from {} to {}{aim}: in a typical round {leads}{over}",
                     self.current(*from),
@@ -63,7 +72,7 @@ impl Decision<'_> {
                     1 => ("is", "whether it is the best"),
                     _ => ("are", "which of them is the best"),
                 };
-                let leads = listed(&self.leads(better, *current));
+                let leads = listed_up_to(&self.leads(better, *current), MOST);
                 let (names, current) = (listed(&names), self.current(*current));
                 format!("{names} {are} in a typical round {leads}{over} than {current}; {open} is open")
             }
@@ -126,7 +135,7 @@ impl Decision<'_> {
             let lead = self.ahead_of(cost.variant, of)?;
             Some(if one { lead } else { format!("{lead} ({})", self.name(cost.variant)) })
         };
-        few_of(ahead.iter().filter_map(lead).collect(), MOST)
+        ahead.iter().filter_map(lead).collect()
     }
 
     /// `12% faster [8–15%]`; none where the two share no round.

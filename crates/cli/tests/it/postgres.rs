@@ -1,7 +1,7 @@
 //! The real PostgreSQL through the real binary.
 
-use super::squid::{median, place};
 use crate::common::{Place, gate::wait_until, root};
+use crate::squid::{median, place};
 use fsarena_sys::program;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;

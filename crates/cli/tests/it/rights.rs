@@ -169,7 +169,7 @@ fn a_strict_umask_keeps_no_server_out() {
     if !root() || !fsarena_skip::program("squid") {
         return;
     }
-    let place = super::squid::place(
+    let place = crate::squid::place(
         "use = \"squid\"\nrates = 50\nseconds = 0.2\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n",
     );
     expect(0, &mut under_umask(&place, "077", &["run", "plan.toml", "--quiet", "--on", "ram"]));
