@@ -96,7 +96,7 @@ fn seconds(record: &RunRecord, variant: &str) -> f64 {
 }
 
 /// The time of a variant's fastest round, in seconds: the first one finds cold caches, and its repeat is believed. A
-/// variant that ran once counts as at most [`COLD`] times the median of all. None where it has not run.
+/// variant that ran once counts as at most three times the median of all. None where it has not run.
 pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
     let once = |name: &str| {
         let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
