@@ -10,11 +10,8 @@ use fsarena_stats::{analyse::combine_tasks, regret, table};
 
 /// Why a plan cannot look for the best variant; none where it can.
 pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
-    match () {
-        () if plan.stop.best_within.is_none() => None,
-        () if variants.len() < 2 => Some("finding the best requires two variants or more"),
-        () => None,
-    }
+    let looks = plan.stop.best_within.is_some();
+    (looks && variants.len() < 2).then_some("finding the best requires two variants or more")
 }
 
 /// Looks at the samples so far. `live` are the variants that have not failed; a choice may cost at most `within`, a

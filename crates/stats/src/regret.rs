@@ -39,16 +39,12 @@ pub struct Cost {
 /// rounds than bounds require where others have them, are not compared, but count among the rivals. `references` are neither.
 /// Where the 5% are split among `split` runs, each has that part of them.
 pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-    let count = |(at, rounds): (usize, &Vec<f64>)| {
-        rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
-    };
-    let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-    let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+    let compared = Compared::of(values, references, split);
+    let rivals = compared.rivals;
     let needed = table::rounds_for_an_answer(rivals);
-    let enough = needed.unwrap_or(FIRST_LOOK).min(counts.iter().copied().max().unwrap_or(0)).max(1);
-    let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
+    let live = compared.pairs(needed.unwrap_or(FIRST_LOOK));
     let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
-    let pairs: Vec<(usize, usize, Option<Walsh>)> = live.map(averages).collect();
+    let pairs: Vec<(usize, usize, Option<Walsh>)> = live.into_iter().map(averages).collect();
     let rounds = pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
     let provisional = table::cautious_bound(rounds, rivals).is_none();
     let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
@@ -60,8 +56,7 @@ pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split
                 None => pair.extremes(),
             },
         };
-        let (ij, ji) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
-        (bounds[i][j], bounds[j][i]) = (ij, ji);
+        (bounds[i][j], bounds[j][i]) = of_costs(low, high, direction);
     }
     Regrets { bounds, rounds, needed, provisional }
 }
@@ -70,13 +65,9 @@ pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split
 /// levels and looks. Variants that left early, with less than [`FIRST_ROUND`] rounds where others have them, are not compared.
 /// Provisional under that many rounds; a pair of which the interval is withheld bounds nothing.
 pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-    let count = |(at, rounds): (usize, &Vec<f64>)| {
-        rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
-    };
-    let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-    let enough = FIRST_ROUND.min(counts.iter().copied().max().unwrap_or(0)).max(1);
-    let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
-    let live = pairs(values.len()).filter(|(i, j)| counts[*i].min(counts[*j]) >= enough);
+    let compared = Compared::of(values, references, split);
+    let rivals = compared.rivals;
+    let live = compared.pairs(FIRST_ROUND).into_iter();
     let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
     let rounds =
         live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
@@ -88,11 +79,41 @@ pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, 
             if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) }
         };
         let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
-        let (low, high) = (low.ln(), high.ln());
-        (bounds[i][j], bounds[j][i]) =
-            if direction == Direction::Higher { (-low, high) } else { (high, -low) };
+        (bounds[i][j], bounds[j][i]) = of_costs(low.ln(), high.ln(), direction);
     }
     Regrets { bounds, rounds, needed, provisional }
+}
+
+/// Which variants are compared.
+struct Compared {
+    /// The values of each variant above zero; none of a reference.
+    counts: Vec<usize>,
+    /// The bounds that share the 5%.
+    rivals: usize,
+}
+
+impl Compared {
+    fn of(values: &[Vec<f64>], references: &[usize], split: usize) -> Compared {
+        let count = |(at, rounds): (usize, &Vec<f64>)| {
+            rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
+        };
+        let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
+        let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+        Compared { counts, rivals }
+    }
+
+    /// The pairs of variants that have `required` values, or where none has so many, as many as the one that has most.
+    fn pairs(&self, required: usize) -> Vec<(usize, usize)> {
+        let enough = required.min(self.counts.iter().copied().max().unwrap_or(0)).max(1);
+        let live = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= enough;
+        pairs(self.counts.len()).filter(live).collect()
+    }
+}
+
+/// U_ij and U_ji from the ends of the interval of ln(value of i/value of j): where higher values are better, they are inverse to
+/// costs.
+fn of_costs(low: f64, high: f64, direction: Direction) -> (f64, f64) {
+    if direction == Direction::Higher { (-low, high) } else { (high, -low) }
 }
 
 impl Regrets {
