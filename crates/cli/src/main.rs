@@ -15,6 +15,7 @@ mod output;
 mod page;
 mod progress;
 mod running;
+mod terminal;
 
 use args::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::ListFormat;
+use crate::terminal::{rows::table, stdout};
 use fsarena_core::{exit::ExitCode, row::Row};
 use fsarena_report::page::Page;
-use fsarena_terminal::{rows::table, stdout};
 use serde::Serialize;
 use std::io::{self, Write};
 

@@ -1,8 +1,8 @@
 //! The consumer of a run's events that shows them on the terminal.
 
+use crate::terminal::progress;
 use fsarena_core::{event::Event, state::RunState};
 use fsarena_run::{Beginning, Consumer, executor::Fatal, work};
-use fsarena_terminal::progress;
 
 /// The display of a run in progress, on standard error.
 pub struct Progress(progress::Progress);

@@ -211,7 +211,7 @@ mod tests {
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = choose();
         let Some(tsc) = chosen.tsc else {
-            return fsarena_skip::skipped("no counter of the processor that the kernel trusts");
+            return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
         };
         // A host that takes the processor away in the middle of a reading spoils one ratio, never all.
         let ratio = |_| {

@@ -38,7 +38,7 @@ fn outcome(job: &Job, files: &Files) -> Outcome {
 fn has_uring() -> bool {
     let forbidden = io_uring::IoUring::new(2).err();
     if let Some(error) = &forbidden {
-        fsarena_skip::skipped(&format!("no io_uring: {error}"));
+        fsarena_testkit::skipped(&format!("no io_uring: {error}"));
     }
     forbidden.is_none()
 }

@@ -2,7 +2,7 @@
 
 use crate::room::{self, sensible};
 use fsarena_core::{published, scale::Scale, setting::Settings};
-use fsarena_dbench::{compact, loadfile};
+use fsarena_load::dbench::{compact, loadfile};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::{task::Action, workloads};
 

@@ -167,7 +167,7 @@ mod tests {
         let Ok(mut cpio) =
             Command::new("cpio").arg("-t").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         else {
-            return fsarena_skip::skipped("program cpio");
+            return fsarena_testkit::skipped("program cpio");
         };
         cpio.stdin.take().unwrap().write_all(&bytes).unwrap();
         let said = cpio.wait_with_output().unwrap();

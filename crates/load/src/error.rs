@@ -35,7 +35,7 @@ pub enum Error {
     Engine(#[from] fsarena_engine::Error),
     /// A loadfile cannot be read, or was not played to its end.
     #[error(transparent)]
-    Dbench(#[from] fsarena_dbench::Error),
+    Dbench(#[from] crate::dbench::Error),
     /// The filesystem broke a promise.
     #[error("{0}")]
     Violation(String),

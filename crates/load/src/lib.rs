@@ -2,8 +2,9 @@
 //!
 //! A workload defines tasks; the runner times them, counts, and waits until the machine is idle. The runner knows
 //! nothing of workloads, so the same workload runs on this kernel, in a guest and on a rank. Workloads use the load
-//! engine (`fsarena-engine`) and the dbench player (`fsarena-dbench`); neither knows workloads.
+//! engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]); neither knows workloads.
 
+pub mod dbench;
 pub mod demands;
 mod error;
 pub mod invocation;

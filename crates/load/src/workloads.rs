@@ -48,7 +48,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
 
 /// Every reading that the load engine, dbench's player and the workloads can have.
 pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
-    let of_engines = fsarena_engine::readings::defs().chain(fsarena_dbench::defs());
+    let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::defs());
     of_engines.chain(web::readings::DEFS).chain(postgres::READINGS)
 }
 

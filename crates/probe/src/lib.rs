@@ -5,12 +5,13 @@
 //! probe counts the cost of another. At each moment it reads only those probes that need it, because the time
 //! to read them when the work has returned is part of the synced time.
 //!
-//! A new probe is one file in `probes/` and its line in `probes.rs`.
+//! A new probe is one file in `probes/` and its line in `probes.rs`. [`trace`] names the lock that a workload waits for.
 
 mod gauge;
 mod probe;
 pub mod probes;
 mod session;
+pub mod trace;
 
 pub use gauge::{Gauge, KernelFile, TextGauge, Unavailable};
 pub use probe::{Opened, Probe, ProbeReading, Scene, Takes};

@@ -1,8 +1,8 @@
 //! Every kind of chart, one file each: from an analysed run to plain data for the renderer. A kind draws nothing that
 //! the run does not carry: where it has no data it makes no chart.
 
+use crate::drawing::Chart;
 use crate::{report::Report, seen::Seen};
-use fsarena_charts::Chart;
 
 mod bars;
 mod clients;

@@ -3,7 +3,7 @@
 pub mod markdown;
 pub mod terminal;
 
-use fsarena_charts::Chart;
+use crate::drawing::Chart;
 use std::ops::Range;
 
 /// A row of cells.
@@ -307,11 +307,11 @@ mod tests {
             id,
             title,
             about,
-            form: fsarena_charts::Form::Only,
+            form: crate::drawing::Form::Only,
             panels,
             columns: 1,
             legend,
-            width: fsarena_charts::WIDE,
+            width: crate::drawing::WIDE,
         }
     }
 

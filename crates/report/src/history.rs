@@ -108,7 +108,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::document::Part;
     use crate::document::terminal::Screen;
-    use fsarena_charts::{Dash, Look, Shape, colour::VERMILLION};
+    use crate::drawing::{Dash, Look, Shape, colour::VERMILLION};
     use fsarena_core::record::MetricSpec;
     use fsarena_core::sample::{Direction, Unit};
     use fsarena_stats::ratio::Ratio;

@@ -7,10 +7,10 @@
 pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
+use crate::drawing::{Chart, Form, NARROW, svg};
 use crate::{error::Error, glue::glued, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use fsarena_charts::{Chart, Form, NARROW, svg};
 use fsarena_stats::verdict::Outcome;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -220,7 +220,7 @@ impl Escaped for Body<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_charts::Colour;
+    use crate::drawing::Colour;
 
     /// A colour of the style sheet, on a light page and on a dark one.
     fn colours(name: &str) -> [Colour; 2] {

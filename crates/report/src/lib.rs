@@ -10,6 +10,7 @@ pub mod compare;
 mod crossed;
 mod difference;
 pub mod document;
+pub mod drawing;
 pub mod error;
 pub mod exporter;
 pub mod exporters;

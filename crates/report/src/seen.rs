@@ -1,9 +1,9 @@
 //! A report as charts see it, and the marks that they share.
 
+use crate::drawing::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
 use crate::words::not_drawn;
-use fsarena_charts::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 
 /// The most tasks that one chart holds; of more, only all together.

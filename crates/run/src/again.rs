@@ -7,9 +7,9 @@ use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::{names::unknown, record::RunRecord};
+use fsarena_probe::trace::{Options, Profile, Target, Tracer};
 use fsarena_stats::matrix::fresh::restricted;
 use fsarena_sys::cancel;
-use fsarena_trace::{Options, Profile, Target, Tracer};
 use std::{collections::BTreeMap, path::Path};
 
 /// Samples in 10⁹ instructions: a prime, so as not to keep step with anything. A sample costs some ten thousand.

@@ -133,7 +133,7 @@ pub enum Fatal {
     Name(#[from] Unknown),
     /// This kernel cannot be traced.
     #[error(transparent)]
-    Trace(#[from] fsarena_trace::Unavailable),
+    Trace(#[from] fsarena_probe::trace::Unavailable),
     /// A cell of a run that stores nothing failed, so the rest is useless.
     #[error("{variant} failed: {}", .failed.why)]
     Cell {

@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn changes_of_a_filesystem_at_work_reach_the_device_before_the_wait_ends() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");

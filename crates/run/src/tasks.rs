@@ -10,7 +10,7 @@ use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::Found};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Client, Place};
-use fsarena_trace::{Options, Target, Tracer, Unavailable};
+use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
 use std::{path::Path, time::Instant};
 
 /// Samples per second of a traced task: a prime, so that they do not fall into step with anything.

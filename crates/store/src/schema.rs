@@ -349,7 +349,7 @@ mod tests {
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
         let Some(mounted) = ReadOnly::of(dir.path()) else {
-            fsarena_skip::skipped("root");
+            fsarena_testkit::skipped("root");
             return;
         };
         let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());

@@ -314,7 +314,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
         let Some(group) = tracking_group(&kernel, &journal).unwrap() else {
-            fsarena_skip::skipped("this user can make no control group without controllers");
+            fsarena_testkit::skipped("this user can make no control group without controllers");
             return;
         };
         let path = group.path().to_path_buf();
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn the_kernel_has_its_controllers_back() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
@@ -392,7 +392,7 @@ mod tests {
             free.then_some(found)
         });
         let Some(found) = found else {
-            fsarena_skip::skipped("no controller of version 2 that is not in use");
+            fsarena_testkit::skipped("no controller of version 2 that is not in use");
             return;
         };
         let enabled = || passed_on::has(&found.root, found.name).unwrap();

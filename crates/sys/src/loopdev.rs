@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn a_device_in_use_elsewhere_is_named_with_its_user_and_goes_when_that_ends() {
         use std::process::{Command, Stdio};
-        if !fsarena_skip::root() || !fsarena_skip::program("mkfs.ext2") {
+        if !fsarena_testkit::root() || !fsarena_testkit::program("mkfs.ext2") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -501,7 +501,7 @@ mod tests {
     /// Three processes, each attaching and detaching an image of its own, while a fourth reads every loop device.
     #[test]
     fn devices_are_detached_while_others_attach_and_read_them() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -540,7 +540,7 @@ mod tests {
 
     #[test]
     fn a_device_of_another_file_with_the_name_of_the_image_stays_attached() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -555,7 +555,7 @@ mod tests {
         let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
         for dead in [Identity { ino: ours.ino + 1, ..ours }, reused] {
             if dead == ours {
-                fsarena_skip::skipped("this filesystem does not record when a file was made");
+                fsarena_testkit::skipped("this filesystem does not record when a file was made");
                 continue;
             }
             let undo = Undo::Detach { image: path.clone(), identity: Some(dead) };

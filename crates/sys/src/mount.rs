@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_directory_below_a_mount_is_told_from_the_mount() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn root_may_mount_and_attach_and_nothing_stays() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let kernel = Kernel::host();

@@ -132,7 +132,7 @@ mod tests {
     fn available() -> bool {
         let available = is_available();
         if !available {
-            fsarena_skip::skipped("PID namespaces");
+            fsarena_testkit::skipped("PID namespaces");
         }
         available
     }

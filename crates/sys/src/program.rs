@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(path("script"), None);
         assert!(path("plain").unwrap().contains("/plain cannot be executed: user me has no permission"));
         assert_eq!(path("gone").unwrap(), "gone is not installed");
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         assert_eq!(said("script", &nobody), None);

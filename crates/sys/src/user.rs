@@ -426,7 +426,7 @@ esac"#;
 
     #[test]
     fn a_tree_is_given_away_and_what_its_links_name_is_not() {
-        if !fsarena_skip::root() {
+        if !fsarena_testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -6,12 +6,12 @@ mod job;
 
 pub use flags::Args;
 
+use crate::terminal::load::{Line, of_data, of_metadata};
 use crate::{failure::Outcome, output, running::handle_signals};
 use files::Place;
 use fsarena_engine as engine;
 use fsarena_engine::{Interval, meta};
 use fsarena_sys::{cancel, kernel::Kernel};
-use fsarena_terminal::load::{Line, of_data, of_metadata};
 
 /// Makes the files, runs the load on them, and prints what it came to.
 pub fn run(args: Args) -> Outcome {

@@ -2,13 +2,13 @@
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
+use crate::terminal::stdout;
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Asked, Report};
 use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
 use fsarena_run::work;
 use fsarena_store::RunDir;
-use fsarena_terminal::stdout;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 

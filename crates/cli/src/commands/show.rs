@@ -1,13 +1,13 @@
 //! `fsarena show`: a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
+use crate::terminal::{rows::table, stdout};
 use crate::{flags::Runs, output};
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
 use fsarena_report::{commands::logged, published};
 use fsarena_run::listing;
 use fsarena_store::RunDir;
-use fsarena_terminal::{rows::table, stdout};
 use serde_json::{Value, json};
 
 /// Show a run, a study, an application, a filesystem or published figures

@@ -5,11 +5,11 @@ mod flags;
 pub use flags::Args;
 
 use crate::failure::{Failure, Outcome};
+use crate::terminal::watch;
 use crate::{flags::ListFormat, output, running::handle_signals};
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::Kernel};
-use fsarena_terminal::watch;
 use fsarena_watch::{Recorder, Watcher, Window};
 use std::io::Write;
 

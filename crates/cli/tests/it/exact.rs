@@ -11,7 +11,7 @@ const TWO: [&str; 13] = [
 
 /// Where a kernel for guests is, without fetching one. Says so where the test is skipped for the lack of something.
 fn cache() -> Option<PathBuf> {
-    if !fsarena_skip::program("qemu-system-x86_64") {
+    if !fsarena_testkit::program("qemu-system-x86_64") {
         return None;
     }
     let kernels = |dir: &Path| {
@@ -23,7 +23,7 @@ fn cache() -> Option<PathBuf> {
         std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
     let found = fetched || kernels(Path::new("/"));
     if !found {
-        fsarena_skip::skipped(&format!("no kernel in /boot or {}", cache.display()));
+        fsarena_testkit::skipped(&format!("no kernel in /boot or {}", cache.display()));
     }
     found.then_some(cache)
 }

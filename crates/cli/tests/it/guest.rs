@@ -150,7 +150,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     let read = |guest: &Path, name: &str| std::fs::read_to_string(guest.join(name)).unwrap();
     let (answer, guests) = run("first", "2", &[]);
     if !answer.contains("instructions are translated") {
-        fsarena_skip::skipped("with KVM every guest boots by itself");
+        fsarena_testkit::skipped("with KVM every guest boots by itself");
         return;
     }
     let kept = |nobody: &Nobody| -> Vec<PathBuf> {

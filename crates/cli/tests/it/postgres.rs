@@ -9,7 +9,7 @@ use std::time::Duration;
 fn postgres() -> bool {
     let here = program::together(&["postgres", "initdb", "pgbench", "psql"]).is_some();
     if !here {
-        fsarena_skip::skipped("program postgres");
+        fsarena_testkit::skipped("program postgres");
     }
     here
 }

@@ -48,7 +48,7 @@ fn every_option_set_is_made_and_mounted() {
             assert!(described.is_some_and(|text| text.lines().count() > 3), "{id}");
             let mount = lifecycle::mount(&device, &place.journal, found.def, &options, &target, &mut note);
             if mount.is_err() && id == KERNEL_MAY_LACK {
-                fsarena_skip::skipped(&format!("this kernel does not mount {id}"));
+                fsarena_testkit::skipped(&format!("this kernel does not mount {id}"));
                 continue;
             }
             let mount = mount.unwrap_or_else(|error| panic!("{id}: {error}"));
@@ -103,7 +103,7 @@ fn a_confined_program_cannot_write_to_another_device() {
         return;
     }
     if !can_confine() {
-        fsarena_skip::skipped("this kernel has no Landlock");
+        fsarena_testkit::skipped("this kernel has no Landlock");
         return;
     }
     let place = Place::new();

@@ -7,11 +7,11 @@ pub mod settings;
 mod tests;
 
 use super::dbench_tool;
+use crate::dbench::{self as dbench, Options, Program, census::Census, compact, like, limits, loadfile};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use crate::{pace::shuffled, payload::fresh_dir};
 use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
-use fsarena_dbench::{self as dbench, Options, Program, census::Census, compact, like, limits, loadfile};
 use fsarena_engine::Content;
 use settings::{Chosen, Dbench, Source};
 use std::{path::PathBuf, sync::Arc};

@@ -1,10 +1,10 @@
 //! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
 
 use super::dbench::settings::{Chosen, Dbench, METRICS, Source, of_loadfiles};
+use crate::dbench::Kind;
 use crate::task::{Action, Result};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
-use fsarena_dbench::Kind;
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(found.get("all_latency_max_ns"), Some(7_875_000.0));
         assert_eq!(found.get("all_operations_count"), Some(28_754.0));
         let known: Vec<&str> =
-            fsarena_engine::readings::defs().chain(fsarena_dbench::defs()).map(|def| def.id).collect();
+            fsarena_engine::readings::defs().chain(crate::dbench::defs()).map(|def| def.id).collect();
         assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
     }
 

@@ -319,7 +319,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_said_with_the_file() {
     if !rustix::process::geteuid().is_root() {
-        fsarena_skip::skipped("root");
+        fsarena_testkit::skipped("root");
         return;
     }
     for driver in ["commands", "native"] {

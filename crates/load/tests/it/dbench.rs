@@ -92,7 +92,7 @@ fn calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
 
 #[test]
 fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
-    if !fsarena_skip::program("strace") || !fsarena_skip::program("dbench") {
+    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("dbench") {
         return;
     }
     // In memory, where no disk decides how many passes there are.

@@ -74,7 +74,7 @@ fn strace(table: &Path) -> Command {
 
 #[test]
 fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
-    if !fsarena_skip::program("strace") || !fsarena_skip::program("sysbench") {
+    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("sysbench") {
         return;
     }
     let within = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>
 #[test]
 fn every_thread_of_the_real_tools_works() {
     for tool in ["sysbench", "fio"] {
-        if !fsarena_skip::program(tool) {
+        if !fsarena_testkit::program(tool) {
             continue;
         }
         for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {

@@ -12,7 +12,7 @@ pub struct Place {
 impl Place {
     /// None where mpirun is missing.
     pub fn new() -> Option<Place> {
-        if !fsarena_skip::program(&mpirun()) {
+        if !fsarena_testkit::program(&mpirun()) {
             return None;
         }
         let memory = Path::new("/dev/shm");

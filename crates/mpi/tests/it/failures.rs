@@ -77,7 +77,7 @@ fn work_that_dies_or_hangs_ends_the_cell_and_no_rank() {
 #[test]
 fn a_full_filesystem_is_said() {
     let Some(place) = Place::new() else { return };
-    if !fsarena_skip::root() {
+    if !fsarena_testkit::root() {
         return;
     }
     let shared = place.path("shared");

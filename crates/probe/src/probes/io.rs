@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_child_counts_once_it_was_waited_for() {
         let Ok(mut gauge) = TextGauge::open(&Kernel::host(), "proc/self/io", parse) else {
-            fsarena_skip::skipped("this kernel has no /proc/self/io");
+            fsarena_testkit::skipped("this kernel has no /proc/self/io");
             return;
         };
         let (mut before, mut after) = ([0.0; 5], [0.0; 5]);

@@ -177,7 +177,7 @@ mod tests {
         let mut opened = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {
-            fsarena_skip::skipped(&opened.notes[0].text);
+            fsarena_testkit::skipped(&opened.notes[0].text);
             return;
         }
         let mut own = (crate::probes::process::PROBE.open)(&Scene { kernel: Kernel::host(), device: None })

@@ -76,7 +76,7 @@ mod tests {
     fn a_peak_is_seen_and_forgotten() {
         const SIZE: usize = 64 << 20;
         let Ok(mut opened) = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None }) else {
-            fsarena_skip::skipped("this kernel cannot put peaks back");
+            fsarena_testkit::skipped("this kernel cannot put peaks back");
             return;
         };
         opened.gauge.reset();

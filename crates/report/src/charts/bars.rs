@@ -2,9 +2,9 @@
 
 mod words;
 
+use crate::drawing::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use crate::seen::{MOST, REACH, Seen, whisker_to};
 use crate::{matrix, number::with_unit, words::label};
-use fsarena_charts::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison, ratio::Ratio};
 

@@ -1,8 +1,8 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
+use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
 use crate::seen::Seen;
 use crate::{number::Scale, scaling::curves::Curves, scaling::words};
-use fsarena_charts::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 

@@ -1,9 +1,9 @@
 //! Who used the CPU: the process, in user and in kernel mode, and the filesystem's own threads; and time that the CPU
 //! waited for I/O.
 
+use crate::drawing::{Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
 use crate::seen::{Seen, stacked};
-use fsarena_charts::{Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::sample::Unit;
 use fsarena_stats::totals::{self, Total};
 use fsarena_stats::{comparison::median, ratio::Ratio};

@@ -1,8 +1,8 @@
 //! Operations a second over threads: one chart a mode, one panel a block size, one line a variant.
 
+use crate::drawing::{Axis, Chart, Look, Panel};
 use crate::seen::{Seen, ends};
 use crate::{findings::figures::size, findings::rows::matrix_of_run};
-use fsarena_charts::{Axis, Chart, Look, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::{comparison::median, ratio::Ratio};

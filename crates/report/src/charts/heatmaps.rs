@@ -1,9 +1,9 @@
 //! Heat maps of a block-size × threads matrix: a mode each, variants side by side with the bare device, anomalies framed.
 
 use super::curves::{looks, middle};
+use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, colour::ON_DARK};
 use crate::seen::{Seen, ends};
 use crate::{findings::figures::size, findings::rows::matrix_of_run, number::three};
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, colour::ON_DARK};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use std::collections::BTreeSet;

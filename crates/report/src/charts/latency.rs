@@ -1,8 +1,8 @@
 //! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
 
+use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::seen::{Seen, ends};
 use crate::{matrix, words::label};
-use fsarena_charts::{Axis, Chart, Mark, Panel};
 use fsarena_core::sample::Unit;
 use fsarena_stats::{comparison::median, grid::Grid, ratio::Ratio};
 

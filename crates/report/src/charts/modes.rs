@@ -1,8 +1,8 @@
 //! Variants with two speeds: each round of theirs, coloured by the cluster that it is in.
 
+use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::seen::{Seen, ends, spread};
 use crate::words::label;
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 
 /// The most rows: of more, the clearest are shown.
 const ROWS: usize = 12;

@@ -1,9 +1,9 @@
 //! How the interval narrowed, round by round.
 
+use crate::drawing::{Axis, Chart, Mark, Panel, axis::trimmed, colour::PURPLE, theme};
 use crate::paired::{self, Paired};
 use crate::seen::{Seen, ends};
 use crate::{number::plural, words::not_drawn};
-use fsarena_charts::{Axis, Chart, Mark, Panel, axis::trimmed, colour::PURPLE, theme};
 use fsarena_stats::{ratio::Ratio, table::FIRST_LOOK};
 
 /// The most panels.

@@ -1,8 +1,8 @@
 //! Latency by percentile of all rounds together, every latency that was counted.
 
 use super::latency::{by_percentile, chosen};
+use crate::drawing::{Chart, Panel};
 use crate::seen::Seen;
-use fsarena_charts::{Chart, Panel};
 use fsarena_core::latency::Latencies;
 
 /// The most points of a line.

@@ -1,9 +1,9 @@
 //! Bars in the unit of the metric: one panel a task, the total first.
 
+use crate::drawing::{Chart, Form};
 use crate::matrix;
 use crate::seen::{MOST, Seen, only_together};
 use crate::words::{label, listed, not_drawn};
-use fsarena_charts::{Chart, Form};
 use fsarena_core::cell::TaskInfo;
 use fsarena_stats::{analyse::Analysis, comparison::median, ratio::Ratio, simulate::parallel};
 

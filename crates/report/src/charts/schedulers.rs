@@ -2,9 +2,9 @@
 //! cent of what it reaches under its own best one.
 
 use super::bars::{bar, limit};
+use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
 use crate::{crossed::Crossed, seen::Seen};
-use fsarena_charts::{Axis, Chart, Panel};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare};

@@ -1,8 +1,8 @@
 //! Where the time of a run went: what was timed, and what it took to get there.
 
+use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
 use crate::seen::{Seen, stacked};
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use fsarena_core::{record::TOTAL, sample::Unit};
 
 /// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the chart of the

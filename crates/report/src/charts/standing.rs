@@ -1,8 +1,8 @@
 //! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
 
+use crate::drawing::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use crate::number::{three, with_unit};
 use crate::{seen::Seen, words::over_all};
-use fsarena_charts::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 

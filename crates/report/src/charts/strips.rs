@@ -1,9 +1,9 @@
 //! Strip plots: the difference of every round, with the estimate and its interval.
 
+use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, colour::PURPLE, theme};
 use crate::paired::{self, Paired};
 use crate::seen::{Seen, ends, spread};
 use crate::words::not_drawn;
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Shape, Sign, colour::PURPLE, theme};
 use fsarena_stats::ratio::Ratio;
 
 /// The most dots of one strip: of more, every n-th round is shown.

@@ -1,9 +1,9 @@
 //! Throughput within a task: operations a second, stretch by stretch, and what was left out as warm-up.
 
 use super::latency::shown;
+use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::time_series::{self, TimeSeries, left_out};
 use crate::{seen::Seen, words::label};
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use fsarena_core::sample::Unit;
 
 /// How much the mark of the warm-up covers.

@@ -1,8 +1,8 @@
 //! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
 
+use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, colour::ORANGE, theme};
 use crate::number::{ordinal, with_unit};
 use crate::{seen::Seen, words::over_all};
-use fsarena_charts::{Axis, Chart, Key, Mark, Panel, Sign, colour::ORANGE, theme};
 use fsarena_core::record::{RunRecord, TOTAL};
 use fsarena_core::{event::NoteKind, sample::Unit};
 use fsarena_stats::comparison::median;

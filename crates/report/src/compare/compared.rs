@@ -1,8 +1,8 @@
 //! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
 
 use crate::document::{Chapter, Document, Part};
+use crate::drawing::Chart;
 use crate::page::Page;
-use fsarena_charts::Chart;
 use serde_json::Value;
 
 /// A comparison for people and for programs.

@@ -1,9 +1,9 @@
 //! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
 use super::answer::{Answer, Class, Figure};
+use crate::drawing::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
+use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
 use crate::{number::plural, seen::ends};
-use fsarena_charts::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
-use fsarena_charts::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
 use fsarena_core::names::distinct;
 
 /// The most rows of one panel; of more, those that differ most.

@@ -1,7 +1,7 @@
 //! Every chart as SVG, in a folder.
 
+use crate::drawing::svg;
 use crate::{charts, error::Error, exporter::Exporter, report::Report};
-use fsarena_charts::svg;
 use std::path::Path;
 
 /// Charts whose text stays text.

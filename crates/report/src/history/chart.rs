@@ -2,8 +2,8 @@
 
 use super::point::{Asked, Point};
 use super::words;
+use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use crate::{seen::ends, words::begun};
-use fsarena_charts::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use fsarena_stats::change::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
@@ -130,9 +130,9 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 mod tests {
     use super::super::tests::{STEP, asked, points};
     use super::super::{Asked, history};
+    use crate::drawing::colour::{VERMILLION, theme};
+    use crate::drawing::{Chart, Mark, Shape, svg};
     use crate::{document::Part, page::Page};
-    use fsarena_charts::colour::{VERMILLION, theme};
-    use fsarena_charts::{Chart, Mark, Shape, svg};
 
     fn chart_of(page: Page) -> Chart {
         let chart = |part| match part {

@@ -1,7 +1,7 @@
 //! What one run says of a metric that is followed.
 
+use crate::drawing::Look;
 use crate::{error::Error, words::machines};
-use fsarena_charts::Look;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_stats::{analyse::combine_tasks, comparison::median, pairs::log_ratios, ratio::Ratio};
 use serde_json::json;

@@ -2,10 +2,10 @@
 //! attributes as with harmless text, and they are shown as text.
 
 use crate::fixture;
-use fsarena_charts::svg;
 use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::{claim::Claim, plan::Stage, setting::Value};
+use fsarena_report::drawing::svg;
 use fsarena_report::{charts, exporters, report::Report};
 use proptest::prelude::*;
 

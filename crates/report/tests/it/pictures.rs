@@ -1,9 +1,9 @@
 //! What pictures show and what they say that they leave out.
 
 use crate::fixture;
-use fsarena_charts::{Chart, Mark, Sign};
 use fsarena_core::record::RunRecord;
 use fsarena_report::charts;
+use fsarena_report::drawing::{Chart, Mark, Sign};
 use std::collections::BTreeMap;
 
 fn all(record: RunRecord) -> Vec<Chart> {
@@ -88,7 +88,7 @@ fn an_interval_beyond_the_picture_says_its_end() {
     let of_tasks = ends("ratios-elapsed");
     assert!(!of_tasks.is_empty() && of_tasks.iter().all(|end| end.ends_with('%')), "{of_tasks:?}");
     assert!(ends("raw-elapsed").iter().any(|end| end.ends_with(" s")), "{:?}", ends("raw-elapsed"));
-    let drawn = fsarena_charts::svg::inline(named(&charts, "ratios-elapsed"));
+    let drawn = fsarena_report::drawing::svg::inline(named(&charts, "ratios-elapsed"));
     assert!(drawn.contains(&of_tasks[0]), "{of_tasks:?}");
 }
 

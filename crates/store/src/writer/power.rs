@@ -24,7 +24,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     if let Some(dir) = std::env::var_os(CHILD) {
         return write_a_run(Path::new(&dir));
     }
-    if !fsarena_skip::program("strace") {
+    if !fsarena_testkit::program("strace") {
         return;
     }
     // In memory where that is, as each cut is a run that is opened and synced.

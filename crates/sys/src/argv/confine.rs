@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_confined_command_writes_to_its_target_and_to_nothing_else() {
         if !super::available() {
-            fsarena_skip::skipped("this kernel has no Landlock");
+            fsarena_testkit::skipped("this kernel has no Landlock");
             return;
         }
         let dir = tempfile::tempdir().unwrap();

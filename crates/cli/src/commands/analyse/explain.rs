@@ -1,11 +1,11 @@
 //! One cell again, under the lock tracepoints.
 
 use fsarena_core::record::RunRecord;
+use fsarena_probe::trace::Profile;
 use fsarena_report::document::{Document, Part};
 use fsarena_report::page::Page;
 use fsarena_run::again::Choice;
 use fsarena_sys::{kernel::Kernel, process};
-use fsarena_trace::Profile;
 use serde_json::json;
 
 /// Locks and functions that are printed, and callers of each.

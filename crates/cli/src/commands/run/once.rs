@@ -2,6 +2,7 @@
 
 use super::flags::Args;
 use crate::failure::{Failure, Outcome};
+use crate::terminal::progress::expected;
 use crate::{commands::report, flags::known_metric, output, progress::Progress};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -11,7 +12,6 @@ use fsarena_run::{Consumer, Request, check, execute, executor::Fatal, preflight:
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
-use fsarena_terminal::progress::expected;
 
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
 pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {

@@ -5,7 +5,7 @@ use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
 use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};
 
-pub use fsarena_skip::root;
+pub use fsarena_testkit::root;
 
 /// A directory with a blank and a newline in its name, and a journal in it.
 pub struct Place {

@@ -1,10 +1,10 @@
 //! The settings, and what they mean at a scale.
 
+use crate::dbench::{ClientMode, Options};
 use crate::payload::{self, content};
 use crate::workload::Job;
 use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_dbench::{ClientMode, Options};
 use std::time::Duration;
 
 /// Where the load comes from.

@@ -1,0 +1,249 @@
+//! Decodes the records that the kernel writes into the ring buffers (perf_event_open(2), "MMAP layout").
+
+use crate::trace::format::Field;
+
+// enum perf_event_type of include/uapi/linux/perf_event.h.
+const LOST: u32 = 2;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+
+/// How the samples of one event are laid out. Every event samples TID and TIME first, and has
+/// `sample_id_all`, so that its other records end with the same two.
+#[derive(Debug, Clone, Copy)]
+pub enum Decoder {
+    /// `lock:contention_begin`, sampled with CALLCHAIN and RAW.
+    Begin {
+        /// The lock's address.
+        lock: Field,
+        /// LCB_F_* flags.
+        flags: Field,
+    },
+    /// `lock:contention_end`, sampled with RAW.
+    End {
+        /// The lock's address.
+        lock: Field,
+        /// 0 where the lock was taken, a negative error number where the task gave up.
+        ret: Field,
+    },
+    /// A clock, sampled with CALLCHAIN.
+    Cpu,
+}
+
+/// A record. Times are nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When it was written.
+    pub time: u64,
+    /// The process it concerns.
+    pub pid: u32,
+    /// The thread it concerns.
+    pub tid: u32,
+    /// Its content, with chains as the kernel writes them: addresses of 8 bytes, innermost first.
+    pub what: What<&'a [u8]>,
+}
+
+/// What happened, with its call chain as `C`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What<C> {
+    /// A task begins to wait for a lock.
+    Begin { lock: u64, flags: u32, chain: C },
+    /// It has the lock, or gave up.
+    End { lock: u64, gave_up: bool },
+    /// A task was running when the clock ticked.
+    Cpu { chain: C },
+    /// A process or thread was made; `pid` of the record is its process.
+    Fork { parent: u32 },
+    /// The buffer was full: this many records are missing before this one.
+    Lost { records: u64 },
+}
+
+impl<C> What<C> {
+    /// The same with another form of its chain.
+    pub fn map<D>(self, form: impl FnOnce(C) -> D) -> What<D> {
+        match self {
+            What::Begin { lock, flags, chain } => What::Begin { lock, flags, chain: form(chain) },
+            What::Cpu { chain } => What::Cpu { chain: form(chain) },
+            What::End { lock, gave_up } => What::End { lock, gave_up },
+            What::Fork { parent } => What::Fork { parent },
+            What::Lost { records } => What::Lost { records },
+        }
+    }
+}
+
+/// A record that is cut short or contradicts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Decoder {
+    /// Decodes the body of a record; none where its type is of no interest here.
+    pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, Malformed> {
+        match record_type {
+            SAMPLE => self.sample(body).map(Some).ok_or(Malformed),
+            FORK => fork(body).map(Some).ok_or(Malformed),
+            LOST => lost(body).map(Some).ok_or(Malformed),
+            _ => Ok(None),
+        }
+    }
+
+    fn sample(self, body: &[u8]) -> Option<Record<'_>> {
+        let mut bytes = Bytes(body);
+        let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+        let what = match self {
+            Decoder::Begin { lock, flags } => {
+                let chain = bytes.chain()?;
+                let raw = bytes.raw()?;
+                What::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain }
+            }
+            Decoder::End { lock, ret } => {
+                let raw = bytes.raw()?;
+                What::End { lock: lock.read(raw)?, gave_up: ret.read(raw)? != 0 }
+            }
+            Decoder::Cpu => What::Cpu { chain: bytes.chain()? },
+        };
+        Some(Record { time, pid, tid, what })
+    }
+}
+
+fn fork(body: &[u8]) -> Option<Record<'static>> {
+    let mut bytes = Bytes(body);
+    let (pid, parent, tid, _parent_tid, time) =
+        (bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u64()?);
+    Some(Record { time, pid, tid, what: What::Fork { parent } })
+}
+
+fn lost(body: &[u8]) -> Option<Record<'static>> {
+    let mut bytes = Bytes(body);
+    let (_event_id, records) = (bytes.u64()?, bytes.u64()?);
+    let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+    Some(Record { time, pid, tid, what: What::Lost { records } })
+}
+
+/// The unread rest of a record.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A count and that many addresses.
+    fn chain(&mut self) -> Option<&'a [u8]> {
+        let bytes = self.u64()?.checked_mul(8)?;
+        self.take(usize::try_from(bytes).ok()?)
+    }
+
+    /// A length and that many bytes.
+    fn raw(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.take(length as usize)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::trace::format::{Format, tests};
+    use proptest::prelude::*;
+
+    fn decoders() -> [Decoder; 3] {
+        let (begin, end) = (Format::parse(tests::BEGIN), Format::parse(tests::END));
+        let field = |format: &Format, name| format.field(name).unwrap();
+        [
+            Decoder::Begin { lock: field(&begin, "lock_addr"), flags: field(&begin, "flags") },
+            Decoder::End { lock: field(&end, "lock_addr"), ret: field(&end, "ret") },
+            Decoder::Cpu,
+        ]
+    }
+
+    fn task(pid: u32, tid: u32, time: u64) -> Vec<u8> {
+        [&pid.to_ne_bytes()[..], &tid.to_ne_bytes(), &time.to_ne_bytes()].concat()
+    }
+
+    pub fn addresses(chain: &[u64]) -> Vec<u8> {
+        chain.iter().flat_map(|address| address.to_ne_bytes()).collect()
+    }
+
+    fn chained(chain: &[u64]) -> Vec<u8> {
+        [(chain.len() as u64).to_ne_bytes().to_vec(), addresses(chain)].concat()
+    }
+
+    /// The raw record of either tracepoint, with the padding that makes it end on 8 bytes.
+    fn raw(lock: u64, word: u32) -> Vec<u8> {
+        let record = [&[0; 8][..], &lock.to_ne_bytes(), &word.to_ne_bytes()].concat();
+        [&(record.len() as u32 + 4).to_ne_bytes()[..], &record, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn a_beginning_wait_tells_lock_flags_and_chain() {
+        let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
+        let body = [task(10, 11, 5_000), chained(&chain), raw(0xdead_0008, 2)].concat();
+        let record = decoders()[0].decode(SAMPLE, &body).unwrap().unwrap();
+        let chain = addresses(&chain);
+        assert_eq!((record.pid, record.tid, record.time), (10, 11, 5_000));
+        assert_eq!(record.what, What::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
+    }
+
+    #[test]
+    fn an_end_tells_whether_the_task_gave_up() {
+        for (ret, gave_up) in [(0, false), (-4_i32 as u32, true)] {
+            let body = [task(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
+            let record = decoders()[1].decode(SAMPLE, &body).unwrap().unwrap();
+            assert_eq!(record.what, What::End { lock: 0xdead_0008, gave_up });
+        }
+    }
+
+    #[test]
+    fn losses_and_forks_have_their_time() {
+        let body = [addresses(&[99, 1234]), task(1, 2, 7_000)].concat();
+        let record = decoders()[1].decode(LOST, &body).unwrap().unwrap();
+        assert_eq!((record.time, record.what), (7_000, What::Lost { records: 1234 }));
+
+        let body = [task(20, 10, 0)[..8].to_vec(), task(20, 10, 8_000), task(10, 10, 8_000)].concat();
+        let record = decoders()[0].decode(FORK, &body).unwrap().unwrap();
+        assert_eq!((record.pid, record.time, record.what), (20, 8_000, What::Fork { parent: 10 }));
+    }
+
+    #[test]
+    fn a_count_beyond_the_record_is_malformed() {
+        let body = [task(1, 1, 1), addresses(&[u64::MAX])].concat();
+        assert_eq!(decoders()[2].decode(SAMPLE, &body), Err(Malformed));
+        let body = [task(1, 1, 1), addresses(&[1 << 40, 0, 0])].concat();
+        assert_eq!(decoders()[0].decode(SAMPLE, &body), Err(Malformed));
+    }
+
+    #[test]
+    fn other_records_are_of_no_interest() {
+        assert_eq!(decoders()[0].decode(5, &[]), Ok(None));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(kind in 0_u32..12, body in proptest::collection::vec(any::<u8>(), 0..256)) {
+            for decoder in decoders() {
+                let _ = decoder.decode(kind, &body);
+            }
+        }
+
+        /// Bytes that begin well get further into the decoder.
+        #[test]
+        fn a_record_cut_anywhere_never_panics(keep in 0_usize..80, junk in any::<[u8; 8]>(), at in 0_usize..72) {
+            let mut body = [task(10, 11, 5), chained(&[1, 2, 3]), raw(7, 2)].concat();
+            let at = at.min(body.len() - 8);
+            body[at..at + 8].copy_from_slice(&junk);
+            body.truncate(keep);
+            for decoder in decoders() {
+                let _ = decoder.decode(SAMPLE, &body);
+            }
+        }
+    }
+}

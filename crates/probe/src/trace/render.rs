@@ -1,0 +1,236 @@
+//! A profile as text, at most 100 columns wide.
+
+use crate::trace::profile::{CpuSite, LockSite, Profile};
+use std::fmt::Write;
+
+const WIDTH: usize = 100;
+/// What lines that belong to the one above begin with.
+const INDENT: &str = "        ";
+
+impl Profile {
+    /// The profile for people: the `top` most contended locks and busiest functions, each with up to
+    /// `frames` callers (1: only the function that took the lock).
+    pub fn text(&self, top: usize, frames: usize) -> String {
+        let mut out = String::new();
+        let seconds = duration(self.duration_ns);
+        match self.locks.is_empty() {
+            true => line(&mut out, &format!("No task waited for a lock in {seconds}.")),
+            false => {
+                let total = duration(self.total_wait_ns);
+                let waits = self.waits;
+                line(
+                    &mut out,
+                    &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."),
+                );
+                out.push_str("  share     total    waits      mean       p99       max  lock\n");
+                self.locks.iter().take(top).for_each(|site| lock(&mut out, site, frames));
+                rest(&mut out, self.locks.len(), top, "places where locks were waited for");
+            }
+        }
+        if let Some(event) = &self.cpu_event {
+            line(&mut out, &format!("\nOn the CPU: {} samples by {event}.", self.cpu_samples));
+            self.cpu.iter().take(top).for_each(|site| function(&mut out, site, frames));
+            rest(&mut out, self.cpu.len(), top, "functions");
+        }
+        self.remarks(&mut out);
+        out
+    }
+
+    fn remarks(&self, out: &mut String) {
+        if self.lost > 0 {
+            let lost = self.lost;
+            line(
+                out,
+                &format!("\n{lost} records were lost: the reader fell behind. Shares are of the rest."),
+            );
+        }
+        let (begin, end) = (self.waits_without_begin, self.waits_without_end);
+        if begin + end > 0 {
+            line(
+                out,
+                &format!("\nNot counted: {begin} waits without their beginning, {end} without their end."),
+            );
+        }
+    }
+}
+
+fn lock(out: &mut String, site: &LockSite, frames: usize) {
+    let head = format!(
+        "{:>6.1}% {:>9} {:>8} {:>9} {:>9} {:>9}  {}",
+        site.share * 100.0,
+        duration(site.total_ns),
+        site.waits,
+        duration(site.mean_ns),
+        duration(site.p99_ns),
+        duration(site.max_ns),
+        site.kind,
+    );
+    line(out, &head);
+    chain(out, &site.function, &site.callers, frames.max(1));
+    program(out, &site.program, frames);
+}
+
+fn function(out: &mut String, site: &CpuSite, frames: usize) {
+    line(out, &format!("{:>6.1}% {}", site.share * 100.0, site.function));
+    if let Some((first, callers)) = site.callers.split_first()
+        && frames > 1
+    {
+        chain(out, &format!("← {first}"), callers, frames - 1);
+    }
+    program(out, &site.program, frames);
+}
+
+fn program(out: &mut String, program: &[String], frames: usize) {
+    if let Some((first, callers)) = program.split_first() {
+        chain(out, &format!("in the program: {first}"), callers, frames.saturating_sub(1));
+    }
+}
+
+/// `down_read ← ext4_file_write_iter ← vfs_write`, broken before an arrow where it is too wide.
+fn chain(out: &mut String, first: &str, callers: &[String], frames: usize) {
+    let mut text = format!("{INDENT}{first}");
+    for caller in callers.iter().take(frames) {
+        let next = format!(" ← {caller}");
+        if text.chars().count() + next.chars().count() > WIDTH {
+            line(out, &text);
+            text = format!("{INDENT}  {}", next.trim_start());
+        } else {
+            text.push_str(&next);
+        }
+    }
+    line(out, &text);
+}
+
+fn rest(out: &mut String, all: usize, shown: usize, what: &str) {
+    if all > shown {
+        line(out, &format!("{INDENT}and {} more {what}", all - shown));
+    }
+}
+
+/// One line, cut where a name is too long for it.
+fn line(out: &mut String, text: &str) {
+    if text.chars().count() > WIDTH {
+        out.extend(text.chars().take(WIDTH - 1).chain(['…']));
+    } else {
+        out.push_str(text);
+    }
+    out.push('\n');
+}
+
+/// Three digits and a unit: `251 µs`, `1.20 s`.
+fn duration(ns: u64) -> String {
+    let mut text = String::new();
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    write!(text, "{value:.decimals$} {unit}").expect("a String takes any text");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::kind::LockKind;
+
+    fn profile() -> Profile {
+        let site = |share, function: &str, callers: &[&str]| LockSite {
+            kind: LockKind::RwsemRead,
+            function: function.into(),
+            callers: callers.iter().map(|name| name.to_string()).collect(),
+            program: vec![],
+            share,
+            waits: 1_000,
+            gave_up: 0,
+            total_ns: 900_000_000,
+            mean_ns: 900_000,
+            p99_ns: 2_345_678,
+            max_ns: 12_345_678,
+        };
+        Profile {
+            duration_ns: 1_000_000_000,
+            locks: vec![
+                site(0.9, "down_read", &["some_fs_write_iter", "vfs_write", "ksys_pwrite64"]),
+                site(0.1, &"l".repeat(120), &[&"n".repeat(90), &"m".repeat(60)]),
+                site(0.0, "down_read", &["third"]),
+            ],
+            waits: 3_000,
+            total_wait_ns: 2_700_000_000,
+            cpu: vec![],
+            stacks: vec![],
+            cpu_samples: 0,
+            cpu_event: None,
+            lost: 0,
+            waits_without_begin: 0,
+            waits_without_end: 0,
+        }
+    }
+
+    #[test]
+    fn the_hot_lock_is_in_front() {
+        let text = profile().text(1, 1);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "Waiting for locks, all tasks: 2.70 s in 1.00 s, 3000 waits.");
+        assert_eq!(lines[2], "  90.0%    900 ms     1000    900 µs   2.35 ms   12.3 ms  rwsem read");
+        assert_eq!(lines[3].trim(), "down_read ← some_fs_write_iter");
+        assert_eq!(lines[4].trim(), "and 2 more places where locks were waited for");
+        assert!(
+            profile().text(1, 3).contains("down_read ← some_fs_write_iter ← vfs_write ← ksys_pwrite64\n")
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_hundred_columns() {
+        let mut profile = profile();
+        profile.cpu_event = Some("cpu-clock".into());
+        profile.lost = u64::MAX;
+        profile.waits_without_begin = 1 << 60;
+        let name = "f".repeat(150);
+        profile.cpu = vec![CpuSite {
+            function: name.clone(),
+            callers: vec![name; 3],
+            program: vec![],
+            share: 1.0,
+            samples: 9,
+        }];
+        for line in profile.text(10, 4).lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn losses_are_told() {
+        let mut profile = profile();
+        assert!(!profile.text(3, 1).contains("lost"));
+        profile.lost = 17;
+        profile.waits_without_end = 3;
+        let text = profile.text(3, 1);
+        assert!(text.contains("17 records were lost"), "{text}");
+        assert!(text.contains("0 waits without their beginning, 3 without their end"), "{text}");
+    }
+
+    #[test]
+    fn no_contention_is_said() {
+        let empty = Profile { locks: vec![], ..profile() };
+        assert_eq!(empty.text(3, 1), "No task waited for a lock in 1.00 s.\n");
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown = [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(duration);
+        assert_eq!(
+            shown,
+            ["0 ns", "999 ns", "1.00 µs", "9.99 µs", "10.0 µs", "99.9 µs", "100 µs", "999 µs", "59.9 s"]
+        );
+    }
+
+    #[test]
+    fn a_profile_survives_json() {
+        let text = serde_json::to_string(&profile()).unwrap();
+        assert!(text.contains("\"kind\":\"rwsem_read\"") && text.contains("\"total_wait_ns\":2700000000"));
+        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile());
+    }
+}

@@ -1,0 +1,205 @@
+//! Real contention on this kernel: what stands in front must be the lock that was fought for.
+//!
+//! Needs root and the lock tracepoints; elsewhere the tests say so and pass.
+
+use fsarena_probe::trace::{LockKind, Options, Profile, Target, Tracer, Unavailable};
+use fsarena_sys::loopdev::{self, LoopOptions};
+use fsarena_sys::{argv::Argv, image, mount, undo::Journal};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs::File, path::Path};
+
+const THREADS: usize = 16;
+const BLOCK: usize = 512;
+const BLOCKS: u64 = 64 << 10;
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// The tests look at their own process: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn this_process() -> Options {
+    Options::locks(Target::Pids(vec![std::process::id()]), 997)
+}
+
+/// Runs the work under a trace; none, with a word, where this machine cannot.
+fn traced(options: &Options, work: impl FnOnce()) -> Option<Profile> {
+    let tracer = match Tracer::start(options) {
+        Ok(tracer) => tracer,
+        Err(
+            why @ (Unavailable::NotPermitted { .. }
+            | Unavailable::NoTracefs { .. }
+            | Unavailable::NoTracepoint { .. }),
+        ) => {
+            fsarena_testkit::skipped(&why.to_string());
+            return None;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    work();
+    Some(tracer.stop())
+}
+
+/// A buffer that direct I/O accepts.
+#[repr(align(4096))]
+struct Aligned([u8; BLOCK]);
+
+/// Sixteen threads write the next block of one file in turn, past the page cache. Blocks that were never
+/// written need the inode's lock for themselves; the others only share it.
+fn write_one_file(path: &Path) {
+    let file = File::options().write(true).create(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
+    file.set_len(BLOCKS * BLOCK as u64).unwrap();
+    let (next, begun) = (AtomicU64::new(0), Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let block = Aligned([7; BLOCK]);
+                while begun.elapsed() < LONG_ENOUGH {
+                    let at = next.fetch_add(1, Ordering::Relaxed) % BLOCKS;
+                    file.write_all_at(&block.0, at * BLOCK as u64).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Gives the work a file on a fresh ext4 on a loop image, and takes everything away again.
+fn on_ext4(work: impl FnOnce(&Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    let log = &mut |_| {};
+    let journal = Journal::create(&dir.path().join("state"), "a test of lock contention").unwrap();
+    let image = image::create(&journal, &dir.path().join("image"), 64 << 20, true).unwrap();
+    let options = LoopOptions { direct_io: false, discard: false };
+    let device = loopdev::attach(&journal, image.path(), options, log).unwrap();
+    Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log).unwrap();
+    let target = dir.path().join("mnt");
+    std::fs::create_dir(&target).unwrap();
+    let mounted = mount::mount(&journal, log, device.path(), &target, "ext4", "").unwrap();
+    work(&target.join("file"));
+    mounted.unmount(log).unwrap();
+    device.detach(log).unwrap();
+    image.remove().unwrap();
+}
+
+#[test]
+fn direct_writes_to_one_ext4_file_wait_for_its_inode() {
+    let _alone = alone();
+    if !rustix::process::geteuid().is_root() {
+        fsarena_testkit::skipped("root");
+        return;
+    }
+    let mut profile = None;
+    on_ext4(|path| profile = traced(&this_process(), || write_one_file(path)));
+    let Some(profile) = profile else { return };
+    println!("{}", profile.text(10, 4));
+    let first = &profile.locks[0];
+    assert!(["down_read", "down_write"].contains(&first.function.as_str()), "{first:?}");
+    assert!([LockKind::RwsemRead, LockKind::RwsemWrite].contains(&first.kind), "{first:?}");
+    assert_eq!(first.taker(), "ext4_file_write_iter", "{first:?}");
+    assert!(first.callers.iter().any(|name| name == "vfs_write" || name.contains("pwrite64")), "{first:?}");
+    consistent(&profile);
+    assert!(profile.cpu_samples > 0, "sixteen busy threads are seen on the CPU");
+}
+
+/// Programs in processes of their own write one file.
+fn dd_into_one_file(path: &Path) {
+    let mut children: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let mut dd = Command::new("dd");
+            dd.args(["if=/dev/zero", "bs=512", "count=65536", "oflag=direct", "conv=notrunc"]);
+            let mut of = std::ffi::OsString::from("of=");
+            of.push(path);
+            dd.arg(of).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    std::thread::sleep(LONG_ENOUGH);
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn programs_started_under_the_trace_are_followed() {
+    let _alone = alone();
+    if !rustix::process::geteuid().is_root() {
+        fsarena_testkit::skipped("root");
+        return;
+    }
+    let mut profile = None;
+    on_ext4(|path| profile = traced(&this_process(), || dd_into_one_file(path)));
+    let Some(profile) = profile else { return };
+    println!("{}", profile.text(10, 4));
+    consistent(&profile);
+    assert_eq!(profile.locks[0].taker(), "ext4_file_write_iter", "{:?}", profile.locks[0]);
+}
+
+/// Threads that fight for a lock of the program, which is futex(2) to the kernel, and for the list of what
+/// the program has mapped, which is a lock of the kernel.
+fn fight_for_memory() {
+    let (lock, begun) = (Mutex::new(0_u64), Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while begun.elapsed() < LONG_ENOUGH {
+                    *lock.lock().unwrap() += 1;
+                    map_and_unmap();
+                }
+            });
+        }
+    });
+}
+
+fn map_and_unmap() {
+    let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: the kernel picks a free address, and nothing accesses the mapping before munmap.
+    unsafe {
+        let at = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        assert_eq!(libc::munmap(at, 4096), 0);
+    }
+}
+
+#[test]
+fn a_program_that_fights_for_memory_blames_no_filesystem() {
+    let _alone = alone();
+    let options = Options { user_chains: true, ..this_process() };
+    let Some(profile) = traced(&options, fight_for_memory) else { return };
+    println!("{}", profile.text(10, 4));
+    consistent(&profile);
+    let first = &profile.locks[0];
+    assert_eq!(first.kind, LockKind::RwsemWrite, "{first:?}");
+    assert!(first.function.starts_with("down_write") && first.taker().contains("map"), "{first:?}");
+    assert!(!first.program.is_empty(), "the program's part of the chain was asked for: {first:?}");
+    no_filesystem(&profile);
+}
+
+/// No lock is laid to the code that runs files.
+fn no_filesystem(profile: &Profile) {
+    for site in &profile.locks {
+        let blamed = ["ext4_", "xfs_", "btrfs_", "jbd2_"].iter().any(|fs| site.taker().starts_with(fs));
+        assert!(!blamed, "{site:?}");
+    }
+}
+
+/// What must hold for any profile.
+fn consistent(profile: &Profile) {
+    let sum: u64 = profile.locks.iter().map(|site| site.total_ns).sum();
+    assert_eq!(sum, profile.total_wait_ns);
+    if sum > 0 {
+        let shares: f64 = profile.locks.iter().map(|site| site.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    }
+    for site in &profile.locks {
+        assert!(site.mean_ns <= site.max_ns && site.p99_ns <= site.max_ns, "{site:?}");
+        assert!(site.max_ns <= profile.duration_ns, "no wait is longer than the trace: {site:?}");
+    }
+    for line in profile.text(50, 4).lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
