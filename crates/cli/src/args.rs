@@ -129,7 +129,7 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::event::{Cause, Departure};
+    use fsarena_core::event::{Cause, VariantExit};
     use fsarena_core::exit::Exits;
     use fsarena_run::executor::Fatal;
     use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ mod tests {
         ];
         let code = |causes: &[Cause]| {
             let left = |(at, cause): (usize, &Cause)| {
-                (at.to_string(), Departure { round: 0, why: String::new(), cause: *cause })
+                (at.to_string(), VariantExit { round: 0, why: String::new(), cause: *cause })
             };
             Fatal::EveryVariant(causes.iter().enumerate().map(left).collect()).exit_code().code()
         };

@@ -70,7 +70,7 @@ impl Cause {
 
 /// When and why a variant left a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departure {
+pub struct VariantExit {
     /// The round, from 0.
     pub round: u32,
     /// The operation that failed, and its message.
@@ -215,7 +215,7 @@ pub enum CellEvent {
 
 /// How a claim stands after some rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ClaimStatus {
     /// The claim as it was written.
     pub claim: String,
     /// `held`, `refuted`, `inconclusive` or `equivalent`.
@@ -281,7 +281,7 @@ pub enum Event {
     /// How the claims stand after a round.
     Claims {
         /// Each of them, in the order of the plan.
-        standing: Vec<Standing>,
+        standing: Vec<ClaimStatus>,
     },
     /// What the budget can resolve, from a pilot of a few rounds.
     Forecast {

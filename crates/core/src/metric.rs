@@ -6,7 +6,7 @@ pub mod reading;
 pub(crate) mod spec;
 
 pub use declared::{Contradiction, Declaration, Declared};
-pub use reach::Reach;
+pub use reach::DataPath;
 pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 
 use crate::sample::{Fold, ReadingDef, Unit};
@@ -308,9 +308,9 @@ mod tests {
     fn the_device_share_labels_who_did_the_work() {
         let get = with(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
         let share = (find("device_share").unwrap().from)(&get).unwrap();
-        assert_eq!((share, Reach::of(share)), (0.96, Reach::Device));
+        assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
         assert_eq!(
-            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| Reach::of(s).label()),
+            [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| DataPath::of(s).label()),
             ["cache", "cache", "mixed", "mixed", "device", "device"]
         );
     }

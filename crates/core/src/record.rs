@@ -160,16 +160,19 @@ impl RunRecord {
     }
 
     /// What a variant gives up of the safety that others of the run have.
-    pub fn given_up(&self, variant: usize) -> Vec<&str> {
+    pub fn weakened_guarantees(&self, variant: usize) -> Vec<&str> {
         let name = Some(self.name(variant));
         let weaker = self.notes_of(NoteKind::Weaker).filter(|(_, note)| note.variant.as_deref() == name);
         distinct(weaker.map(|(_, note)| note.text.as_str()))
     }
 
     /// Those of these variants that give up no safety; all where each does.
-    pub fn as_safe(&self, variants: &[usize]) -> Vec<usize> {
-        let safe: Vec<usize> =
-            variants.iter().copied().filter(|variant| self.given_up(*variant).is_empty()).collect();
+    pub fn with_full_guarantees(&self, variants: &[usize]) -> Vec<usize> {
+        let safe: Vec<usize> = variants
+            .iter()
+            .copied()
+            .filter(|variant| self.weakened_guarantees(*variant).is_empty())
+            .collect();
         if safe.is_empty() { variants.to_vec() } else { safe }
     }
 

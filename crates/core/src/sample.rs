@@ -30,7 +30,7 @@ impl Readings {
 
 /// The part of a sample that the measured work itself contributes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Found {
+pub struct TaskOutput {
     /// The readings that the work took.
     pub readings: Readings,
     /// The definitions of readings that its commands printed, and that fsarena does not know.
@@ -43,21 +43,21 @@ pub struct Found {
     pub peak_bytes: u64,
 }
 
-impl From<()> for Found {
-    fn from((): ()) -> Found {
-        Found::default()
+impl From<()> for TaskOutput {
+    fn from((): ()) -> TaskOutput {
+        TaskOutput::default()
     }
 }
 
-impl From<Readings> for Found {
-    fn from(readings: Readings) -> Found {
-        Found { readings, ..Found::default() }
+impl From<Readings> for TaskOutput {
+    fn from(readings: Readings) -> TaskOutput {
+        TaskOutput { readings, ..TaskOutput::default() }
     }
 }
 
-impl Found {
+impl TaskOutput {
     /// Adds what later work of the same task contributed. A task has one load, so the later series replaces this one.
-    pub fn extend(&mut self, later: Found) {
+    pub fn extend(&mut self, later: TaskOutput) {
         self.readings.extend(later.readings);
         self.printed.extend(later.printed);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);

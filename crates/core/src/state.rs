@@ -2,7 +2,7 @@
 //! it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome, Standing};
+use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, VariantExit};
 use crate::plan::Plan;
 use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus, TOTAL};
 use crate::sample::{Direction, Sample, Unit};
@@ -25,7 +25,7 @@ pub struct RunState {
     /// When this part of the run began; None before it did.
     pub begun_at: Option<f64>,
     /// When the last event happened.
-    pub told_at: f64,
+    pub last_event_at: f64,
     /// The round in progress, or the last one.
     pub round: Option<u32>,
     /// Its variants in their order.
@@ -35,9 +35,9 @@ pub struct RunState {
     /// Rounds done, those of earlier parts of the run included.
     pub done: u32,
     /// Rounds done since [`RunState::begun_at`].
-    pub done_here: u32,
+    pub rounds_this_session: u32,
     /// When the last of them ended.
-    pub paced_at: f64,
+    pub last_round_end: f64,
     /// The cell in progress, or the last one.
     pub cell: Option<CellState>,
     /// How each claim stands, in the order of the plan.
@@ -69,7 +69,7 @@ pub struct CellState {
 #[derive(Debug, Clone)]
 pub struct ClaimState {
     /// How it stands.
-    pub standing: Standing,
+    pub standing: ClaimStatus,
     /// The width of its interval after each round, as ln(high/low).
     pub widths: Vec<f64>,
 }
@@ -86,11 +86,11 @@ impl RunState {
 
     /// Takes over one event that happened at this time. Like the store it keeps whole cells and forgets interrupted ones.
     pub fn apply(&mut self, at: f64, event: &Event) {
-        self.told_at = at;
+        self.last_event_at = at;
         match event {
             Event::RunStarted { rounds, tasks_per_cell, budget_s, .. } => {
                 (self.rounds, self.tasks_per_cell, self.budget_s) = (*rounds, *tasks_per_cell, *budget_s);
-                (self.begun_at, self.done_here, self.ended) = (Some(at), 0, None);
+                (self.begun_at, self.rounds_this_session, self.ended) = (Some(at), 0, None);
             }
             Event::RoundStarted { round, order } if *round < LATEST_ROUND => {
                 (self.round, self.order, self.tasks) = (Some(*round), order.clone(), 0);
@@ -111,7 +111,7 @@ impl RunState {
             Event::CellFinished { cell, outcome } => self.cell_finished(at, cell, outcome),
             Event::RoundFinished { round } if *round < LATEST_ROUND => {
                 self.done = self.done.max(round + 1);
-                (self.done_here, self.paced_at) = (self.done_here + 1, at);
+                (self.rounds_this_session, self.last_round_end) = (self.rounds_this_session + 1, at);
             }
             Event::Claims { standing } => self.claims_stand(standing),
             Event::Forecast { text } => self.forecast = Some(text.clone()),
@@ -130,7 +130,7 @@ impl RunState {
 
     /// The time since this part of the run began.
     pub fn elapsed(&self) -> Duration {
-        between(self.begun_at.unwrap_or(self.told_at), self.told_at)
+        between(self.begun_at.unwrap_or(self.last_event_at), self.last_event_at)
     }
 
     /// The time left: the rounds to come at the pace of this part's rounds, but no longer than the budget. None where
@@ -139,12 +139,12 @@ impl RunState {
         let begun_at = self.begun_at.filter(|_| self.ended.is_none())?;
         let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
         let budget = budget.map(|budget| budget.saturating_sub(self.elapsed()));
-        if self.done_here == 0 {
+        if self.rounds_this_session == 0 {
             return budget.filter(|left| !left.is_zero());
         }
-        let pace = between(begun_at, self.paced_at) / self.done_here;
+        let pace = between(begun_at, self.last_round_end) / self.rounds_this_session;
         let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.done));
-        let left = to_come.saturating_sub(between(self.paced_at, self.told_at));
+        let left = to_come.saturating_sub(between(self.last_round_end, self.last_event_at));
         let left = budget.map_or(left, |budget| left.min(budget));
         Some(left).filter(|left| !left.is_zero())
     }
@@ -166,18 +166,18 @@ impl RunState {
     }
 
     /// The variants that left the run: those with a failed cell or a note of kind [`NoteKind::VariantFailed`].
-    pub fn departures(&self) -> BTreeMap<String, Departure> {
+    pub fn departures(&self) -> BTreeMap<String, VariantExit> {
         let mut left = BTreeMap::new();
         for cell in &self.record.cells {
             if let Outcome::Failed { why, cause } = &cell.outcome {
-                let departure = Departure { round: cell.round, why: why.clone(), cause: *cause };
+                let departure = VariantExit { round: cell.round, why: why.clone(), cause: *cause };
                 left.insert(self.record.name(cell.variant).to_string(), departure);
             }
         }
         for (round, note) in &self.record.notes {
             if let (NoteKind::VariantFailed, Some(variant)) = (note.kind, &note.variant) {
                 let (round, why, cause) = (round.unwrap_or(0), note.text.clone(), Cause::default());
-                left.entry(variant.clone()).or_insert(Departure { round, why, cause });
+                left.entry(variant.clone()).or_insert(VariantExit { round, why, cause });
             }
         }
         left
@@ -206,7 +206,7 @@ impl RunState {
         samples.iter().for_each(|sample| self.record.push(number, sample));
     }
 
-    fn claims_stand(&mut self, standing: &[Standing]) {
+    fn claims_stand(&mut self, standing: &[ClaimStatus]) {
         let mut known = std::mem::take(&mut self.claims);
         for standing in standing {
             let before = known.iter_mut().find(|claim| claim.standing.claim == standing.claim);

@@ -59,7 +59,7 @@ use bytesize::ByteSize;
 use drive::Drive;
 use error::Result;
 use files::Layout;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use load::Load;
 use mapping::Mappings;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -115,7 +115,7 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
 fn check_memory(job: &Job) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
     let needed = buffers.saturating_mul(u64::from(job.block_bytes));
-    match fsarena_sys::host::available_memory(&Kernel::host()) {
+    match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
             Err(Error::Memory(format!(

@@ -5,7 +5,7 @@ use super::drive::{self, Collected, Drive, Work};
 use super::histogram::{histogram, latencies};
 use super::job::{Bound, UringUse, Warmup};
 use super::{attest::Attestation, calibrate::Calibration, error::Result, series, tally::lanes};
-use fsarena_core::{metric::CLIENT_BOUND, sample::Found, series::Point};
+use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
@@ -155,11 +155,11 @@ impl Outcome {
     }
 
     /// What a sample takes over.
-    pub fn found(&self) -> Found {
-        Found {
+    pub fn found(&self) -> TaskOutput {
+        TaskOutput {
             series: self.series.clone(),
             latencies: latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
-            ..Found::from(self.readings())
+            ..TaskOutput::from(self.readings())
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which filesystems this machine can make and mount.
 
 use crate::{def::FsDef, filesystems::FILESYSTEMS};
-use fsarena_sys::{kernel::Kernel, program};
+use fsarena_sys::{kernel::SysRoot, program};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// What one filesystem lacks here, if anything.
@@ -26,7 +26,7 @@ impl Availability {
 ///
 /// # Errors
 /// Where the kernel's list of filesystems cannot be read.
-pub fn survey(kernel: &Kernel) -> Result<Vec<Availability>, fsarena_sys::Error> {
+pub fn survey(kernel: &SysRoot) -> Result<Vec<Availability>, fsarena_sys::Error> {
     let types = kernel.filesystems()?;
     let look = |def: &&'static FsDef| {
         let (kernel, mkfs) = (types.contains(def.id), program::find(def.mkfs));
@@ -63,7 +63,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
-        let survey = survey(&Kernel::at(dir.path())).unwrap();
+        let survey = survey(&SysRoot::at(dir.path())).unwrap();
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
         assert_eq!(mountable, ["xfs"]);
         assert!(survey.iter().all(|a| a.mkfs == program::find(a.def.mkfs)));

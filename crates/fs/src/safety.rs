@@ -9,7 +9,7 @@ use crate::{Error, error::refused, written::signatures};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::loopdev::{self, LoopDevice};
-use fsarena_sys::{argv::Argv, image::Image, kernel::Kernel, zram::Zram};
+use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::Zram};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,7 +56,7 @@ impl ScratchDevice {
             let why = format!("it carries {:?} and not the image {:?}", device.image(), image.path());
             return Err(refused(device.path(), why, "Run `fsarena recover`"));
         }
-        let block = BlockDevice::open(&Kernel::host(), device.path())?;
+        let block = BlockDevice::open(&SysRoot::host(), device.path())?;
         Ok(ScratchDevice { backing: Backing::Loop(device, image, block) })
     }
 
@@ -65,7 +65,7 @@ impl ScratchDevice {
     /// # Errors
     /// Where the kernel does not know it.
     pub fn from_zram(zram: Zram) -> Result<ScratchDevice, Error> {
-        let block = BlockDevice::open(&Kernel::host(), zram.path())?;
+        let block = BlockDevice::open(&SysRoot::host(), zram.path())?;
         Ok(ScratchDevice { backing: Backing::Zram(zram, block) })
     }
 
@@ -79,7 +79,7 @@ impl ScratchDevice {
     /// # Errors
     /// [`Error::Refused`] where anything on it or around it could be lost.
     pub fn from_erase(
-        kernel: &Kernel,
+        kernel: &SysRoot,
         path: &Path,
         signature_given_up: Option<&str>,
         written: &WrittenLog,

@@ -7,7 +7,7 @@ use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Plan, Written};
 use fsarena_fs::{filesystems::FILESYSTEMS, grammar};
 use fsarena_run::vocabulary;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
 /// Stages of a plan that are resolved.
@@ -49,7 +49,7 @@ fn words() -> &'static Vocabulary {
     static WORDS: OnceLock<Vocabulary> = OnceLock::new();
     WORDS.get_or_init(|| Vocabulary {
         available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
-        ..vocabulary::collect(&Kernel::host(), &Overrides::default()).expect("words")
+        ..vocabulary::collect(&SysRoot::host(), &Overrides::default()).expect("words")
     })
 }
 

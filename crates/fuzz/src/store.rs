@@ -42,7 +42,7 @@ pub fn events(bytes: &[u8]) {
             state.apply(told.at, &told.event);
             intervals.see(&told.event, &state);
             let again = serde_json::to_string(&told).expect("an event is JSON");
-            serde_json::from_str::<fsarena_store::Told>(&again).expect("an event as it is written");
+            serde_json::from_str::<fsarena_store::TimedEvent>(&again).expect("an event as it is written");
         }
     }
     serde_json::to_string(&View::of(&state, &intervals)).expect("a view is JSON");

@@ -3,7 +3,7 @@
 use crate::room;
 use fsarena_load::web::wire;
 use fsarena_serve::{Analysis, Options, Server};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use fsarena_watch::Spec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -77,7 +77,7 @@ pub fn counters(bytes: &[u8]) {
         Spec::Squid { address: address.to_string() },
         Spec::Prometheus { address: format!("http://{address}/metrics"), metric },
     ] {
-        let mut counter = spec.open(&Kernel::host(), None, Duration::from_secs(30)).expect("a counter");
+        let mut counter = spec.open(&SysRoot::host(), None, Duration::from_secs(30)).expect("a counter");
         match counter.read() {
             Ok(number) => assert!(number.is_finite() && number >= 0.0, "{number}"),
             Err(trouble) => {

@@ -1,7 +1,7 @@
 //! The cache of kernels and facts about them, shared by runs.
 
 use crate::digest;
-use fsarena_sys::{kernel::Kernel, own_dir, process};
+use fsarena_sys::{kernel::SysRoot, own_dir, process};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -37,7 +37,7 @@ pub fn damage() -> Vec<String> {
 /// The beginning of this boot's id: another boot may be of another machine. Where the boot is unknown, a word that no other
 /// process has.
 pub(crate) fn this_boot() -> String {
-    let boot = process::boot_id(&Kernel::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
+    let boot = process::boot_id(&SysRoot::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
     boot.chars().take(8).collect()
 }
 

@@ -159,7 +159,7 @@ mod tests {
         let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait");
         let Heard::Line(child) = guest.listen(Duration::from_secs(10)) else { panic!("it said nothing") };
         assert!(guest.end(Duration::ZERO).0.is_none());
-        let kernel = fsarena_sys::kernel::Kernel::host();
+        let kernel = fsarena_sys::kernel::SysRoot::host();
         let pid = child.parse().unwrap();
         let started = fsarena_sys::process::start_time(&kernel, pid);
         let gone = || started.is_none_or(|time| !fsarena_sys::process::is_alive(&kernel, pid, time));

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::printed::{Printed, Rule};
-use fsarena_core::{event::CommandRecord, sample::Found};
-use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, said::shown, space::Space};
+use fsarena_core::{event::CommandRecord, sample::TaskOutput};
+use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, said::shown, space::Space};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
@@ -57,7 +57,7 @@ impl Invocation {
     /// # Errors
     /// If it cannot start, fails, takes too long, prints too much or a metric with a fault, leaves a process, or removes its
     /// directory.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found> {
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = Instant::now();
         let (ended, Output { tail, printed, .. }) = self.run(begun)?;
         let metrics = match ended.as_str() {
@@ -70,7 +70,7 @@ impl Invocation {
         let output = Some(end(&tail, kept)).filter(|output| !output.is_empty());
         let ms = begun.elapsed().as_millis() as u64;
         log(CommandRecord { argv, times: 1, last: None, cwd, ended, ms, output });
-        let mut found = Found::default();
+        let mut found = TaskOutput::default();
         let metrics = metrics.map_err(|ended| {
             let said = end(&tail, SHOWN).trim().to_string();
             let said = format!("{}{}", shown(&said), hint(&said, &self.dir));
@@ -185,7 +185,7 @@ fn end(output: &[u8], most: usize) -> String {
 
 /// Kills the processes that outlived their command and a time of grace, and returns their names.
 fn end_survivors() -> Vec<String> {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     let begun = Instant::now();
     let mut names = Vec::new();
     loop {
@@ -205,7 +205,7 @@ fn end_survivors() -> Vec<String> {
 }
 
 /// The living children of this process, as far as `/proc` tells: whether there are any more says wait(2).
-fn children(kernel: &Kernel) -> Vec<Pid> {
+fn children(kernel: &SysRoot) -> Vec<Pid> {
     let own = std::process::id() as i32;
     let mut children = vec![];
     for pid in process::all(kernel).unwrap_or_default() {

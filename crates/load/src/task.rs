@@ -4,7 +4,7 @@ pub use crate::error::{Error, Result};
 use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
-use fsarena_core::sample::{Found, Readings};
+use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
@@ -56,12 +56,12 @@ pub struct Call {
     pub times: u64,
     /// The work. It may add to the sample.
     #[allow(clippy::type_complexity)]
-    pub run: Box<dyn FnOnce() -> Result<Found> + Send>,
+    pub run: Box<dyn FnOnce() -> Result<TaskOutput> + Send>,
 }
 
 impl Call {
     /// Work done in this process, standing for a command.
-    pub fn new<S: Into<String>, F: Into<Found>>(
+    pub fn new<S: Into<String>, F: Into<TaskOutput>>(
         words: impl IntoIterator<Item = S>,
         run: impl FnOnce() -> Result<F> + Send + 'static,
     ) -> Call {
@@ -91,7 +91,7 @@ impl Task {
 
 impl Action {
     /// Work done in this process on a file or directory; the log has `what` and the path.
-    pub fn on<F: Into<Found>>(
+    pub fn on<F: Into<TaskOutput>>(
         what: &str,
         path: &Path,
         run: impl FnOnce(&Path) -> Result<F> + Send + 'static,
@@ -111,7 +111,7 @@ impl Action {
     }
 
     /// Work done in this process with a copy of what it needs.
-    pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<Found>>(
+    pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<TaskOutput>>(
         needed: &T,
         words: impl IntoIterator<Item = S>,
         run: impl FnOnce(&T) -> Result<F> + Send + 'static,
@@ -124,7 +124,7 @@ impl Action {
     ///
     /// # Errors
     /// Where a command or system call fails.
-    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<Found> {
+    pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = std::time::Instant::now();
         let mut log_all = |argv, times, last, ended: &str| {
             let ms = begun.elapsed().as_millis() as u64;
@@ -134,7 +134,7 @@ impl Action {
             Action::Run(argv) => Ok(of_peak(argv.expect(log)?.max_rss_bytes)),
             Action::Read(argv, read) => {
                 let finished = argv.expect(log)?;
-                Ok(Found { readings: read(&finished.stdout)?, ..of_peak(finished.max_rss_bytes) })
+                Ok(TaskOutput { readings: read(&finished.stdout)?, ..of_peak(finished.max_rss_bytes) })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;
@@ -162,6 +162,6 @@ pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> Error {
     Error::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
 }
 
-fn of_peak(peak_bytes: u64) -> Found {
-    Found { peak_bytes, ..Found::default() }
+fn of_peak(peak_bytes: u64) -> TaskOutput {
+    TaskOutput { peak_bytes, ..TaskOutput::default() }
 }

@@ -7,7 +7,7 @@ use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample};
 use fsarena_run::executor::Failed;
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::protocol::Request;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Agent {
     /// Waits until this machine is idle. A note where it is busy all the same.
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
         self.task = task.into();
-        let scene = idle::Scene { kernel: &Kernel::host(), device: self.device, timeouts: 0 };
+        let scene = idle::Scene { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
         let wait = wait_until_idle(scene, &self.idle);
         let text = format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
         (!wait.busy.is_empty()).then(|| Note::new(NoteKind::IdleTimeout, text).task(task))
@@ -88,5 +88,5 @@ impl Agent {
 }
 
 fn moved(root: &Path) -> Option<Bytes> {
-    mountstats::of(&Kernel::host().read("proc/self/mountstats").ok()?, root)
+    mountstats::of(&SysRoot::host().read("proc/self/mountstats").ok()?, root)
 }

@@ -5,7 +5,7 @@
 //! what the journals of dead processes name.
 
 use fsarena_run::executor::Fatal;
-use fsarena_sys::{kernel::Kernel, undo};
+use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
@@ -36,6 +36,6 @@ pub fn take_over() {
     }
     drop(std::io::stdin().read_to_end(&mut vec![]));
     std::thread::sleep(GRACE);
-    let recovered = undo::recover(&Kernel::host(), &undo::state_dir(), &mut |_| ());
+    let recovered = undo::recover(&SysRoot::host(), &undo::state_dir(), &mut |_| ());
     std::process::exit(i32::from(recovered.is_err()))
 }

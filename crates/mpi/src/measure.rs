@@ -9,7 +9,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::vocabulary;
-use fsarena_sys::{cpu::Cpu, kernel::Kernel};
+use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
 /// Readings, points and different latencies of a sample of the load engine.
@@ -160,5 +160,5 @@ fn cpu_s() -> f64 {
 
 /// Memory of this process, in bytes; of what it shares with others, its share.
 fn memory() -> u64 {
-    Kernel::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
+    SysRoot::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }

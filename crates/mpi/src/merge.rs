@@ -6,7 +6,7 @@
 
 use crate::{clock::Offset, message::Machine};
 use fsarena_core::latency::Latencies;
-use fsarena_core::metric::{Reach, reading};
+use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
 use fsarena_run::vocabulary;
 use std::collections::{BTreeMap, HashMap};
@@ -185,9 +185,9 @@ fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) 
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, least / most);
     }
-    let reached: Vec<Reach> = parts.iter().filter_map(Part::fetched).map(Reach::of).collect();
+    let reached: Vec<DataPath> = parts.iter().filter_map(Part::fetched).map(DataPath::of).collect();
     if !reached.is_empty() {
-        let cached = reached.iter().filter(|reach| **reach == Reach::Cache).count();
+        let cached = reached.iter().filter(|reach| **reach == DataPath::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
     }
 }

@@ -3,7 +3,7 @@
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
 use fsarena_run::protocol::{Ask, Request};
-use fsarena_sys::{kernel::Kernel, process};
+use fsarena_sys::{kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
@@ -74,6 +74,6 @@ impl Machine {
     /// This one.
     pub fn here() -> Machine {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Machine { host, boot: process::boot_id(&Kernel::host()).unwrap_or_default() }
+        Machine { host, boot: process::boot_id(&SysRoot::host()).unwrap_or_default() }
     }
 }

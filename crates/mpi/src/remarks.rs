@@ -2,7 +2,7 @@
 
 use crate::merge::Part;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::Reach;
+use fsarena_core::metric::DataPath;
 use std::collections::BTreeMap;
 
 /// A client is a straggler below this share of the median rate.
@@ -42,7 +42,7 @@ impl Seen {
             }
             if let Some(fetched) = part.fetched() {
                 seen.readers += 1;
-                if Reach::of(fetched) == Reach::Cache {
+                if DataPath::of(fetched) == DataPath::Cache {
                     *seen.cached.entry(part.machine.host.clone()).or_default() += 1;
                 }
             }

@@ -1,7 +1,7 @@
 //! Prints what the probes cost on this machine: `cargo run --release -p fsarena-probe --example snapshot_cost`.
 
 use fsarena_probe::{Scene, Session};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::time::{Duration, Instant};
 
 const TIMES: u32 = 1_000;
@@ -14,7 +14,7 @@ fn main() {
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let begun = Instant::now();
-    let (mut session, notes) = Session::open(&Scene { kernel: Kernel::host(), device });
+    let (mut session, notes) = Session::open(&Scene { kernel: SysRoot::host(), device });
     println!("{:?} to open all probes", begun.elapsed());
     for note in notes {
         println!("  {}", note.text);

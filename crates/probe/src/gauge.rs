@@ -1,7 +1,7 @@
 //! Gauges: opened kernel files that are read again and again.
 
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf};
 
 /// Something that shows numbers.
@@ -28,7 +28,7 @@ impl KernelFile {
     ///
     /// # Errors
     /// Where it is not there or may not be read.
-    pub fn open(kernel: &Kernel, rel: &str) -> Result<KernelFile, Unavailable> {
+    pub fn open(kernel: &SysRoot, rel: &str) -> Result<KernelFile, Unavailable> {
         let path = kernel.path(rel);
         match File::open(&path) {
             Ok(file) => Ok(KernelFile { file, path, buffer: vec![0; 4096] }),
@@ -77,7 +77,7 @@ impl TextGauge {
     ///
     /// # Errors
     /// Where it is not there or may not be read.
-    pub fn open(kernel: &Kernel, rel: &str, parse: Parse) -> Result<TextGauge, Unavailable> {
+    pub fn open(kernel: &SysRoot, rel: &str, parse: Parse) -> Result<TextGauge, Unavailable> {
         Ok(TextGauge { file: KernelFile::open(kernel, rel)?, parse })
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("long");
         std::fs::write(&path, "x".repeat(10_000)).unwrap();
-        let mut file = KernelFile::open(&Kernel::at(dir.path()), "long").unwrap();
+        let mut file = KernelFile::open(&SysRoot::at(dir.path()), "long").unwrap();
         assert_eq!(file.text().unwrap().len(), 10_000);
         std::fs::write(&path, "short").unwrap();
         assert_eq!(file.text().unwrap(), "short");

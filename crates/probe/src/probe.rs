@@ -2,7 +2,7 @@
 
 use crate::gauge::{Gauge, Unavailable};
 use fsarena_core::{event::Note, sample::ReadingDef};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 
 /// Something that can be read around a task.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Takes {
 #[derive(Debug, Clone)]
 pub struct Scene {
     /// The kernel's files.
-    pub kernel: Kernel,
+    pub kernel: SysRoot,
     /// Major and minor number of the device under test, where there is one.
     pub device: Option<(u32, u32)>,
 }

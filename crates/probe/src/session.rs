@@ -4,7 +4,7 @@ use crate::gauge::{Gauge, Unavailable};
 use crate::probe::{Probe, Scene, Takes};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
-use fsarena_sys::{device, kernel::Kernel};
+use fsarena_sys::{device, kernel::SysRoot};
 use std::{ops::Range, path::Path};
 
 /// The probes that this machine can answer, opened once for all tasks of a cell.
@@ -115,7 +115,7 @@ impl Session {
 
 /// Reads the probes around a work in a directory. Returns what the work returns, the readings, and notes on what could
 /// not be read.
-pub fn around<T>(kernel: &Kernel, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
+pub fn around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
     let device = device::behind(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
     let before = session.before();
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::probes::testing::kernel_with;
     use fsarena_core::event::NoteKind;
-    use fsarena_sys::kernel::Kernel;
+    use fsarena_sys::kernel::SysRoot;
     use proptest::prelude::*;
 
     const STAT: &str = "sys/dev/block/7:3/stat";
@@ -168,7 +168,7 @@ mod tests {
         ]
     }
 
-    fn write(kernel: &Kernel, counter: u64) {
+    fn write(kernel: &SysRoot, counter: u64) {
         for (rel, text) in files(counter) {
             std::fs::write(kernel.path(rel), text).unwrap();
         }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn without_any_kernel_file_only_getrusage_answers() {
-        let scene = Scene { kernel: Kernel::at("/nowhere"), device: None };
+        let scene = Scene { kernel: SysRoot::at("/nowhere"), device: None };
         let (mut session, notes) = Session::open(&scene);
         let now = session.before();
         assert_eq!(session.finish(&now, &now, &now).0.len(), 6);

@@ -7,7 +7,7 @@ pub use intervals::{Intervals, Row};
 pub use words::Words;
 
 use fsarena_core::state::{ClaimState, RunState};
-use fsarena_core::{event::Standing, record::RunStatus};
+use fsarena_core::{event::ClaimStatus, record::RunStatus};
 use intervals::sparkline;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
             variant: cell.map_or("", |cell| &cell.cell.variant.name),
             phase: cell.map_or("", |cell| &cell.phase),
             begun_at_s: state.begun_at,
-            told_at_s: state.told_at,
+            told_at_s: state.last_event_at,
             left_s: state.left().map(|left| left.as_secs_f64()),
             // Before a round is done only the budget tells.
             at_most: state.open_ended() || state.done == 0,
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
 pub struct Claim<'a> {
     /// The claim and what is known of it.
     #[serde(flatten)]
-    pub standing: &'a Standing,
+    pub standing: &'a ClaimStatus,
     /// Its effect and interval in words: `−1.2% [−2.9%, +0.4%]`.
     pub known: String,
     /// How the interval narrowed, as bars.

@@ -4,7 +4,7 @@
 use crate::document::{Cell, Document, Source, Table, labelled};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
-use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
+use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
@@ -169,9 +169,9 @@ fn marks(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
             let found = medians.iter().find(|found| found.task.id == *task)?;
             *found.variants.get(variant)?
         };
-        let reach = match median(&share).map(Reach::of) {
-            Some(Reach::Cache) => Some(CACHE),
-            Some(Reach::Mixed) => Some(MIXED),
+        let reach = match median(&share).map(DataPath::of) {
+            Some(DataPath::Cache) => Some(CACHE),
+            Some(DataPath::Mixed) => Some(MIXED),
             _ => None,
         };
         let unsteady = median(&steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);

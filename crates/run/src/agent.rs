@@ -8,7 +8,7 @@ use crate::tasks::{perform, tasks};
 use crate::{confined, recovery};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::Mark;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::io::{BufRead, BufReader, Result, Write};
 
 /// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
@@ -48,7 +48,7 @@ fn die_with_parent() -> Result<()> {
 
 /// Mount, every task, unmount.
 fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: Emit) -> Done {
-    let kernel = &Kernel::host();
+    let kernel = &SysRoot::host();
     // The probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
     confined::begin(kernel, request)?;

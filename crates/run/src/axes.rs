@@ -22,7 +22,7 @@ use crate::executor::{Fatal, Result, require};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_sys::{device::BlockDevice, kernel::Kernel, undo};
+use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 
 /// Every axis, in the order in which they are brought about.
 pub const AXES: &[Axis] = &[
@@ -49,7 +49,7 @@ pub fn factors() -> Vec<FactorDef> {
 /// # Errors
 /// Where the machine does not take a level.
 pub fn set_up(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     journal: &undo::Journal,
     variant: &Variant,
     devices: &[&BlockDevice],
@@ -65,7 +65,7 @@ pub fn set_up(
 ///
 /// # Errors
 /// The first that cannot be had, with what would be possible.
-pub fn check(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<()> {
+pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let dir = variant.level(factor::DIR);
         require(plan.device.backing == Backing::Dir || dir.is_empty(), || {

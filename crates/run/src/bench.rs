@@ -6,12 +6,12 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
-use fsarena_core::sample::{Found, ReadingDef, Sample};
+use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
 use fsarena_guest::counter::Mark;
 use fsarena_load::workloads;
 use fsarena_probe::{Scene, Session, probes};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -43,7 +43,7 @@ pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
 
 /// Measures the tasks of one cell and emits events.
 pub struct Bench<'a> {
-    kernel: Kernel,
+    kernel: SysRoot,
     session: Session,
     device: Option<(u32, u32)>,
     plan: &'a IdlePlan,
@@ -59,7 +59,7 @@ pub struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// Opens the probes for the device under test.
     pub fn open(
-        kernel: &Kernel,
+        kernel: &SysRoot,
         device: Option<(u32, u32)>,
         plan: &'a IdlePlan,
         mark: fn(Mark),
@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
         &mut self,
         info: &TaskInfo,
         spent: &str,
-        work: impl FnOnce(Log) -> Result<Found, E>,
+        work: impl FnOnce(Log) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
         self.say(CellEvent::Phase { name: info.id.to_string() });

@@ -8,7 +8,7 @@ use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, kernel::Kernel, limits, process, shortage, undo};
+use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, shortage, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -82,7 +82,7 @@ pub fn run(
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
         confine.end_processes()?;
         if let Some((_, journal)) = argv::mark() {
-            process::kill_marked(&Kernel::host(), &journal)?;
+            process::kill_marked(&SysRoot::host(), &journal)?;
         }
     }
     if let Some(tracked) = tracked {
@@ -119,7 +119,7 @@ fn track(
     if request.role.ends_all() || confine.has_group() {
         return Ok(None);
     }
-    let group = cgroup::tracking_group(&Kernel::host(), journal)?;
+    let group = cgroup::tracking_group(&SysRoot::host(), journal)?;
     Ok(group.filter(|group| cgroup::enter(group.path(), agent).is_ok()))
 }
 
@@ -137,7 +137,7 @@ impl Deadline {
     fn missed(&self, silent: Duration) -> Option<Outcome> {
         let limit = self.limit.filter(|limit| silent > *limit)?;
         // If `/proc` cannot be read, the agent counts as running.
-        process::stopped(&Kernel::host(), self.pgid).ok()??;
+        process::stopped(&SysRoot::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
             "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s (--timeout): a command of the \
@@ -180,7 +180,7 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
 
 /// The undo step that kills a process group. If its leader is gone, the step has the start time 0 and matches no group.
 pub fn group_of(pgid: i32) -> undo::Undo {
-    undo::Undo::KillGroup { pgid, start_time: process::start_time(&Kernel::host(), pgid).unwrap_or(0) }
+    undo::Undo::KillGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
 }
 
 /// The command that starts an agent; its standard error goes to `errors`.

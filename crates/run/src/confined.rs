@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::Kernel, limits, pid_namespace, rights, said::lines, shortage};
+use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, rights, said::lines, shortage};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Where the kernel refuses, or the user of a worker cannot reach its files.
-pub fn begin(kernel: &Kernel, request: &Request) -> Done {
+pub fn begin(kernel: &SysRoot, request: &Request) -> Done {
     let refused = |error: io::Error| Failed::missing(format!("confining the workload: {error}"));
     match &request.role {
         Role::Keeper(Rights { namespace: true, .. }) => {

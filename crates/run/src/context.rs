@@ -5,7 +5,7 @@ use crate::{agents::Agents, layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, metric::Declared, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
-use fsarena_sys::{kernel::Kernel, undo::Journal};
+use fsarena_sys::{kernel::SysRoot, undo::Journal};
 use std::path::{Path, PathBuf};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -13,7 +13,7 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 #[derive(Debug, Clone)]
 pub struct RunContext {
     /// The machine.
-    pub kernel: Kernel,
+    pub kernel: SysRoot,
     /// The plan, with everything that only a trial here could decide.
     pub plan: Plan,
     /// The requirements of the plan.

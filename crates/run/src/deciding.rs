@@ -1,7 +1,7 @@
 //! Which claims are open, and which variants the next round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::event::Standing;
+use fsarena_core::event::ClaimStatus;
 use fsarena_core::record::{RunRecord, TOTAL};
 use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
@@ -149,10 +149,10 @@ fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
 }
 
 /// How each claim stands, for those who watch.
-pub fn standing(record: &RunRecord) -> Vec<Standing> {
+pub fn standing(record: &RunRecord) -> Vec<ClaimStatus> {
     judge_all(record, &record.plan.claims)
         .into_iter()
-        .map(|judged| Standing {
+        .map(|judged| ClaimStatus {
             claim: judged.claim.text.clone(),
             outcome: judged.outcome().name().to_string(),
             open: judged.open(),

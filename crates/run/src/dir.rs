@@ -4,7 +4,7 @@ use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
 use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};
-use fsarena_sys::{device, kernel::Kernel, space::Space, undo::MadeDir};
+use fsarena_sys::{device, kernel::SysRoot, space::Space, undo::MadeDir};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -82,7 +82,7 @@ fn check_missing(dir: &Path) -> Result<()> {
 }
 
 /// What a directory lies on, as the kernel says.
-fn notes(kernel: &Kernel, dir: &Path, other: &Path) -> Vec<Note> {
+fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
         let text =

@@ -14,13 +14,13 @@ use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{
-    Error, argv, host, kernel::Kernel, limits, program, rights, space, undo, user::UserDatabase,
+    Error, argv, host, kernel::SysRoot, limits, program, rights, space, undo, user::UserDatabase,
 };
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by
 /// trying: root in a container often may not mount.
-pub fn findings(kernel: &Kernel, runs: &Path) -> Vec<Finding> {
+pub fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
     let (survey, unread) = match survey(kernel) {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
@@ -52,7 +52,7 @@ pub fn findings(kernel: &Kernel, runs: &Path) -> Vec<Finding> {
 }
 
 /// The files of the kernel without which fsarena runs nothing.
-fn kernel_files(kernel: &Kernel) -> Finding {
+fn kernel_files(kernel: &SysRoot) -> Finding {
     let what = "files of the kernel";
     match kernel.check_proc().and_then(|()| kernel.check_sys()) {
         Ok(()) => ok(what, "/proc, /sys"),
@@ -77,7 +77,7 @@ fn open_files() -> Finding {
 ///
 /// # Errors
 /// Where the kernel's list of filesystems cannot be read.
-pub fn missing_packages(kernel: &Kernel) -> Result<Vec<String>, Error> {
+pub fn missing_packages(kernel: &SysRoot) -> Result<Vec<String>, Error> {
     let mut packages = for_mkfs(&survey(kernel)?);
     packages.extend(for_services());
     Ok(packages.into_iter().map(String::from).chain(for_apps()).collect())
@@ -120,7 +120,7 @@ fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
     packages
 }
 
-fn loop_devices(kernel: &Kernel) -> Finding {
+fn loop_devices(kernel: &SysRoot) -> Finding {
     let what = "loop devices";
     match permitted::loop_device(kernel) {
         Ok(()) => ok(what, "one was attached and detached"),
@@ -256,13 +256,13 @@ fn room(runs: &Path) -> Finding {
     }
 }
 
-fn memory(kernel: &Kernel) -> Finding {
+fn memory(kernel: &SysRoot) -> Finding {
     let free = host::available_memory(kernel).map(ByteSize);
     ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
 /// In the order in which the probe prefers its sources.
-fn cpu_accounting(kernel: &Kernel) -> Finding {
+fn cpu_accounting(kernel: &SysRoot) -> Finding {
     let what = "CPU of the whole machine";
     let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
     match sources.iter().find(|path| kernel.path(path).exists()) {
@@ -275,14 +275,14 @@ fn cpu_accounting(kernel: &Kernel) -> Finding {
     }
 }
 
-fn readable(kernel: &Kernel, what: &'static str, path: &str, fix: &str) -> Finding {
+fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
         Ok(_) => ok(what, format!("/{path}")),
         Err(error) => limited(what, format!("/{path}: {error}"), fix),
     }
 }
 
-fn governor(kernel: &Kernel) -> Finding {
+fn governor(kernel: &SysRoot) -> Finding {
     let what = "CPU frequency";
     match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
         None => ok(what, "no governor is offered (a virtual machine, often)"),

@@ -17,7 +17,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{Error, cancel, host, kernel::Kernel, tree, user::User};
+use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
 use std::path::{Path, PathBuf};
 
 /// A plan to run, and where to store its samples.
@@ -140,7 +140,7 @@ fn check_for(
 ) -> Result<(Vec<Variant>, Check), RunError> {
     let (plan, runs) = (&request.plan, request.runs());
     let variants = matrix::expand(plan);
-    let check = preflight::check(&Kernel::host(), plan, &variants, &runs, clients.count(), user)?;
+    let check = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
     Ok((variants, check))
 }
 
@@ -235,7 +235,7 @@ pub fn execute_by(
     request: Request,
     consumers: &mut [&mut dyn Consumer],
 ) -> Result<RunOutcome, RunError> {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
         clear_the_way(&kernel, consumers)?;
@@ -271,7 +271,7 @@ pub fn execute_by(
 }
 
 /// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
-fn clear_the_way(kernel: &Kernel, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
+fn clear_the_way(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
     let failed = undo::recover(kernel, &undo::state_dir(), &mut say)?.failed;
     require(failed == 0, || Fatal::Recover(failed))
@@ -317,7 +317,7 @@ impl Place {
 
 /// What a run is made of, once it is checked.
 struct Session {
-    kernel: Kernel,
+    kernel: SysRoot,
     plan: Plan,
     variants: Vec<Variant>,
     check: Check,

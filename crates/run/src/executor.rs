@@ -1,7 +1,7 @@
 //! The seam: cell in, samples out. And how it fails: a cell alone, or the whole run.
 
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{Cause, CellEvent, CommandRecord, Departure, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, CommandRecord, Event, Note, NoteKind, Outcome, VariantExit};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::{names::Unknown, plan::error::PlanError};
 use fsarena_sys::undo::MadeDir;
@@ -144,7 +144,7 @@ pub enum Fatal {
     },
     /// No variant was left to run: when and why each left.
     #[error("every variant has failed:{}", list(.0))]
-    EveryVariant(BTreeMap<String, Departure>),
+    EveryVariant(BTreeMap<String, VariantExit>),
 }
 
 impl Fatal {
@@ -163,8 +163,8 @@ pub fn require(holds: bool, fault: impl FnOnce() -> Fatal) -> Result<()> {
 }
 
 /// A line for each variant that left.
-fn list(left: &BTreeMap<String, Departure>) -> String {
-    let line = |(variant, Departure { round, why, .. }): (&String, &Departure)| {
+fn list(left: &BTreeMap<String, VariantExit>) -> String {
+    let line = |(variant, VariantExit { round, why, .. }): (&String, &VariantExit)| {
         format!("\n  {variant} failed in round {}: {why}", round + 1)
     };
     left.iter().map(line).collect()

@@ -38,7 +38,8 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
     let regrets = regrets_of(&values, &references(record), direction, record.plan.error_split());
     let name = |variant: usize| record.variants[variant].name.as_str();
     // A variant that gives up safety removes no safe variant, and is chosen only if no safe one is left.
-    let safe = record.as_safe(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
+    let safe =
+        record.with_full_guarantees(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
     let of_safe = regrets.among(&safe);
     let able = |variant: &usize| {
         let beaten = if safe.contains(variant) { &of_safe } else { &regrets }.beaten(*variant);

@@ -2,7 +2,7 @@
 
 use fsarena_core::plan::IdlePlan;
 use fsarena_fs::filesystems::FILESYSTEMS;
-use fsarena_sys::kernel::{Kernel, MountEntry};
+use fsarena_sys::kernel::{MountEntry, SysRoot};
 use fsarena_sys::{Error, cancel, process, usage::Usage};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -29,7 +29,7 @@ const MEMINFO: &str = "proc/meminfo";
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The kernel to query.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a SysRoot,
     /// Major and minor number of the device under test.
     pub device: Option<(u32, u32)>,
     /// How many times in a row the wait has timed out up to now.
@@ -122,7 +122,7 @@ fn wait_by(scene: Scene, plan: &IdlePlan, mut look: impl FnMut() -> Look) -> Wai
     }
 }
 
-fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
+fn look(kernel: &SysRoot, device: Option<(u32, u32)>) -> Look {
     let mut look = Look { at: Instant::now(), unwritten: 0, device: None, stalled_us: None, unknown: vec![] };
     match unwritten(kernel) {
         Ok(bytes) => look.unwritten = bytes,
@@ -141,7 +141,7 @@ fn look(kernel: &Kernel, device: Option<(u32, u32)>) -> Look {
 }
 
 /// Bytes that are dirty or under writeback.
-fn unwritten(kernel: &Kernel) -> Result<u64, Error> {
+fn unwritten(kernel: &SysRoot) -> Result<u64, Error> {
     let text = kernel.text(MEMINFO)?;
     let kib = |name: &str| {
         let why = || format!("it has no line `{name}`");
@@ -151,7 +151,7 @@ fn unwritten(kernel: &Kernel) -> Result<u64, Error> {
 }
 
 /// The counts of a block device's requests.
-fn requests(kernel: &Kernel, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
+fn requests(kernel: &SysRoot, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
     let rel = format!("sys/dev/block/{major}:{minor}/stat");
     let text = kernel.text(&rel)?;
     let counts: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
@@ -183,7 +183,7 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
 /// The mounted filesystems that have work left which they do by themselves, each with the name of the thread that does
 /// it; and what the kernel did not let fsarena see of that. Such a thread can exist before and long after the work, even
 /// after the unmount. Skips filesystems that cannot be asked.
-fn at_work(kernel: &Kernel) -> (Vec<(MountEntry, String)>, Option<String>) {
+fn at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
     let unknown = |error: &dyn Display| Some(format!("unknown which filesystems are at work ({error})"));
     let background = |mount: &MountEntry| {
         let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
@@ -213,7 +213,7 @@ fn at_work(kernel: &Kernel) -> (Vec<(MountEntry, String)>, Option<String>) {
 }
 
 /// The names of all processes and kernel threads. A process without a name has ended meanwhile.
-fn threads(kernel: &Kernel) -> Result<Vec<String>, Error> {
+fn threads(kernel: &SysRoot) -> Result<Vec<String>, Error> {
     let pids = process::all(kernel)?;
     Ok(pids.into_iter().filter_map(|pid| kernel.read(&format!("proc/{pid}/comm")).ok()).collect())
 }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn busy_of(root: &Path) -> Vec<String> {
-        let kernel = Kernel::at(root);
+        let kernel = SysRoot::at(root);
         let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         wait_until_idle(scene, &plan()).busy
     }
@@ -313,7 +313,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
         let line = format!("36 35 7:0 / /mnt rw,noatime - xfs {device} rw\n");
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
-        let kernel = Kernel::at(root.path());
+        let kernel = SysRoot::at(root.path());
         let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan());
         (wait.busy, wait.waited.as_millis())
     }
@@ -370,7 +370,7 @@ mod tests {
         let line = format!("36 35 7:0 / {} rw - xfs /dev/loop0 rw\n", mount.display());
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let waiting = std::thread::spawn({
-            let kernel = Kernel::at(root.path());
+            let kernel = SysRoot::at(root.path());
             let plan = IdlePlan { timeout_s: 20.0, ..plan() };
             move || wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
         });
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_waited_for_and_is_not_idle() {
         let root = tempfile::tempdir().unwrap();
-        let kernel = Kernel::at(root.path());
+        let kernel = SysRoot::at(root.path());
         let plan = IdlePlan { timeout_s: 60.0, ..plan() };
         let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan);
         let files = ["proc/meminfo", "sys/dev/block/7:0/stat", "proc/self/mountinfo"];
@@ -398,7 +398,7 @@ mod tests {
         assert!(wait.waited < Duration::from_secs(60));
         // One successful reading does not make up for those that failed: three in a row find a machine idle.
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
-        let kernel = Kernel::at(root.path());
+        let kernel = SysRoot::at(root.path());
         let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         for (unread, expected) in [(0..1, 1), (2..3, 1), (4..9, 0)] {
             let mut number = 0..;

@@ -8,7 +8,7 @@ use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
 use fsarena_guest::counter;
 use fsarena_guest::inside::{self, Booted};
-use fsarena_sys::{device::BlockDevice, kernel::Kernel, mount, undo::Journal};
+use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ fn work(mut booted: Booted) -> io::Result<()> {
 
 /// Puts the disks together, mounts the other one, and brings about what the variant asks for.
 fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     write(&mut booted.events, &note(about(&kernel)))?;
     let device = booted.stack()?;
     let request = &mut guest.request;
@@ -81,7 +81,7 @@ fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journa
 }
 
 /// Brings about the levels of a variant. Control groups are mounted only where one needs them.
-fn conditions(kernel: &Kernel, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
+fn conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
         mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
     }
@@ -101,7 +101,7 @@ fn note(note: Note) -> Line {
 }
 
 /// What tells this kernel from others, and what biases its figures.
-fn about(kernel: &Kernel) -> Note {
+fn about(kernel: &SysRoot) -> Note {
     let release = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
     let version = kernel.fact("proc/sys/kernel/version").unwrap_or_default();
     let crypto = kernel.read("proc/crypto").unwrap_or_default();

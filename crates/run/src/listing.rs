@@ -8,7 +8,7 @@ use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Val
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_store::RunSummary;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use serde::Serialize;
 use std::path::Path;
 
@@ -158,7 +158,7 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>> {
             })
             .collect(),
     };
-    Ok(survey(&Kernel::host())?.into_iter().map(row).collect())
+    Ok(survey(&SysRoot::host())?.into_iter().map(row).collect())
 }
 
 /// Returns the filesystem of that name; none where fsarena does not make it.

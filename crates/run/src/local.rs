@@ -9,7 +9,7 @@ use crate::{
 };
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
-use fsarena_core::{factor, sample::Found};
+use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
@@ -54,7 +54,7 @@ impl Local {
         let mut argv = vec![];
         let work = |log: Log| {
             argv = lifecycle::format(devices.clone(), def, &options, log)?.argv;
-            Ok(Found::default())
+            Ok(TaskOutput::default())
         };
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
         let measured =

@@ -22,7 +22,7 @@ use fsarena_load::{demands::Demands, workload::Room};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_at, storage_of};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{Error, argv, kernel::Kernel, limits, program, user::User};
+use fsarena_sys::{Error, argv, kernel::SysRoot, limits, program, user::User};
 use room::{erased, image_size, images, images_dir, needed, other_device, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ const REFUSING: [Refusing; 6] = [
 /// # Errors
 /// A filesystem, program, directory or room that is missing, with what to do.
 pub fn check(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     plan: &Plan,
     variants: &[Variant],
     runs: &Path,
@@ -175,7 +175,7 @@ pub fn check(
 }
 
 /// What lies below the images, the directories or the erased device of a run; nothing of what is in memory.
-fn storage(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
+fn storage(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
     let mut storage = BTreeMap::new();
     match &plan.device.backing {
         Backing::Loop { .. } | Backing::Guest(_) => {
@@ -216,7 +216,7 @@ fn mounts_here(plan: &Plan) -> bool {
 }
 
 /// What every run goes by can be read: the kernel's files, and paths that the undo journal can hold.
-fn readable(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
+fn readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
     kernel.check_proc()?;
     // Also of a run in a directory: a file is removed only where no loop device carries it.
     kernel.check_sys()?;
@@ -237,12 +237,12 @@ fn readable(kernel: &Kernel, plan: &Plan, variants: &[Variant], runs: &Path) -> 
 }
 
 /// This process may mount filesystems, where the plan needs that.
-fn able_to_mount(kernel: &Kernel, plan: &Plan) -> Result<()> {
+fn able_to_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
     if mounts_here(plan) { permitted::mount(kernel).map_err(unable) } else { Ok(()) }
 }
 
 /// This process may attach loop devices, where the plan needs that. Tried last, as it takes one for a moment.
-fn able_to_attach(kernel: &Kernel, plan: &Plan, other_bytes: u64) -> Result<()> {
+fn able_to_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()> {
     let other = other_bytes > 0 && plan.device.other_device.is_none();
     let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || other;
     if mounts_here(plan) && needed { permitted::loop_device(kernel).map_err(unable) } else { Ok(()) }
@@ -300,7 +300,7 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
 }
 
 /// The definitions of all variants' filesystems, each of which this machine can make and mount.
-fn mountable(kernel: &Kernel, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
+fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
     let found = survey(kernel)?;
     let asked = formatted(variants).map(|variant| variant.level(factor::FS));
     let usable = |id: &str| {

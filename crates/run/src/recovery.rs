@@ -10,10 +10,10 @@ use crate::tasks::{perform, tasks};
 use crate::{layout::filesystem_of, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Emulator, Plan};
-use fsarena_core::{factor, matrix, sample::Found};
+use fsarena_core::{factor, matrix, sample::TaskOutput};
 use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_sys::argv::{Argv, Error};
-use fsarena_sys::{kernel::Kernel, program};
+use fsarena_sys::{kernel::SysRoot, program};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 ///
 /// # Errors
 /// A filesystem that does not come back, has damaged a synced file, or is inconsistent.
-pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Done {
+pub fn back(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> Done {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
     let missing = || Failed::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
@@ -105,7 +105,7 @@ pub fn back(kernel: &Kernel, request: &Request, bench: &mut Bench) -> Done {
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
-    let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| Found::default());
+    let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| TaskOutput::default());
     bench.measure(&info, "timed", full, || Ok(())).map_err(|error: Error| Failed::from(error).of("fsck"))
 }
 

@@ -5,7 +5,7 @@ use crate::executor::{Executor, Fatal, Result};
 use crate::stopping::{Fit, Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
 use crate::{finding, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{Cause, CellEvent, Departure, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
 use fsarena_sys::cancel;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub enum End {
     /// As planned.
     Done,
     /// No variant was left: when and why each left.
-    NothingLeft(BTreeMap<String, Departure>),
+    NothingLeft(BTreeMap<String, VariantExit>),
     /// By a signal.
     Interrupted,
 }

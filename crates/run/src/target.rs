@@ -7,10 +7,10 @@ use crate::bench::{Bench, lifecycle};
 use crate::executor::{Done, Failed, Log};
 use crate::protocol::MountRequest;
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
-use fsarena_core::sample::{Found, Readings};
+use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{Error, kernel::Kernel, mount, space::Space};
+use fsarena_sys::{Error, kernel::SysRoot, mount, space::Space};
 use rustix::mount::UnmountFlags;
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
 
@@ -54,7 +54,7 @@ fn called(argv: Vec<String>, begun: Instant) -> CommandRecord {
 
 /// Mounts the filesystem, as a task; `first` comes before that and is timed with it.
 pub fn mount_task(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     request: &MountRequest,
     info: &TaskInfo,
     first: impl FnOnce(Log) -> Result<(), Error>,
@@ -70,7 +70,7 @@ pub fn mount_task(
         let device = BlockDevice::open(kernel, &request.source).ok();
         let size = device.and_then(|device| device.size_bytes());
         size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));
-        Ok::<_, Error>(Found { peak_bytes, ..Found::from(space) })
+        Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(space) })
     };
     bench.measure(info, "lifecycle", work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
@@ -89,7 +89,7 @@ pub fn mount_task(
 /// Unmounts the filesystem, as a task.
 pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Done {
     bench.wait_until_idle("unmount");
-    let work = |log: Log| unmount(request, log).map(|()| Found::default());
+    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
 }
 

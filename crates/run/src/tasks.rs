@@ -7,7 +7,7 @@ use crate::target::{self, sync_all};
 use crate::{axes::further_idle, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::metric::{Declared, reading};
-use fsarena_core::{factor, sample::Found};
+use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_load::task::{Action, Before, Error, Task};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
@@ -144,8 +144,8 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
 }
 
 /// Does the work of a task. Of the metrics that its commands printed, those remain that are new to the run.
-fn perform_all(work: Vec<Action>, by: &str, declared: &mut Declared, log: Log) -> Result<Found, Error> {
-    let mut total = Found::default();
+fn perform_all(work: Vec<Action>, by: &str, declared: &mut Declared, log: Log) -> Result<TaskOutput, Error> {
+    let mut total = TaskOutput::default();
     let mut all = vec![];
     for action in work {
         let mut found = action.perform(log)?;

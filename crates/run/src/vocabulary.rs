@@ -6,7 +6,7 @@ use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
 use fsarena_core::{factor, matrix, metric::METRICS};
 use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 
 pub use crate::bench::readings;
 
@@ -18,7 +18,7 @@ pub use crate::bench::readings;
 pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
     let mut over = over.clone();
     over.where_it_ran(written)?;
-    Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&Kernel::host(), &over)?)?)
+    Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&SysRoot::host(), &over)?)?)
 }
 
 /// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
@@ -27,7 +27,7 @@ pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
 ///
 /// # Errors
 /// Where the kernel does not say what it can mount.
-pub fn collect(kernel: &Kernel, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
+pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
     let available = match &over.backing {
         Some(Backing::Guest(guest)) => in_guests(guest, over),
         _ => {
@@ -69,7 +69,7 @@ mod tests {
     fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
         let (origin, text) = fsarena_core::app::plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
-        let mut words = collect(&Kernel::host(), over).unwrap();
+        let mut words = collect(&SysRoot::host(), over).unwrap();
         words.available = FILESYSTEMS.iter().map(|def| def.id.into()).collect();
         let stages: Vec<Written> = match written.file.stages.as_slice() {
             [] => vec![written],

@@ -3,7 +3,7 @@
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
 use fsarena_report::live::{Intervals, View};
-use fsarena_store::{Events, RunDir, RunSummary, Told};
+use fsarena_store::{Events, RunDir, RunSummary, TimedEvent};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,7 +119,7 @@ impl Feed {
         }
     }
 
-    fn hear(&self, told: Vec<(u64, Told)>) {
+    fn hear(&self, told: Vec<(u64, TimedEvent)>) {
         let mut heard = self.heard();
         for (id, told) in told {
             heard.state.apply(told.at, &told.event);

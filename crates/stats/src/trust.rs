@@ -4,7 +4,7 @@ use crate::average::median;
 pub use crate::grid::Doubt;
 use crate::grid::{Grid, grid, has_data, left_out};
 use crate::tail::{self, Tail};
-use fsarena_core::metric::{CLIENT_BOUND, Reach, reading};
+use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{cell::Variant, matrix::work_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ pub fn doubts(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), Doub
         }
     };
     look("device_share", &|task, variant, rounds| {
-        let cached = median(rounds).map(Reach::of) == Some(Reach::Cache);
+        let cached = median(rounds).map(DataPath::of) == Some(DataPath::Cache);
         (cached && asked(record, task, variant, "direct")).then_some(Doubt::Cache)
     });
     look(reading::CLIENT, &|_, _, rounds| {

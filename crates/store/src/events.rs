@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct TimedEvent {
     /// Seconds since 1970, UTC.
     pub at: f64,
     /// The event.
@@ -57,7 +57,7 @@ impl EventLog {
         let Some(file) = &mut self.file else { return };
         let at = Timestamp::now().as_millisecond() as f64 / 1e3;
         // One write, so that concurrent readers see whole lines.
-        if let Err(error) = file.write_all(log::json_line(&Told { at, event }).as_bytes()) {
+        if let Err(error) = file.write_all(log::json_line(&TimedEvent { at, event }).as_bytes()) {
             (self.file, self.failure) = (None, Some(error));
         }
     }
@@ -112,7 +112,7 @@ impl Events {
     ///
     /// # Errors
     /// Where the log cannot be read.
-    pub fn next(&mut self, most: usize) -> Result<Vec<(u64, Told)>> {
+    pub fn next(&mut self, most: usize) -> Result<Vec<(u64, TimedEvent)>> {
         let mut told = Vec::new();
         let Some(mut reader) = self.open()? else { return Ok(told) };
         let mut line = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
         writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
         let first = events.next(9).unwrap();
         assert!(
-            matches!(&first[..], [(_, Told { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
+            matches!(&first[..], [(_, TimedEvent { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
         );
         writer.apply(&Event::Command(command("losetup"))).unwrap();
         run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
@@ -222,7 +222,7 @@ mod tests {
         append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");
         let next = events.next(9).unwrap();
         assert!(
-            matches!(&next[..], [(_, Told { at: 2.5, event: Event::RoundFinished { round: 3 } })]),
+            matches!(&next[..], [(_, TimedEvent { at: 2.5, event: Event::RoundFinished { round: 3 } })]),
             "{next:?}"
         );
     }

@@ -5,7 +5,7 @@
 //! | `run.db` | hosts, variants, cells, samples and notes; written once a cell |
 //! | `plan.toml` | the plan as resolved |
 //! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
-//! | `events.jsonl` | what the runner said and when, one JSON object a line ([`Told`]), for those who follow it |
+//! | `events.jsonl` | what the runner said and when, one JSON object a line ([`TimedEvent`]), for those who follow it |
 //! | `output/` | the end of what the user's commands printed, a file for each cell ([`RunDir::output_of`]) |
 //!
 //! [`Writer`] consumes events, [`read()`] gives the whole run back for analysis. A cell is written in one
@@ -33,7 +33,7 @@ mod testing;
 
 pub use dir::RunDir;
 pub use error::{Error, Result};
-pub use events::{Events, Told};
+pub use events::{Events, TimedEvent};
 pub use list::{RunSummary, list, summary};
 pub use merge::{Merged, merge};
 pub use read::{commands, read, reading};

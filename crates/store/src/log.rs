@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, cell::json};
 use fsarena_core::{cell::CellId, event::CommandRecord, record::LogLine};
-use fsarena_sys::{input, kernel::Kernel, lock::describe_holders};
+use fsarena_sys::{input, kernel::SysRoot, lock::describe_holders};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::fs::{File, TryLockError};
@@ -52,7 +52,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Err(TryLockError::Error(_)) => return Ok(()),
         }
     }
-    let holder = describe_holders(&Kernel::host(), file);
+    let holder = describe_holders(&SysRoot::host(), file);
     Err(Error::Busy(path.parent().unwrap_or(path).into(), holder))
 }
 

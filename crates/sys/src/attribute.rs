@@ -1,14 +1,14 @@
 //! Kernel attributes that fsarena changes and restores.
 
 use crate::Error;
-use crate::undo::{Armed, Journal, Undo};
+use crate::undo::{Journal, Undo, UndoGuard};
 use std::path::Path;
 
 /// Writes a value to a kernel attribute and puts `former` back when it is undone.
 ///
 /// # Errors
 /// If the kernel rejects the value; then nothing changed.
-pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<Armed, Error> {
+pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
     let how = Undo::RestoreAttr { path: path.into(), value: former.into(), disk: disk_of(path) };
     Ok(journal.making(how, || write(path, value))?.0)
 }

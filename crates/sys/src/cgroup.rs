@@ -2,8 +2,8 @@
 
 pub(crate) mod passed_on;
 
-use crate::undo::{self, Armed, Identity, Journal, Undo};
-use crate::{Error, attribute, kernel::Kernel, process, retry::retry};
+use crate::undo::{self, Identity, Journal, Undo, UndoGuard};
+use crate::{Error, attribute, kernel::SysRoot, process, retry::retry};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Controller {
 impl Controller {
     /// Finds a controller by its names in version 1 (`v1`) and version 2 (`v2`); version 1 is tried first. None where
     /// no mounted hierarchy has it.
-    pub fn find(kernel: &Kernel, v1: &'static str, v2: &'static str) -> Option<Controller> {
+    pub fn find(kernel: &SysRoot, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
         let has_controller = |options: &str| options.split(',').any(|word| word == v1);
         let v1_mount = mounts.iter().find(|m| m.fs_type == "cgroup" && has_controller(&m.super_options));
@@ -71,7 +71,7 @@ impl Controller {
     /// Writes to the journal that the controller is about to be enabled for the children of the root. None where
     /// something other than fsarena has enabled it. If another fsarena has, this one notes it too, because the last
     /// fsarena to finish must disable it.
-    fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<Armed>, Error> {
+    fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
         let is_this = |how: &Undo| matches!(how, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
         if passed_on::has(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Controller {
 /// `recover` never kills processes in a group of another fsarena.
 fn group_name() -> String {
     let pid = std::process::id();
-    let start_time = process::start_time(&Kernel::host(), pid as i32).unwrap_or_default();
+    let start_time = process::start_time(&SysRoot::host(), pid as i32).unwrap_or_default();
     format!("fsarena-{pid}-{start_time}")
 }
 
@@ -95,7 +95,7 @@ fn group_name() -> String {
 ///
 /// # Errors
 /// Where the journal cannot be written.
-pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group>, Error> {
+pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Group>, Error> {
     let Some(parent) = without_controllers(kernel) else { return Ok(None) };
     if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
         return Ok(None);
@@ -113,7 +113,7 @@ pub fn tracking_group(kernel: &Kernel, journal: &Journal) -> Result<Option<Group
 
 /// The group of this process in a hierarchy where its children have no controllers: version 2, or a named hierarchy
 /// of version 1 (`name=systemd`).
-fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
+fn without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
     let mounts = kernel.mounts().ok()?;
     let mut named = None;
     for mount in mounts {
@@ -137,7 +137,7 @@ fn without_controllers(kernel: &Kernel) -> Option<PathBuf> {
 
 /// The directory of the group that this process is in. In a container `/proc/self/cgroup` can name a path that is
 /// outside the mount; the result is then the root of the mount.
-fn own_group(kernel: &Kernel, root: &Path, controller: Option<&str>) -> PathBuf {
+fn own_group(kernel: &SysRoot, root: &Path, controller: Option<&str>) -> PathBuf {
     let path = own_path(kernel, controller).unwrap_or_default();
     let own = root.join(path.trim_start_matches('/'));
     if own.is_dir() { own } else { root.to_path_buf() }
@@ -145,7 +145,7 @@ fn own_group(kernel: &Kernel, root: &Path, controller: Option<&str>) -> PathBuf 
 
 /// The path of this process's group in `/proc/self/cgroup`: `/x` of `9:memory:/x` for a controller of version 1, and of
 /// `0::/x` for version 2, where `controller` is None.
-fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
+fn own_path(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
     let list = kernel.read("proc/self/cgroup").ok()?;
     list.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -164,8 +164,8 @@ fn own_path(kernel: &Kernel, controller: Option<&str>) -> Option<String> {
 pub struct Group {
     path: PathBuf,
     // Fields are dropped in this order: the group is removed before its controller is disabled.
-    armed: Armed,
-    enabled: Option<Armed>,
+    armed: UndoGuard,
+    enabled: Option<UndoGuard>,
 }
 
 impl Group {
@@ -183,7 +183,7 @@ impl Group {
     }
 
     /// The undo steps of the group, in the order in which they were written to the journal.
-    pub fn into_armed(self) -> impl Iterator<Item = Armed> {
+    pub fn into_armed(self) -> impl Iterator<Item = UndoGuard> {
         self.enabled.into_iter().chain([self.armed])
     }
 
@@ -193,7 +193,7 @@ impl Group {
     /// Where a step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.armed.undo()?;
-        self.enabled.map_or(Ok(()), Armed::undo)
+        self.enabled.map_or(Ok(()), UndoGuard::undo)
     }
 }
 
@@ -222,7 +222,7 @@ pub fn kills(group: &Path) -> u64 {
 ///
 /// # Errors
 /// If a process has not ended after 30 s, or fsarena may not kill it.
-pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
+pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     // `cgroup.kill` (version 2, from Linux 5.14) also kills processes that are being forked.
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
@@ -235,7 +235,7 @@ pub fn end_processes(kernel: &Kernel, group: &Path) -> Result<(), Error> {
 
 /// Kills the processes of a group that fsarena made, and removes it and its descendants. A group that is gone already is
 /// a success.
-pub(crate) fn remove(kernel: &Kernel, group: &Path) -> Result<(), Error> {
+pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
     for below in passed_on::groups_below(group)? {
         remove(kernel, &below)?;
@@ -255,7 +255,7 @@ mod tests {
         own: &str,
         dirs: &[&str],
         files: &[(&str, &str)],
-    ) -> (tempfile::TempDir, Kernel) {
+    ) -> (tempfile::TempDir, SysRoot) {
         let dir = tempfile::tempdir().unwrap();
         for rel in dirs.iter().chain(&["proc/self"]) {
             std::fs::create_dir_all(dir.path().join(rel)).unwrap();
@@ -263,7 +263,7 @@ mod tests {
         for (rel, text) in files.iter().chain(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]) {
             std::fs::write(dir.path().join(rel), text).unwrap();
         }
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         (dir, kernel)
     }
 
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_tracking_group_ends_with_all_that_runs_in_it() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
         let Some(group) = tracking_group(&kernel, &journal).unwrap() else {
@@ -387,7 +387,7 @@ mod tests {
             return;
         }
         let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
-            let found = Controller::find(&Kernel::host(), name, name)?;
+            let found = Controller::find(&SysRoot::host(), name, name)?;
             let free = found.unified && !passed_on::has(&found.root, name).ok()?;
             free.then_some(found)
         });

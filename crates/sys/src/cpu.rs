@@ -4,7 +4,7 @@
 //! those of the first thread only. A process that ended takes its time with it, so callers that want all of it
 //! ask often.
 
-use crate::kernel::Kernel;
+use crate::kernel::SysRoot;
 use crate::process::{all, stat};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -88,7 +88,7 @@ impl AddAssign for Cpu {
 }
 
 /// CPU time of each of the kernel's own threads. A figure for reports: threads that cannot be read are left out.
-pub fn kernel_threads(kernel: &Kernel) -> Times {
+pub fn kernel_threads(kernel: &SysRoot) -> Times {
     let time = |pid: i32| {
         let stat = stat(kernel, pid).ok()??;
         let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
@@ -104,7 +104,7 @@ pub fn used(before: &Times, after: &Times) -> u64 {
 
 /// User and system time of a process and its threads, in clock ticks. The kernel makes their sum right and
 /// splits it by what its ticks met.
-pub fn user_and_system(kernel: &Kernel, pid: i32) -> Option<(u64, u64)> {
+pub fn user_and_system(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
     stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_time_and_is_no_kernel_thread() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
         let before = process_ns(pid).unwrap();
         let begun = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! Block devices and what the kernel knows of them.
 
-use crate::kernel::{Kernel, bracketed, names};
+use crate::kernel::{SysRoot, bracketed, names};
 use crate::{Error, found};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub struct BlockDevice {
     pub minor: u32,
     /// The number of what this node leads to: another one once a disk, a medium or an image is exchanged (Linux 5.15).
     sequence: Option<String>,
-    kernel: Kernel,
+    kernel: SysRoot,
 }
 
 /// Whether a mount, a swap area or another device has claimed a device, in any namespace and under any name: the
@@ -41,7 +41,7 @@ impl BlockDevice {
     ///
     /// # Errors
     /// Where there is nothing, or no block device, or the kernel does not know it.
-    pub fn open(kernel: &Kernel, path: &Path) -> Result<BlockDevice, Error> {
+    pub fn open(kernel: &SysRoot, path: &Path) -> Result<BlockDevice, Error> {
         let path = path.canonicalize().map_err(Error::io("looking for", path))?;
         let meta = path.metadata().map_err(Error::io("looking at", &path))?;
         if !meta.file_type().is_block_device() {
@@ -55,7 +55,7 @@ impl BlockDevice {
     ///
     /// # Errors
     /// Where the kernel does not list it in `/sys/dev/block`.
-    pub fn numbered(kernel: &Kernel, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
+    pub fn numbered(kernel: &SysRoot, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -232,7 +232,7 @@ impl BlockDevice {
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
-pub fn all(kernel: &Kernel) -> Result<Vec<BlockDevice>, Error> {
+pub fn all(kernel: &SysRoot) -> Result<Vec<BlockDevice>, Error> {
     let listed = kernel.list("sys/dev/block")?;
     let opened = listed.iter().filter_map(|text| {
         let (major, minor) = numbers(text)?;
@@ -254,7 +254,7 @@ pub fn numbers(text: &str) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// Where the path cannot be looked at, or the kernel's list of mounts cannot be read.
-pub fn behind(kernel: &Kernel, path: &Path) -> Result<Option<BlockDevice>, Error> {
+pub fn behind(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevice>, Error> {
     let dev = path.metadata().map_err(Error::io("looking at", path))?.dev();
     let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
     let mounts = kernel.mounts()?;
@@ -280,7 +280,7 @@ pub fn behind(kernel: &Kernel, path: &Path) -> Result<Option<BlockDevice>, Error
 mod tests {
     use super::*;
 
-    fn disk() -> (tempfile::TempDir, Kernel) {
+    fn disk() -> (tempfile::TempDir, SysRoot) {
         let dir = tempfile::tempdir().unwrap();
         let sys = dir.path().join("sys");
         let disk = sys.join("devices/pci/block/sda");
@@ -305,7 +305,7 @@ mod tests {
         std::fs::create_dir_all(sys.join("dev/block")).unwrap();
         std::os::unix::fs::symlink("../../devices/pci/block/sda", sys.join("dev/block/8:0")).unwrap();
         std::os::unix::fs::symlink("../../devices/pci/block/sda/sda1", sys.join("dev/block/8:1")).unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         (dir, kernel)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::argv::Argv;
 use crate::device::{self, BlockDevice};
-use crate::kernel::{Kernel, bracketed, names};
+use crate::kernel::{SysRoot, bracketed, names};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::host::{Host, Storage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Collects the facts of a machine from its kernel. It leaves out facts that it cannot read.
-pub fn collect(kernel: &Kernel) -> Host {
+pub fn collect(kernel: &SysRoot) -> Host {
     let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
     let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
     let threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
@@ -60,7 +60,7 @@ pub fn collect(kernel: &Kernel) -> Host {
 }
 
 /// What lies below a directory. It leaves out what it cannot read.
-pub fn storage_of(kernel: &Kernel, dir: &Path) -> Storage {
+pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let mount = kernel.mount_of(&dir);
     let device = device::behind(kernel, &dir).ok().flatten();
@@ -81,7 +81,7 @@ pub fn storage_at(device: &BlockDevice) -> Storage {
 }
 
 /// Memory that can be had without swapping, in bytes; none where the kernel does not say.
-pub fn available_memory(kernel: &Kernel) -> Option<u64> {
+pub fn available_memory(kernel: &SysRoot) -> Option<u64> {
     kernel.bytes("proc/meminfo", "MemAvailable:")
 }
 
@@ -123,7 +123,7 @@ fn cores(cpuinfo: &str) -> Option<String> {
 }
 
 /// The frequency governor of each CPU, `performance` or `cpu0 powersave, cpu1 performance`.
-fn governors(kernel: &Kernel) -> String {
+fn governors(kernel: &SysRoot) -> String {
     let mut of: BTreeMap<usize, String> = BTreeMap::new();
     for name in names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
@@ -141,7 +141,7 @@ fn governors(kernel: &Kernel) -> String {
 }
 
 /// The kernel's report on each CPU vulnerability that affects this machine.
-fn mitigations(kernel: &Kernel) -> Option<String> {
+fn mitigations(kernel: &SysRoot) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
     let names = names(&kernel.path(dir)).ok()?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
@@ -150,7 +150,7 @@ fn mitigations(kernel: &Kernel) -> Option<String> {
     Some(if told.is_empty() { "not affected".into() } else { told.join("; ") })
 }
 
-fn distribution(kernel: &Kernel) -> Option<String> {
+fn distribution(kernel: &SysRoot) -> Option<String> {
     let text = kernel.read("etc/os-release").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(line.trim_matches('"').to_string())
@@ -167,7 +167,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        collect(&Kernel::at(dir.path()))
+        collect(&SysRoot::at(dir.path()))
     }
 
     #[test]

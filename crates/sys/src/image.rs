@@ -1,6 +1,6 @@
 //! Image files, made for one run and removed with it.
 
-use crate::undo::{Armed, Identity, Journal, Undo};
+use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use crate::{Error, cancel, space::free_bytes};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ pub struct Image {
     /// Open since it was made: another user who may write to its directory can put a file or link in its place.
     file: File,
     size_bytes: u64,
-    armed: Armed,
+    armed: UndoGuard,
 }
 
 /// Makes an image of a size at a free path.

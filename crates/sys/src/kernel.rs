@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Where `/proc`, `/sys` and `/lib/modules` are read.
 #[derive(Debug, Clone)]
-pub struct Kernel {
+pub struct SysRoot {
     root: PathBuf,
 }
 
@@ -29,15 +29,15 @@ pub struct MountEntry {
     pub major_minor: String,
 }
 
-impl Kernel {
+impl SysRoot {
     /// This machine's.
-    pub fn host() -> Kernel {
-        Kernel::at("/")
+    pub fn host() -> SysRoot {
+        SysRoot::at("/")
     }
 
     /// Another root, for tests.
-    pub fn at(root: impl Into<PathBuf>) -> Kernel {
-        Kernel { root: root.into() }
+    pub fn at(root: impl Into<PathBuf>) -> SysRoot {
+        SysRoot { root: root.into() }
     }
 
     /// The path of `proc/…` or `sys/…` below the root.
@@ -243,14 +243,14 @@ pub fn unescape(field: &str) -> String {
 mod tests {
     use super::*;
 
-    fn with(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+    fn with(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
         let dir = tempfile::tempdir().unwrap();
         for (rel, text) in files {
             let path = dir.path().join(rel);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         (dir, kernel)
     }
 
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn a_hidden_proc_and_a_hidden_sys_are_noticed() {
-        Kernel::host().check_proc().unwrap();
-        Kernel::host().check_sys().unwrap();
+        SysRoot::host().check_proc().unwrap();
+        SysRoot::host().check_sys().unwrap();
         let (_dir, kernel) = with(&[("proc/self/stat", "1 (a) R"), ("proc/self/mountinfo", "")]);
         let fix = |checked: Result<(), Error>| match checked {
             Err(Error::Hidden { fix, .. }) => fix,

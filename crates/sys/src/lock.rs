@@ -1,6 +1,6 @@
 //! Advisory locks of whole files (flock(2)): who holds one, and whether a locked file still has its name.
 
-use crate::kernel::{Kernel, names};
+use crate::kernel::{SysRoot, names};
 use crate::process;
 use std::fs::{File, Metadata};
 use std::{io, os::unix::fs::MetadataExt, path::Path};
@@ -19,7 +19,7 @@ pub struct Holder {
 ///
 /// # Errors
 /// Where the file cannot be looked at.
-pub fn holders(kernel: &Kernel, file: &File) -> io::Result<Vec<Holder>> {
+pub fn holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<Holder>> {
     let meta = file.metadata()?;
     let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let text = kernel.read("proc/locks").unwrap_or_default();
@@ -47,7 +47,7 @@ fn parse(line: &str) -> Option<Lock> {
     Some(Lock { pid: pid.parse().ok()?, device, inode: parts.next()?.parse().ok()? })
 }
 
-fn has_open(kernel: &Kernel, pid: i32, file: &Metadata) -> bool {
+fn has_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
     let dir = kernel.path(&format!("proc/{pid}/fd"));
     let is_it = |name: &String| dir.join(name).metadata().is_ok_and(|meta| same(&meta, file));
     // The files of another user are hidden, and so is a process that ended meanwhile.
@@ -70,7 +70,7 @@ fn same(one: &Metadata, other: &Metadata) -> bool {
 }
 
 /// The processes that hold the lock of a file, for people.
-pub fn describe_holders(kernel: &Kernel, file: &File) -> String {
+pub fn describe_holders(kernel: &SysRoot, file: &File) -> String {
     let holders = holders(kernel, file).unwrap_or_default();
     if holders.is_empty() {
         return "a process that is not visible from here (in another container or PID namespace, or on another host)"
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_holder_of_a_lock_is_this_process_until_it_lets_go() {
-        let (kernel, file) = (Kernel::host(), tempfile::tempfile().unwrap());
+        let (kernel, file) = (SysRoot::host(), tempfile::tempfile().unwrap());
         assert_eq!(holders(&kernel, &file).unwrap(), []);
         file.lock().unwrap();
         let pids: Vec<i32> = holders(&kernel, &file).unwrap().iter().map(|holder| holder.pid).collect();

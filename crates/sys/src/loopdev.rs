@@ -3,10 +3,10 @@
 use crate::argv::{self, Argv};
 use crate::device::is_claimed;
 use crate::error::Error;
-use crate::kernel::Kernel;
+use crate::kernel::SysRoot;
 use crate::process;
 use crate::retry::retry;
-use crate::undo::{Armed, Identity, Journal, Undo};
+use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use fsarena_core::event::CommandRecord;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub struct LoopDevice {
     path: PathBuf,
     image: PathBuf,
     identity: Option<Identity>,
-    attached: Armed,
+    attached: UndoGuard,
 }
 
 /// Attaches an image to a free loop device.
@@ -52,7 +52,7 @@ pub fn attach(
     opts: LoopOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<LoopDevice, Error> {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
     let identity = Identity::at(&image);
     let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
@@ -101,7 +101,7 @@ impl LoopDevice {
 
     /// Whether it bypasses the page cache of the filesystem that the image is on; not every filesystem supports that.
     pub fn direct_io(&self) -> bool {
-        Kernel::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
+        SysRoot::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
     }
 
     /// Detaches it.
@@ -109,7 +109,7 @@ impl LoopDevice {
     /// # Errors
     /// Where it is still in use, or losetup fails; it then stays in the journal.
     pub fn detach(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-        detach_image(&Kernel::host(), &self.image, self.identity, log)?;
+        detach_image(&SysRoot::host(), &self.image, self.identity, log)?;
         self.attached.forget()
     }
 }
@@ -120,7 +120,7 @@ fn attribute(device: &Path, name: &str) -> String {
 }
 
 /// Whether discard is disabled on a loop device that supports it.
-fn has_discard_disabled(kernel: &Kernel, device: &Path) -> bool {
+fn has_discard_disabled(kernel: &SysRoot, device: &Path) -> bool {
     let limit = |which| kernel.fact(&attribute(device, which));
     limit("queue/discard_max_bytes").as_deref() == Some("0")
         && limit("queue/discard_max_hw_bytes").is_some_and(|most| most != "0")
@@ -128,7 +128,7 @@ fn has_discard_disabled(kernel: &Kernel, device: &Path) -> bool {
 
 /// Removes and adds a detached loop device if discard is disabled on it: that limit stays after the image is detached,
 /// and Linux 6.18 rejects any other value once it is 0.
-fn recreate(kernel: &Kernel, device: &Path) {
+fn recreate(kernel: &SysRoot, device: &Path) {
     // loop(4): LOOP_CTL_ADD and LOOP_CTL_REMOVE.
     const ADD: libc::Ioctl = 0x4C80;
     const REMOVE: libc::Ioctl = 0x4C81;
@@ -155,7 +155,7 @@ fn recreate(kernel: &Kernel, device: &Path) {
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
-pub fn attached(kernel: &Kernel, image: &Path) -> Result<Vec<PathBuf>, Error> {
+pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
     attached_as(kernel, image, None)
 }
 
@@ -165,7 +165,7 @@ pub fn attached(kernel: &Kernel, image: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// Where the kernel's list of them cannot be read.
 pub(crate) fn attached_as(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     image: &Path,
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
@@ -180,7 +180,7 @@ pub(crate) fn attached_as(
 /// # Errors
 /// Where the kernel's list of them cannot be read.
 pub(crate) fn carriers(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     image: &Path,
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
@@ -247,7 +247,7 @@ pub struct BackingFile {
 ///
 /// # Errors
 /// Where losetup fails or prints something unexpected.
-pub fn backing_files(kernel: &Kernel) -> Result<Vec<BackingFile>, Error> {
+pub fn backing_files(kernel: &SysRoot) -> Result<Vec<BackingFile>, Error> {
     if carrying(kernel, |_, _| true)?.is_empty() {
         return Ok(vec![]);
     }
@@ -277,12 +277,12 @@ fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
-pub(crate) fn attached_below(kernel: &Kernel, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn attached_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     carrying(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }
 
 /// The loop devices for which `fits` returns true; its arguments are the device and the kernel's name of its backing file.
-fn carrying(kernel: &Kernel, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
+fn carrying(kernel: &SysRoot, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
     let mut carrying = vec![];
     for name in kernel.list("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let device = Path::new("/dev").join(name);
@@ -294,7 +294,7 @@ fn carrying(kernel: &Kernel, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<
 }
 
 /// The path of the backing file of a loop device, as the kernel prints it; None where nothing is attached.
-fn backing_name(kernel: &Kernel, device: &str) -> Result<Option<Vec<u8>>, Error> {
+fn backing_name(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error> {
     let file = kernel.path(&format!("sys/block/{device}/loop/backing_file"));
     match std::fs::read(&file) {
         Ok(mut text) => {
@@ -334,7 +334,7 @@ fn is_suffix_of(name: &[u8], image: &Path) -> bool {
 /// # Errors
 /// Where one stays in use: [`Error::Held`] names the users. Also where losetup fails.
 pub fn detach_image(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     image: &Path,
     identity: Option<Identity>,
     log: &mut dyn FnMut(CommandRecord),
@@ -373,13 +373,13 @@ pub fn detach_image(
 }
 
 /// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
-fn disk_sequence(kernel: &Kernel, device: &Path) -> Option<u64> {
+fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
     crate::attribute::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
 }
 
 /// The users of a device, for messages: processes that have it open, and one process of each mount namespace in which it
 /// is mounted. A new container or sandbox starts with a copy of all mounts, which unmounting elsewhere does not remove.
-fn holders(kernel: &Kernel, device: &Path) -> Vec<String> {
+fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
     let mut found = vec![];
     for holder in process::holders(kernel, device) {
         found.push(format!("process {} ({}), which has it open", holder.pid, holder.name));
@@ -460,7 +460,7 @@ mod tests {
             write(&format!("proc/{pid}/mountinfo"), mounts);
         }
         write("proc/8/comm", "sandbox\n");
-        let found = holders(&Kernel::at(dir.path()), Path::new("/dev/loop3"));
+        let found = holders(&SysRoot::at(dir.path()), Path::new("/dev/loop3"));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
@@ -493,8 +493,8 @@ mod tests {
         assert_eq!(fsarena_core::exit::Exits::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
         assert!(error.to_string().contains(&format!("{} (sleep)", sandbox.id())), "{error}");
         let identity = Identity::at(image.path());
-        detach_image(&Kernel::host(), image.path(), identity, &mut |_| {}).unwrap();
-        assert!(carriers(&Kernel::host(), image.path(), identity).unwrap().is_empty());
+        detach_image(&SysRoot::host(), image.path(), identity, &mut |_| {}).unwrap();
+        assert!(carriers(&SysRoot::host(), image.path(), identity).unwrap().is_empty());
         image.remove().unwrap();
     }
 
@@ -511,7 +511,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let devices = carrying(&Kernel::host(), |_, text| {
+                    let devices = carrying(&SysRoot::host(), |_, text| {
                         Path::new(OsStr::from_bytes(text)).starts_with(dir.path())
                     });
                     for device in devices.unwrap() {
@@ -526,7 +526,7 @@ mod tests {
                 for _ in 0..8 {
                     let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
                     device.detach(&mut |_| {}).unwrap();
-                    assert!(attached(&Kernel::host(), image.path()).unwrap().is_empty());
+                    assert!(attached(&SysRoot::host(), image.path()).unwrap().is_empty());
                 }
                 image.remove().unwrap();
             };
@@ -549,7 +549,7 @@ mod tests {
         let options = LoopOptions { direct_io: false, discard: false };
         let image = crate::image::sparse(&journal, &path, 1 << 20).unwrap();
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let ours = Identity::at(&path).unwrap();
         assert_eq!(backing(&File::open(device.path()).unwrap()).unwrap(), (ours.dev, ours.ino));
         let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
@@ -578,10 +578,10 @@ mod tests {
             std::fs::create_dir_all(&at).unwrap();
             std::fs::write(at.join("backing_file"), file).unwrap();
         }
-        let mut found = attached(&Kernel::at(dir.path()), Path::new("/x/1")).unwrap();
+        let mut found = attached(&SysRoot::at(dir.path()), Path::new("/x/1")).unwrap();
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
-        assert_eq!(attached_below(&Kernel::at(dir.path()), Path::new("/x")).unwrap().len(), 3);
-        assert!(attached_below(&Kernel::at(dir.path()), Path::new("/y")).unwrap().is_empty());
+        assert_eq!(attached_below(&SysRoot::at(dir.path()), Path::new("/x")).unwrap().len(), 3);
+        assert!(attached_below(&SysRoot::at(dir.path()), Path::new("/y")).unwrap().is_empty());
     }
 }

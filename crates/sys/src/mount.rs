@@ -1,8 +1,8 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
 use crate::argv::{self, Argv};
-use crate::undo::{Armed, Identity, Journal, Undo};
-use crate::{Error, kernel::Kernel, process};
+use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::{Error, kernel::SysRoot, process};
 use fsarena_core::{event::CommandRecord, names::distinct};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
@@ -17,7 +17,7 @@ const BUSY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
-    armed: Armed,
+    armed: UndoGuard,
 }
 
 /// Mounts a device on an existing directory.
@@ -33,7 +33,7 @@ pub fn mount(
     options: &str,
 ) -> Result<Mounted, Error> {
     let target = target.canonicalize().map_err(Error::io("looking for", target))?;
-    if is_mounted(&Kernel::host(), &target)? {
+    if is_mounted(&SysRoot::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
     let armed = journal.note(Undo::unmount(&target))?;
@@ -137,11 +137,11 @@ impl Mounted {
 /// # Errors
 /// [`Error::Busy`] with the processes that use it, or the message of umount(8).
 pub fn unmount(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    unmount_in(&Kernel::host(), target, log)
+    unmount_in(&SysRoot::host(), target, log)
 }
 
 pub(crate) fn unmount_in(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
@@ -163,7 +163,7 @@ pub(crate) fn unmount_in(
     Ok(())
 }
 
-pub(crate) fn is_mounted(kernel: &Kernel, target: &Path) -> Result<bool, Error> {
+pub(crate) fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 
@@ -191,7 +191,7 @@ fn directory_below(target: &Path) -> Option<Identity> {
 ///
 /// # Errors
 /// Where nothing is mounted there.
-pub fn effective_options(kernel: &Kernel, target: &Path) -> Result<String, Error> {
+pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Error> {
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
     let mounts = kernel.mounts()?;
     let Some(mount) = mounts.iter().rev().find(|mount| mount.target == target) else {
@@ -216,7 +216,7 @@ mod tests {
         std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
         std::fs::write(dir.path().join("proc/fs/ext4/loop3/options"), "rw\nnobarrier\ndata=ordered\n")
             .unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         let options = effective_options(&kernel, Path::new("/mnt/no where")).unwrap();
         assert_eq!(options, "rw,noatime,nobarrier,data=ordered");
         assert!(effective_options(&kernel, Path::new("/mnt")).is_err());
@@ -247,9 +247,9 @@ mod tests {
         assert!(!may_be_on(&target, other));
         let undo = Undo::Unmount { target: target.clone(), dir: other };
         drop(journal.note(undo).unwrap());
-        assert!(is_mounted(&Kernel::host(), &target).unwrap(), "a mount of another run");
+        assert!(is_mounted(&SysRoot::host(), &target).unwrap(), "a mount of another run");
         mounted.unmount(&mut |_| {}).unwrap();
-        assert!(!is_mounted(&Kernel::host(), &target).unwrap());
+        assert!(!is_mounted(&SysRoot::host(), &target).unwrap());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tries whether this process may mount filesystems and attach loop devices. Root in a container often may do neither,
 //! and no user id, capability or device node predicts that reliably.
 
-use crate::{kernel::Kernel, said::in_words};
+use crate::{kernel::SysRoot, said::in_words};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -29,7 +29,7 @@ pub struct Obstacle {
 ///
 /// # Errors
 /// Where the kernel or a security module does not permit mounting.
-pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
+pub fn mount(kernel: &SysRoot) -> Result<(), Obstacle> {
     let list = kernel.read("proc/filesystems").unwrap_or_default();
     // Filesystems of block devices have lines like `\text4`; lines of others begin with `nodev`.
     let fs_type = list.lines().find_map(|line| line.strip_prefix('\t')).unwrap_or("ext4");
@@ -53,7 +53,7 @@ pub fn mount(kernel: &Kernel) -> Result<(), Obstacle> {
 ///
 /// # Errors
 /// Where a device node is missing, or the kernel refuses.
-pub fn loop_device(kernel: &Kernel) -> Result<(), Obstacle> {
+pub fn loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
     const NODES: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
     let refused = |what: String| {
         move |error: Errno| Obstacle { what: format!("{what}: {}", in_words(&error.into())), fix: NODES }
@@ -81,7 +81,7 @@ pub fn loop_device(kernel: &Kernel) -> Result<(), Obstacle> {
 }
 
 /// Checks that `/sys` shows the backing file of the device that was just attached; fsarena reads it there.
-fn check_sysfs(kernel: &Kernel, number: i32) -> Result<(), Obstacle> {
+fn check_sysfs(kernel: &SysRoot, number: i32) -> Result<(), Obstacle> {
     let path: PathBuf = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
     match std::fs::read(&path) {
         Ok(_) => Ok(()),
@@ -164,7 +164,7 @@ mod tests {
         if !fsarena_testkit::root() {
             return;
         }
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         mount(&kernel).unwrap();
         loop_device(&kernel).unwrap();
         // Other tests mount meanwhile, but none the null device.
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_missing_node_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let obstacle = loop_device(&Kernel::at(dir.path())).unwrap_err();
+        let obstacle = loop_device(&SysRoot::at(dir.path())).unwrap_err();
         assert!(obstacle.what.contains("dev/loop-control: No such file"), "{obstacle}");
     }
 }

@@ -124,7 +124,7 @@ fn run_init(program: libc::pid_t) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Kernel;
+    use crate::kernel::SysRoot;
     use crate::process;
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
@@ -175,7 +175,7 @@ mod tests {
             let mut command = shell(&format!("{escape}{script}"));
             command.process_group(0);
             let mut init = spawn(&mut command).unwrap();
-            let kernel = Kernel::host();
+            let kernel = SysRoot::host();
             let namespace = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
             let own = namespace(init.id() as i32);
             BufReader::new(init.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();

@@ -1,7 +1,7 @@
 //! Processes: whether one is alive, which ones use a directory, and killing those that fsarena started.
 
 use crate::error::{Error, Holder, found};
-use crate::kernel::Kernel;
+use crate::kernel::SysRoot;
 use procfs_core::{FromRead, process::Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -22,7 +22,7 @@ const ENDED: [char; 2] = ['Z', 'X'];
 ///
 /// # Errors
 /// Where the kernel's file cannot be read for another reason: the process may still run.
-pub fn stat(kernel: &Kernel, pid: i32) -> Result<Option<Stat>, Error> {
+pub fn stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
     let path = kernel.path(&format!("proc/{pid}/stat"));
     let Some(bytes) = unless_ended(std::fs::read(&path)).map_err(Error::hidden(&path))? else {
         return Ok(None);
@@ -41,13 +41,13 @@ fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
 
 /// When a process started, in clock ticks since boot. None if the process ended.
 /// With the pid it identifies a process within one boot.
-pub fn start_time(kernel: &Kernel, pid: i32) -> Option<u64> {
+pub fn start_time(kernel: &SysRoot, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid).ok()??.starttime)
 }
 
 /// Whether the process with this pid and start time is still running. A zombie is not running; a process whose state
 /// cannot be read counts as running.
-pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
+pub fn is_alive(kernel: &SysRoot, pid: i32, started: u64) -> bool {
     match stat(kernel, pid) {
         Ok(Some(stat)) => stat.starttime == started && !ENDED.contains(&stat.state),
         Ok(None) => false,
@@ -59,7 +59,7 @@ pub fn is_alive(kernel: &Kernel, pid: i32, started: u64) -> bool {
 ///
 /// # Errors
 /// Where the kernel's file cannot be read: fsarena then cannot tell this boot from an earlier one.
-pub fn boot_id(kernel: &Kernel) -> Result<String, Error> {
+pub fn boot_id(kernel: &SysRoot) -> Result<String, Error> {
     Ok(kernel.text("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
 
@@ -67,7 +67,7 @@ pub fn boot_id(kernel: &Kernel) -> Result<String, Error> {
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
-pub fn all(kernel: &Kernel) -> Result<Vec<i32>, Error> {
+pub fn all(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
     let mut pids: Vec<i32> = kernel.list("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     Ok(pids)
@@ -75,7 +75,7 @@ pub fn all(kernel: &Kernel) -> Result<Vec<i32>, Error> {
 
 /// The processes that use a directory or anything below it, of those that this user may inspect. For messages only: the
 /// list is empty where `/proc` cannot be read.
-pub fn holders(kernel: &Kernel, target: &Path) -> Vec<Holder> {
+pub fn holders(kernel: &SysRoot, target: &Path) -> Vec<Holder> {
     let mut holders = vec![];
     for pid in all(kernel).unwrap_or_default() {
         let uses = uses(kernel, pid, target);
@@ -87,7 +87,7 @@ pub fn holders(kernel: &Kernel, target: &Path) -> Vec<Holder> {
 }
 
 /// How a process uses a directory: `working directory`, `open file`. Empty where it does not.
-fn uses(kernel: &Kernel, pid: i32, target: &Path) -> Vec<&'static str> {
+fn uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
     let mut uses = vec![];
     for (link, label) in [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")] {
         if points_below(&kernel.path(&format!("proc/{pid}/{link}")), target) {
@@ -109,11 +109,11 @@ fn points_below(link: &Path, target: &Path) -> bool {
 }
 
 /// A process in messages: `1234 (mount)`.
-pub fn name(kernel: &Kernel, pid: i32) -> String {
+pub fn name(kernel: &SysRoot, pid: i32) -> String {
     format!("{pid} ({})", command_name(kernel, pid))
 }
 
-fn command_name(kernel: &Kernel, pid: i32) -> String {
+fn command_name(kernel: &SysRoot, pid: i32) -> String {
     kernel.fact(&format!("proc/{pid}/comm")).unwrap_or_else(|| "gone".into())
 }
 
@@ -129,7 +129,7 @@ pub struct FoundProcess {
 /// The processes of `pids` for which `belongs` returns true. The start time is read first: if a pid is reused while
 /// `belongs` runs, the result has the start time of the earlier process, and the new process is not killed.
 fn find(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     pids: Vec<i32>,
     belongs: impl Fn(i32) -> Result<bool, Error>,
 ) -> Result<Vec<FoundProcess>, Error> {
@@ -148,7 +148,7 @@ fn find(
 ///
 /// # Errors
 /// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
-pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<FoundProcess>, Error> {
+pub fn marked(kernel: &SysRoot, journal: &str) -> Result<Vec<FoundProcess>, Error> {
     let mark = format!("{MARK}={journal}");
     find(kernel, all(kernel)?, |pid| {
         let path = kernel.path(&format!("proc/{pid}/environ"));
@@ -163,7 +163,7 @@ pub fn marked(kernel: &Kernel, journal: &str) -> Result<Vec<FoundProcess>, Error
 
 /// The processes of the group whose leader has this start time. If the leader is gone, the members still count: the
 /// kernel does not reuse the number of a group that has members.
-fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, Error> {
+fn group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, Error> {
     if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
         return Ok(vec![]);
     }
@@ -171,7 +171,7 @@ fn group(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, 
 }
 
 /// The processes of a control group.
-pub(crate) fn members(kernel: &Kernel, group: &Path) -> Result<Vec<FoundProcess>, Error> {
+pub(crate) fn members(kernel: &SysRoot, group: &Path) -> Result<Vec<FoundProcess>, Error> {
     let list = || -> Result<Vec<i32>, Error> {
         let path = group.join("cgroup.procs");
         let text = found(std::fs::read_to_string(&path)).map_err(Error::hidden(&path))?.unwrap_or_default();
@@ -189,7 +189,7 @@ pub(crate) fn members(kernel: &Kernel, group: &Path) -> Result<Vec<FoundProcess>
 }
 
 /// The pids of the processes of a group that have not ended.
-pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
+pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
     let living = not_ended(kernel, group(kernel, pgid, started)?)?;
     Ok(living.iter().map(|process| process.pid).collect())
 }
@@ -198,7 +198,7 @@ pub(crate) fn living(kernel: &Kernel, pgid: i32, started: u64) -> Result<Vec<i32
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
-pub fn stopped(kernel: &Kernel, pgid: i32) -> Result<Option<i32>, Error> {
+pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
     for pid in all(kernel)? {
         if stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
             return Ok(Some(pid));
@@ -208,7 +208,7 @@ pub fn stopped(kernel: &Kernel, pgid: i32) -> Result<Option<i32>, Error> {
 }
 
 /// Removes the processes that have ended from a list.
-fn not_ended(kernel: &Kernel, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
+fn not_ended(kernel: &SysRoot, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
     let mut living = vec![];
     for process in processes {
         if stat(kernel, process.pid)?.is_some_and(|stat| !ENDED.contains(&stat.state)) {
@@ -222,7 +222,7 @@ fn not_ended(kernel: &Kernel, processes: Vec<FoundProcess>) -> Result<Vec<FoundP
 ///
 /// # Errors
 /// If a process of it has not ended after 30 s, or fsarena may not kill it.
-pub fn kill_group(kernel: &Kernel, pgid: i32, started: u64) -> Result<(), Error> {
+pub fn kill_group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<(), Error> {
     kill_and_wait(kernel, &|| group(kernel, pgid, started))
 }
 
@@ -230,7 +230,7 @@ pub fn kill_group(kernel: &Kernel, pgid: i32, started: u64) -> Result<(), Error>
 ///
 /// # Errors
 /// If one has not ended after 30 s, or fsarena may not kill it.
-pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
+pub fn kill_marked(kernel: &SysRoot, journal: &str) -> Result<usize, Error> {
     let found = marked(kernel, journal)?.len();
     kill_and_wait(kernel, &|| marked(kernel, journal))?;
     Ok(found)
@@ -241,7 +241,7 @@ pub fn kill_marked(kernel: &Kernel, journal: &str) -> Result<usize, Error> {
 /// # Errors
 /// If a process has not ended after 30 s, or fsarena may not kill it or look for it.
 pub(crate) fn kill_and_wait(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     find: &dyn Fn() -> Result<Vec<FoundProcess>, Error>,
 ) -> Result<(), Error> {
     let begun = Instant::now();
@@ -266,7 +266,7 @@ impl FoundProcess {
     ///
     /// A pidfd refers to the same process for good. If the start time is the expected one after `pidfd_open`, the pidfd
     /// refers to the process that was found.
-    fn kill(self, kernel: &Kernel) -> Result<(), Error> {
+    fn kill(self, kernel: &SysRoot) -> Result<(), Error> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = pidfd_open(pid, PidfdFlags::empty());
         if start_time(kernel, self.pid) != Some(self.start_time) {
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn this_process_is_alive_and_its_successor_is_not() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
         let started = start_time(&kernel, pid).unwrap();
         assert!(is_alive(&kernel, pid, started));
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_group_is_killed_only_when_it_is_the_same() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let mut child = Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
         let pid = child.id() as i32;
         let started = start_time(&kernel, pid).unwrap();
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_process_that_has_the_number_of_another_one_is_not_killed() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let mut child = Command::new("sleep").arg("20").spawn().unwrap();
         let pid = child.id() as i32;
         let start_time = start_time(&kernel, pid).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_number_that_changes_hands_while_it_is_looked_at_is_found_under_the_former_start_time() {
         let dir = tempfile::tempdir().unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         let stat =
             |start: u64| format!("7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start}{}", " 0".repeat(30));
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn marked_processes_are_found_and_killed() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let mark = format!("test-{}", std::process::id());
         let mut child =
             Command::new("sleep").arg("20").env(MARK, &mark).stdout(Stdio::null()).spawn().unwrap();
@@ -368,11 +368,11 @@ mod tests {
         for file in ["stat", "environ"] {
             std::fs::create_dir_all(dir.path().join("proc/7").join(file)).unwrap();
         }
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         assert!(is_alive(&kernel, 7, 1) && !is_alive(&kernel, 8, 1));
         assert!(living(&kernel, 9, 1).is_err() && marked(&kernel, "x").is_err());
         assert!(kill_group(&kernel, 9, 1).is_err() && kill_marked(&kernel, "x").is_err());
-        let hidden = Kernel::at(dir.path().join("hidden"));
+        let hidden = SysRoot::at(dir.path().join("hidden"));
         assert!(matches!(all(&hidden), Err(Error::Hidden { .. })));
         assert!(matches!(boot_id(&hidden), Err(Error::Hidden { .. })));
     }
@@ -399,7 +399,7 @@ mod tests {
             holder(7, "tail", &["open file", "mapped file"]),
             holder(9, "gone", &["working directory", "root directory", "program"]),
         ];
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         assert_eq!(holders(&kernel, Path::new("/mnt/a b")), expected);
     }
 }

@@ -3,7 +3,7 @@
 //! A mount namespace in which everything else is read-only costs no time for each file. Landlock does, so it confines
 //! mkfs only: see docs/adr/0018.
 
-use crate::{kernel::Kernel, user::User};
+use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid, UnshareFlags};
@@ -103,7 +103,7 @@ pub fn can_confine() -> bool {
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn own_mounts(kernel: &Kernel, needed: &[&Path]) -> io::Result<()> {
+pub fn own_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
     own_namespace(Propagation::DOWNSTREAM)?;
     release_others(kernel, needed)?;
     Ok(rustix::mount::mount_change("/", Propagation::SHARED | Propagation::REC)?)
@@ -111,7 +111,7 @@ pub fn own_mounts(kernel: &Kernel, needed: &[&Path]) -> io::Result<()> {
 
 /// Copies of mounts hold their devices. Where the machine does not say in this namespace that it has unmounted
 /// one, the loop devices of others would stay in use; so they are unmounted here.
-fn release_others(kernel: &Kernel, needed: &[&Path]) -> io::Result<()> {
+fn release_others(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
     let text = kernel.read("proc/self/mountinfo")?;
     let mounts = kernel.mounts().map_err(io::Error::other)?;
     let alone = text.lines().zip(mounts).filter(|(line, _)| !line.contains(" master:"));

@@ -13,7 +13,7 @@ mod step;
 mod verify;
 
 pub use dir::MadeDir;
-pub use journal::{Armed, Journal, make_state_dir, state_dir};
+pub use journal::{Journal, UndoGuard, make_state_dir, state_dir};
 pub(crate) use recover::is_noted;
 pub use recover::{Recovered, images, recover, recover_host};
 pub use step::{Identity, Undo};

@@ -1,6 +1,6 @@
 //! Who keeps the machine busy: the CPU time and the I/O of each process between two looks.
 
-use crate::{kernel::Kernel, process};
+use crate::{kernel::SysRoot, process};
 use bytesize::ByteSize;
 use procfs_core::{FromBufRead, process::Io};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ struct Process {
 impl Usage {
     /// Reads every process. Skips those that ended meanwhile or cannot be read; the I/O of those that this user may not
     /// inspect is 0.
-    pub fn now(kernel: &Kernel) -> Usage {
+    pub fn now(kernel: &SysRoot) -> Usage {
         let read = |pid: i32| Some((pid, Process::read(kernel, pid)?));
         let pids = process::all(kernel).unwrap_or_default();
         Usage { at: Instant::now(), processes: pids.into_iter().filter_map(read).collect() }
@@ -62,7 +62,7 @@ impl Usage {
 }
 
 impl Process {
-    fn read(kernel: &Kernel, pid: i32) -> Option<Process> {
+    fn read(kernel: &SysRoot, pid: i32) -> Option<Process> {
         let stat = process::stat(kernel, pid).ok()??;
         let io = kernel.read(&format!("proc/{pid}/io")).ok();
         let io = io.and_then(|text| Io::from_buf_read(text.as_bytes()).ok());
@@ -99,7 +99,7 @@ mod tests {
         let begun = Instant::now();
         let at = |root: &tempfile::TempDir, seconds: u64| Usage {
             at: begun + Duration::from_secs(seconds),
-            ..Usage::now(&Kernel::at(root.path()))
+            ..Usage::now(&SysRoot::at(root.path()))
         };
         let before = at(&machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]), 0);
         let after = machine(&[

@@ -1,7 +1,7 @@
 //! Compressed memory as a block device, made by hot_add and removed by hot_remove.
 
-use crate::undo::{Armed, Journal, Undo};
-use crate::{Error, found, kernel::Kernel, retry::retry};
+use crate::undo::{Journal, Undo, UndoGuard};
+use crate::{Error, found, kernel::SysRoot, retry::retry};
 use std::{io, path::Path, path::PathBuf};
 
 /// Where devices are made and removed.
@@ -14,11 +14,11 @@ const TRIES: u32 = 100;
 pub struct Zram {
     path: PathBuf,
     size_bytes: u64,
-    armed: Armed,
+    armed: UndoGuard,
 }
 
 /// Whether this kernel makes zram devices.
-pub fn offered(kernel: &Kernel) -> bool {
+pub fn offered(kernel: &SysRoot) -> bool {
     kernel.path(CONTROL).join("hot_add").exists()
 }
 
@@ -27,7 +27,7 @@ pub fn offered(kernel: &Kernel) -> bool {
 /// # Errors
 /// If the kernel cannot make one.
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     // Its number is unknown until it exists. A device that is left without a size holds no data.
     let add = kernel.path(CONTROL).join("hot_add");
     let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
@@ -61,7 +61,7 @@ impl Zram {
     }
 }
 
-fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
+fn attribute(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
@@ -69,7 +69,7 @@ fn attribute(kernel: &Kernel, number: u32, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// Where its size cannot be read.
-pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64, disk: Option<u64>) -> Result<bool, Error> {
+pub(crate) fn has(kernel: &SysRoot, number: u32, size_bytes: u64, disk: Option<u64>) -> Result<bool, Error> {
     // Where the devices of the kernel are hidden, none is known to be gone.
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
@@ -80,7 +80,7 @@ pub(crate) fn has(kernel: &Kernel, number: u32, size_bytes: u64, disk: Option<u6
 
 /// Removes a device that fsarena made; success where it is gone.
 pub(crate) fn remove(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     number: Option<u32>,
     size_bytes: u64,
     disk: Option<u64>,
@@ -119,7 +119,7 @@ mod tests {
         }
         std::fs::write(dir.path().join("proc/self/mountinfo"), "").unwrap();
         std::fs::write(dir.path().join("sys/block/zram3/disksize"), "4096\n").unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         std::fs::write(dir.path().join("sys/block/zram3/diskseq"), "12\n").unwrap();
         assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
         remove(&kernel, None, 8192, None).unwrap();

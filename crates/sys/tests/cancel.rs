@@ -1,7 +1,7 @@
 //! What a signal does to the command that is running: a child process gets one, and tells.
 
 use fsarena_sys::argv::{Argv, Error};
-use fsarena_sys::{cancel, kernel::Kernel, process};
+use fsarena_sys::{cancel, kernel::SysRoot, process};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
             .spawn()
             .unwrap();
         // The child itself, and the sleep that it runs.
-        while process::marked(&Kernel::host(), &mark).unwrap().len() < 2 {
+        while process::marked(&SysRoot::host(), &mark).unwrap().len() < 2 {
             assert!(child.try_wait().unwrap().is_none(), "the child failed");
             std::thread::yield_now();
         }
@@ -32,7 +32,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
         assert_eq!(child.wait().unwrap().signal(), Some(number));
         // A killed process takes a moment to disappear; the sleep itself would take far longer.
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !process::marked(&Kernel::host(), &mark).unwrap().is_empty() {
+        while !process::marked(&SysRoot::host(), &mark).unwrap().is_empty() {
             assert!(Instant::now() < deadline, "the command outlived the signal");
             std::thread::yield_now();
         }

@@ -1,7 +1,7 @@
 //! What watching costs: CPU time of one reading, of one window's end, and the share of a CPU at one reading a
 //! second with windows of five minutes. What a counter's command uses once it runs is the command's.
 
-use fsarena_sys::{cpu, kernel::Kernel};
+use fsarena_sys::{cpu, kernel::SysRoot};
 use fsarena_watch::{Known, Spec, Watch, Watcher, Where};
 use std::io::{Read, Write};
 use std::{net::TcpListener, time::Duration};
@@ -28,7 +28,7 @@ fn main() {
             window: Duration::from_secs(300),
             every: Duration::from_secs(1),
         };
-        let mut watcher = Watcher::begin(&Kernel::host(), &watch, 0).expect("it begins");
+        let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("it begins");
         let reading = spent(own, READINGS, || watcher.read());
         let window = spent(own, WINDOWS, || drop(watcher.close()));
         let share = reading.0 + window.0 / 300.0;

@@ -8,7 +8,7 @@ mod prometheus;
 mod squid;
 
 use crate::{counter::Counter, error::Error};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
@@ -52,7 +52,7 @@ impl Spec {
     /// An address, metric or command that cannot be one.
     pub fn open(
         &self,
-        kernel: &Kernel,
+        kernel: &SysRoot,
         device: Option<(u32, u32)>,
         patience: Duration,
     ) -> Result<Box<dyn Counter>, Error> {

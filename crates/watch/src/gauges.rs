@@ -96,7 +96,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_sys::kernel::Kernel;
+    use fsarena_sys::kernel::SysRoot;
     use std::path::Path;
 
     fn machine(dir: &Path, idle: u32, written: u32) {
@@ -112,7 +112,7 @@ mod tests {
     fn windows_follow_each_other_and_a_device_that_goes_is_told_once() {
         let dir = tempfile::tempdir().unwrap();
         machine(dir.path(), 1000, 5);
-        let scene = Scene { kernel: Kernel::at(dir.path()), device: Some((7, 0)) };
+        let scene = Scene { kernel: SysRoot::at(dir.path()), device: Some((7, 0)) };
         let (mut gauges, notes) = Gauges::open(scene);
         assert!(notes.iter().any(|note| note.text.contains("probe pressure")), "{notes:?}");
         let turn = |gauges: &mut Gauges| {

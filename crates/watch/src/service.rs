@@ -2,7 +2,7 @@
 
 use crate::readings::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
 use fsarena_core::{metric::reading, sample::Readings};
-use fsarena_sys::{cpu, kernel::Kernel, process};
+use fsarena_sys::{cpu, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl From<Known> for String {
 
 /// The processes, and what they used in the window that is open.
 pub struct Service {
-    kernel: Kernel,
+    kernel: SysRoot,
     known: Vec<Known>,
     /// CPU time in nanoseconds when last seen, and ticks of user and system time likewise.
     seen: BTreeMap<(i32, u64), Seen>,
@@ -71,7 +71,7 @@ struct Seen {
 
 impl Service {
     /// Of these processes; what they used until now does not count.
-    pub fn new(kernel: &Kernel, known: &[Known]) -> Service {
+    pub fn new(kernel: &SysRoot, known: &[Known]) -> Service {
         let mut service = Service {
             kernel: kernel.clone(),
             known: known.to_vec(),
@@ -194,7 +194,7 @@ fn in_cgroup(dir: &Path, pids: &mut Vec<i32>) {
 }
 
 /// The second number of `/proc/PID/statm`, in pages.
-fn resident_bytes(kernel: &Kernel, pid: i32) -> Option<u64> {
+fn resident_bytes(kernel: &SysRoot, pid: i32) -> Option<u64> {
     let text = kernel.read(&format!("proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_process_counts_from_the_beginning_and_until_it_ends() {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
         let mut service = Service::new(&kernel, &[Known::Pid(child.id() as i32)]);
         // A busy machine may let it wait, but not for a minute.
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_no_service() {
         let mut readings = Readings::default();
-        Service::new(&Kernel::host(), &[]).turn(&mut readings);
+        Service::new(&SysRoot::host(), &[]).turn(&mut readings);
         assert!(readings.0.is_empty());
     }
 }

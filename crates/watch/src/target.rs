@@ -5,7 +5,7 @@ use crate::{error::Error, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{kernel::Kernel, space::Space};
+use fsarena_sys::{kernel::SysRoot, space::Space};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub struct Where {
 
 /// The device behind the watched path.
 pub struct Target {
-    kernel: Kernel,
+    kernel: SysRoot,
     at: Where,
     found: Option<Found>,
 }
@@ -41,7 +41,7 @@ impl Target {
     ///
     /// # Errors
     /// Fails if the path or the device does not exist.
-    pub fn find(kernel: &Kernel, at: &Where) -> Result<Target, Error> {
+    pub fn find(kernel: &SysRoot, at: &Where) -> Result<Target, Error> {
         if let Some(path) = &at.path {
             path.metadata().map_err(|error| Error::Missing(format!("{}: {error}", path.display())))?;
         }
@@ -114,7 +114,7 @@ impl Target {
 }
 
 /// `ext4 at /srv (rw,noatime)`.
-fn mounted(kernel: &Kernel, path: &Path) -> Option<String> {
+fn mounted(kernel: &SysRoot, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let mounts = kernel.mounts().ok()?;
     let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_filesystem_is_described_and_measured() {
         let at = Where { path: Some("/proc/self".into()), device: None };
-        let mut target = Target::find(&Kernel::host(), &at).unwrap();
+        let mut target = Target::find(&SysRoot::host(), &at).unwrap();
         assert_eq!(target.numbers(), None);
         assert!(target.notes()[0].text.starts_with("proc at /proc"), "{:?}", target.notes());
         let mut readings = Readings::default();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said() {
-        let find = |at: Where| Target::find(&Kernel::host(), &at).err().unwrap().to_string();
+        let find = |at: Where| Target::find(&SysRoot::host(), &at).err().unwrap().to_string();
         assert!(find(Where { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
         assert!(find(Where { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
     }

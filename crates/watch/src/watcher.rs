@@ -8,7 +8,7 @@ use crate::{
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
 use fsarena_sys::cpu::{self, Times};
-use fsarena_sys::{cancel, kernel::Kernel};
+use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub type Clock = Box<dyn Fn() -> Moment + Send>;
 
 /// A watch that is going on.
 pub struct Watcher {
-    kernel: Kernel,
+    kernel: SysRoot,
     clock: Clock,
     watch: Watch,
     counter: Option<Box<dyn Counter>>,
@@ -43,7 +43,7 @@ impl Watcher {
     ///
     /// # Errors
     /// Where what was named is not there, or no counter can be of that form.
-    pub fn begin(kernel: &Kernel, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+    pub fn begin(kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
         Watcher::begin_by(Box::new(Moment::now), kernel, watch, first)
     }
 
@@ -51,7 +51,7 @@ impl Watcher {
     ///
     /// # Errors
     /// As [`Watcher::begin`].
-    pub fn begin_by(clock: Clock, kernel: &Kernel, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+    pub fn begin_by(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
         let target = Target::find(kernel, &watch.at)?;
         let device = target.numbers();
         let patience = PATIENCE.min(watch.every.max(Duration::from_millis(100)));
@@ -239,7 +239,7 @@ mod tests {
         std::fs::write(&log, "before\n").unwrap();
         let at = Where { path: Some(dir.path().to_path_buf()), device: None };
         let watch = watch(&log, at, vec![Known::Pid(std::process::id() as i32)]);
-        let mut watcher = Watcher::begin(&Kernel::host(), &watch, 5).unwrap();
+        let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 5).unwrap();
         let mut windows = vec![];
         let told: Result<(), ()> = watcher.go(Some(3), |window| {
             windows.push(window.clone());
@@ -278,7 +278,7 @@ mod tests {
             let now = Moment::now();
             Moment { wall_s: now.wall_s + by.load(Ordering::Relaxed) as f64, ..now }
         });
-        let mut watcher = Watcher::begin_by(clock, &Kernel::host(), &watch, 0).unwrap();
+        let mut watcher = Watcher::begin_by(clock, &SysRoot::host(), &watch, 0).unwrap();
         let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
         let told: Result<(), Error> = watcher.go(Some(4), |window| {
             // An hour back, while the third is open: the second has just closed.

@@ -4,7 +4,7 @@ use crate::flags::{ListFormat, Runs};
 use crate::{failure::Outcome, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_run::doctor::{findings, install, missing_packages};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::io::Write;
 
 /// Check what this machine supports and how to enable the rest
@@ -22,7 +22,7 @@ pub struct Args {
 
 /// Checks, or with `--install` installs what is missing.
 pub fn run(args: Args) -> Outcome {
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     if args.install {
         install(&missing_packages(&kernel)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
         return Ok(ExitCode::Done);

@@ -11,7 +11,7 @@ use crate::{failure::Outcome, output, running::handle_signals};
 use files::Place;
 use fsarena_engine as engine;
 use fsarena_engine::{Interval, meta};
-use fsarena_sys::{cancel, kernel::Kernel};
+use fsarena_sys::{cancel, kernel::SysRoot};
 
 /// Makes the files, runs the load on them, and prints what it came to.
 pub fn run(args: Args) -> Outcome {
@@ -25,7 +25,7 @@ pub fn run(args: Args) -> Outcome {
     let line = Line::new(args.quiet);
     let files = line.during("making the files", || place.files(&args, &job))?;
     let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::around(&Kernel::host(), place.dir(), work);
+    let (outcome, readings, notes) = fsarena_probe::around(&SysRoot::host(), place.dir(), work);
     line.clear();
     let page = of_data(&job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
-use fsarena_sys::{kernel::Kernel, undo};
+use fsarena_sys::{kernel::SysRoot, undo};
 use std::io::Write;
 
 /// Clean up after a killed fsarena: mounts, loop devices, images
@@ -22,7 +22,7 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let state = undo::state_dir();
     let mut say = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover_host(&Kernel::host(), &state, args.host.as_deref(), &mut say)?;
+    let recovered = undo::recover_host(&SysRoot::host(), &state, args.host.as_deref(), &mut say)?;
     let undo::Recovered { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {

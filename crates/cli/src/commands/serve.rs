@@ -45,7 +45,7 @@ Examples:
 /// Serves until a signal comes.
 pub fn run(args: Args) -> Outcome {
     let mut hosts = args.allow_host;
-    hosts.extend(fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname"));
+    hosts.extend(fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname"));
     let report = |record| report::of(record, Asked::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
         runs: args.dir.unwrap_or(args.runs.runs),

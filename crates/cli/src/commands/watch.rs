@@ -9,14 +9,14 @@ use crate::terminal::watch;
 use crate::{flags::ListFormat, output, running::handle_signals};
 use fsarena_core::exit::ExitCode;
 use fsarena_store::RunDir;
-use fsarena_sys::{cancel, host, kernel::Kernel};
+use fsarena_sys::{cancel, host, kernel::SysRoot};
 use fsarena_watch::{Recorder, Watcher, Window};
 use std::io::Write;
 
 /// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
 pub fn run(args: Args) -> Outcome {
     handle_signals()?;
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     let host = host::collect(&kernel);
     let mut recorder = match &args.resume {
         Some(name) => Recorder::open(RunDir::find(&args.runs.runs, name)?, &host)?,

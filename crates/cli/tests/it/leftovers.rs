@@ -5,7 +5,7 @@ use crate::common::gate::{Gate, Running, When, wait_until};
 use crate::common::nobody::Nobody;
 use crate::common::stand_in::text;
 use crate::common::{Place, root};
-use fsarena_sys::{kernel::Kernel, process};
+use fsarena_sys::{kernel::SysRoot, process};
 use rustix::process::{Pid, Signal};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -54,7 +54,7 @@ fn escaped(place: &Place) -> Vec<i32> {
     let is_it = |pid: &i32| {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == words.as_bytes())
     };
-    process::all(&Kernel::host()).unwrap().into_iter().filter(is_it).collect()
+    process::all(&SysRoot::host()).unwrap().into_iter().filter(is_it).collect()
 }
 
 /// Starts a run, waits until a process has escaped, and kills the run and its agents.

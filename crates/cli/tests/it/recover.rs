@@ -4,7 +4,7 @@
 use crate::common::gate::{Gate, Running, When, wait_until};
 use crate::common::stand_in::{run, text};
 use crate::common::{self, Place, root};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use rustix::process::Signal;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -60,7 +60,7 @@ fn a_loop_device_whose_image_was_renamed_is_not_called_detached() {
     let renamed = place.dir.join("renamed");
     std::fs::rename(&image, &renamed).unwrap();
     let (_, said) = place.expect(6, &["recover"]);
-    let device = &fsarena_sys::loopdev::attached(&Kernel::host(), &renamed).unwrap()[0];
+    let device = &fsarena_sys::loopdev::attached(&SysRoot::host(), &renamed).unwrap()[0];
     assert!(said.contains(text(device)) && said.contains("it still carries"), "{said}");
     assert!(!said.contains(&format!("done: detach the loop device of {image:?}")), "{said}");
     run("losetup", &["--detach", text(device)]);
@@ -138,7 +138,7 @@ fn a_live_run_is_left_alone_by_processes_that_cannot_see_it() {
     let before = place.left();
     let (code, printed, said) = contained(&place, &["recover"]);
     assert_eq!((code, printed.as_str()), (Some(0), "0 undone, 0 failed, 1 still running\n"), "{said}");
-    let host = Kernel::host().fact("proc/sys/kernel/hostname").unwrap();
+    let host = SysRoot::host().fact("proc/sys/kernel/hostname").unwrap();
     let pid = format!("process {} in PID namespace", run.child.id());
     assert!(said.contains(&pid) && said.contains(&host), "{said}");
     // It recovers what dead runs left, and then finds this one alive.
@@ -207,7 +207,7 @@ fn recovering_a_dead_run_leaves_the_living_run_with_its_paths_alone() {
     let (images, mounts) = (place.run_file("images").unwrap(), place.run_file("mnt").unwrap());
     run("umount", &[text(&mounts.join("other"))]);
     for name in ["test.img", "other.img"] {
-        for device in fsarena_sys::loopdev::attached(&Kernel::host(), &images.join(name)).unwrap() {
+        for device in fsarena_sys::loopdev::attached(&SysRoot::host(), &images.join(name)).unwrap() {
             run("losetup", &["--detach", text(&device)]);
         }
     }

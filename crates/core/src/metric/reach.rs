@@ -2,7 +2,7 @@
 
 /// The data path of the I/O that a task requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum DataPath {
     /// A cache: under a tenth of the bytes reached the device.
     Cache,
     /// Both.
@@ -11,22 +11,22 @@ pub enum Reach {
     Device,
 }
 
-impl Reach {
+impl DataPath {
     /// The data path for a value of `device_share`.
-    pub fn of(device_share: f64) -> Reach {
+    pub fn of(device_share: f64) -> DataPath {
         match device_share {
-            share if share < 0.1 => Reach::Cache,
-            share if share < 0.9 => Reach::Mixed,
-            _ => Reach::Device,
+            share if share < 0.1 => DataPath::Cache,
+            share if share < 0.9 => DataPath::Mixed,
+            _ => DataPath::Device,
         }
     }
 
     /// The label of reports.
     pub const fn label(self) -> &'static str {
         match self {
-            Reach::Cache => "cache",
-            Reach::Mixed => "mixed",
-            Reach::Device => "device",
+            DataPath::Cache => "cache",
+            DataPath::Mixed => "mixed",
+            DataPath::Device => "device",
         }
     }
 }

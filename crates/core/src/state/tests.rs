@@ -82,7 +82,7 @@ fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
     assert_eq!(record.cells[0].spent, [("total".into(), 2_000_000_000), ("timed".into(), 7)]);
     let id = |at: usize| CellId(record.cells[at].id.clone());
     assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
-    let departure = Departure { round: 0, why: "mkfs".into(), cause: Cause::Missing };
+    let departure = VariantExit { round: 0, why: "mkfs".into(), cause: Cause::Missing };
     assert_eq!(state.departures(), [("xfs".to_string(), departure)].into());
 }
 
@@ -188,7 +188,7 @@ fn a_damaged_log_does_no_harm() {
 #[test]
 fn the_width_of_a_claims_interval_is_kept_after_each_round() {
     let mut state = run(&["ext4"]);
-    let standing = |claim: &str, effect| Standing {
+    let standing = |claim: &str, effect| ClaimStatus {
         claim: claim.into(),
         outcome: "inconclusive".into(),
         open: true,

@@ -5,7 +5,7 @@ use super::usage::{Usage, is};
 use crate::written::{Signature, WrittenLog};
 use crate::{Error, error::refused};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
-use fsarena_sys::{cancel, kernel::Kernel, loopdev, undo};
+use fsarena_sys::{cancel, kernel::SysRoot, loopdev, undo};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
 }
 
 /// Nothing may use the device, a partition of it, or the disk it is a partition of.
-pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
+pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     if device.read_only() {
         return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
     }
@@ -70,7 +70,7 @@ pub(super) fn check_unused(kernel: &Kernel, device: &BlockDevice, shown: &Path) 
     device.parent().map_or(Ok(()), |disk| check_user(&usage, &disk, shown, &what(&disk)))
 }
 
-fn partition(kernel: &Kernel, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
+fn partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
     let numbers = disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
         refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
@@ -149,7 +149,7 @@ pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), 
 /// # Errors
 /// [`Error::Refused`], or where the directory is not there.
 pub fn check_image_path(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     state_dir: &Path,
     path: &Path,
     under_test: &[PathBuf],

@@ -6,7 +6,7 @@
 use super::usage::{Usage, Use};
 use crate::{Error, error::refused, written::Signature};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{argv::Argv, kernel::Kernel, loopdev::BackingFile};
+use fsarena_sys::{argv::Argv, kernel::SysRoot, loopdev::BackingFile};
 use std::path::Path;
 
 /// Where bytes of a device lie: in these sectors of a disk, or anywhere in a file.
@@ -35,7 +35,7 @@ const IDENTITIES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"]
 
 /// Refuses a device whose content is in use through another node.
 pub(super) fn check(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     device: &BlockDevice,
     shown: &Path,
     loops: &[BackingFile],
@@ -72,7 +72,7 @@ struct Same<'a> {
 }
 
 fn same_storage<'a>(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     own: &[Place],
     node: &'a BlockDevice,
     loops: &[BackingFile],
@@ -170,7 +170,7 @@ impl Place {
 /// Where the bytes of a device lie. The names of the device and of those that it lies on are added to `below`. The error
 /// says what cannot be read.
 fn places(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     device: &BlockDevice,
     loops: &[BackingFile],
     below: &mut Vec<String>,

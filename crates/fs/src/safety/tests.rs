@@ -39,7 +39,7 @@ impl Machine {
     }
 
     fn check(&self, minor: u32) -> String {
-        let kernel = Kernel::at(self.dir.path());
+        let kernel = SysRoot::at(self.dir.path());
         let device = BlockDevice::numbered(&kernel, 8, minor, "/dev/sdz".into()).unwrap();
         match check_unused(&kernel, &device, Path::new("/dev/disk/by-id/z")) {
             Ok(()) => "unused".into(),
@@ -130,7 +130,7 @@ fn an_image_never_replaces_a_file_nor_lies_on_what_is_tested() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.img");
     std::fs::write(&file, "precious").unwrap();
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     let check = |path: &Path, under_test: &[PathBuf]| check_image_path(&kernel, dir.path(), path, under_test);
     assert!(check(&file, &[]).unwrap_err().to_string().contains("did not make"));
     let new = dir.path().join("new.img");

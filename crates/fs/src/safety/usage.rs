@@ -1,14 +1,14 @@
 //! Users of a device: mounts, swap, devices built on it.
 
 use crate::Error;
-use fsarena_sys::kernel::{Kernel, MountEntry};
+use fsarena_sys::kernel::{MountEntry, SysRoot};
 use fsarena_sys::{device::BlockDevice, loopdev};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Everything that this machine has mounted or swaps to.
 pub(super) struct Usage {
-    kernel: Kernel,
+    kernel: SysRoot,
     mounts: Vec<MountEntry>,
     swaps: Vec<PathBuf>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Use {
 impl Usage {
     /// # Errors
     /// Where the kernel's lists cannot be read: the guard must then refuse rather than guess.
-    pub fn of(kernel: &Kernel) -> Result<Usage, Error> {
+    pub fn of(kernel: &SysRoot) -> Result<Usage, Error> {
         Ok(Usage { kernel: kernel.clone(), mounts: kernel.mounts()?, swaps: kernel.swaps()? })
     }
 

@@ -6,7 +6,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_fs::filesystems;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
-use fsarena_sys::{kernel::Kernel, mount};
+use fsarena_sys::{kernel::SysRoot, mount};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,7 +43,7 @@ impl Drop for Name {
 
 fn erase(place: &Place, name: &Path, given_up: Option<&str>) -> Result<ScratchDevice, String> {
     let written = WrittenLog::open(&place.dir.join("state"));
-    ScratchDevice::from_erase(&Kernel::host(), name, given_up, &written).map_err(|error| {
+    ScratchDevice::from_erase(&SysRoot::host(), name, given_up, &written).map_err(|error| {
         assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
         error.to_string()
     })
@@ -221,7 +221,7 @@ fn an_image_on_the_filesystem_under_test() {
     let state = place.dir.join("state");
     let check = |state: &Path, under_test: &[PathBuf]| {
         let path = target.join("new image");
-        check_image_path(&Kernel::host(), state, &path, under_test).map_err(|error| error.to_string())
+        check_image_path(&SysRoot::host(), state, &path, under_test).map_err(|error| error.to_string())
     };
     assert!(check(&state, &[]).unwrap_err().contains("itself under test"));
     let elsewhere = place.dir.join("no state");

@@ -6,7 +6,7 @@ use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{available, def::FsDef};
 use fsarena_sys::argv::{Argv, can_confine};
-use fsarena_sys::{kernel::Kernel, loopdev, mount::effective_options};
+use fsarena_sys::{kernel::SysRoot, loopdev, mount::effective_options};
 use std::path::Path;
 
 fn variant(def: &FsDef, set: &str) -> Variant {
@@ -30,7 +30,7 @@ fn every_option_set_is_made_and_mounted() {
     let place = Place::new();
     let device = place.scratch("image 1", 2048);
     let target = place.mount_point("mnt");
-    let survey = available::survey(&Kernel::host()).unwrap();
+    let survey = available::survey(&SysRoot::host()).unwrap();
     let mut log = vec![];
     let mut mounted = vec![];
     for found in survey.iter().filter(|found| found.mkfs.is_some()) {
@@ -53,7 +53,7 @@ fn every_option_set_is_made_and_mounted() {
             }
             let mount = mount.unwrap_or_else(|error| panic!("{id}: {error}"));
             std::fs::write(target.join("file"), "text").unwrap_or_else(|error| panic!("{id}: {error}"));
-            let effective = effective_options(&Kernel::host(), &target).unwrap();
+            let effective = effective_options(&SysRoot::host(), &target).unwrap();
             assert!(effective.starts_with("rw,"), "{id}: {effective}");
             mount.unmount(&mut note).unwrap();
             assert!(!target.join("file").exists());
@@ -66,7 +66,7 @@ fn every_option_set_is_made_and_mounted() {
     assert!(log.iter().all(|record| record.ended == "exit 0" || record.argv[0] == "mount"), "{log:?}");
     let image = place.dir.join("image 1");
     device.release(&mut |_| {}).unwrap();
-    assert!(!image.exists() && loopdev::attached(&Kernel::host(), &image).unwrap().is_empty());
+    assert!(!image.exists() && loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
 }
 
 /// Whatever filesystem is on the device, each mkfs overwrites it.
@@ -77,7 +77,7 @@ fn each_is_made_over_each_other() {
     }
     let place = Place::new();
     let device = place.scratch("image", 512);
-    let installed: Vec<_> = available::survey(&Kernel::host())
+    let installed: Vec<_> = available::survey(&SysRoot::host())
         .unwrap()
         .into_iter()
         .filter(|found| found.mkfs.is_some())
@@ -169,14 +169,14 @@ fn the_loop_device_offers_discard_only_when_asked() {
     for offered in [false, true, false] {
         let device = place.attach(&image, offered);
         let name = device.path().file_name().unwrap().to_str().unwrap().to_string();
-        let limit = Kernel::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
+        let limit = SysRoot::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
         assert_eq!(limit != "0", offered, "{limit}");
         device.detach(&mut |_| {}).unwrap();
-        assert!(loopdev::attached(&Kernel::host(), &image).unwrap().is_empty());
+        assert!(loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
     }
 }
 
 #[test]
 fn every_known_filesystem_is_surveyed() {
-    assert_eq!(available::survey(&Kernel::host()).unwrap().len(), FILESYSTEMS.len());
+    assert_eq!(available::survey(&SysRoot::host()).unwrap().len(), FILESYSTEMS.len());
 }

@@ -6,7 +6,7 @@ use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{filesystems, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::undo::{Journal, Undo, recover};
-use fsarena_sys::{argv::Argv, image, kernel::Kernel, process};
+use fsarena_sys::{argv::Argv, image, kernel::SysRoot, process};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -31,7 +31,7 @@ fn everything_a_killed_process_left_is_taken_away() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let kernel = Kernel::host();
+    let kernel = SysRoot::host();
     let (image, target) = (dir.join("work/image 1"), dir.join("work/mnt"));
     while process::holders(&kernel, &target).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "the child failed");

@@ -4,7 +4,7 @@ use super::board::{Board, Recorder, Said};
 use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
 use fsarena_engine::{jain, latency_readings};
 use fsarena_sys::cpu::Cpu;
@@ -85,11 +85,11 @@ impl Outcome {
     }
 
     /// What a sample takes over.
-    pub fn found(&self) -> Found {
-        Found {
+    pub fn found(&self) -> TaskOutput {
+        TaskOutput {
             series: self.times.series.clone(),
             latencies: fsarena_engine::latencies(&self.measured().latency),
-            ..Found::from(self.readings())
+            ..TaskOutput::from(self.readings())
         }
     }
 

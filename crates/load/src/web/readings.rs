@@ -2,10 +2,10 @@
 
 use crate::error::{Result, at};
 use fsarena_core::metric::reading;
-use fsarena_core::sample::{Fold, Found, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::Outcome;
 use fsarena_sys::cpu::{self, Times};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::Path;
 
 /// The metrics that answer which filesystem a proxy should use: the arrivals are paced, so elapsed times say nothing.
@@ -43,7 +43,7 @@ pub const DEFS: &[ReadingDef] = &[
 
 /// What the kernel's own threads had used when serving began, and how long CPUs had waited for I/O.
 pub struct Account {
-    kernel: Kernel,
+    kernel: SysRoot,
     threads: Times,
     iowait_ns: Option<f64>,
 }
@@ -51,7 +51,7 @@ pub struct Account {
 impl Account {
     /// Begins.
     pub fn begin() -> Account {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
         Account { kernel, threads, iowait_ns }
     }
@@ -76,7 +76,7 @@ impl Account {
 }
 
 /// The fifth number of `/proc/stat`'s first line, in ticks of 10 ms as user programs see them.
-fn iowait_ns(kernel: &Kernel) -> Option<f64> {
+fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     let text = kernel.read("proc/stat").ok()?;
     let ticks: f64 = text.lines().next()?.split_ascii_whitespace().nth(5)?.parse().ok()?;
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
@@ -86,7 +86,7 @@ fn iowait_ns(kernel: &Kernel) -> Option<f64> {
 ///
 /// # Errors
 /// If syncing the files of the service fails.
-pub fn of_threads(outcome: &Outcome, each: u64, account: Account, root: &Path) -> Result<Found> {
+pub fn of_threads(outcome: &Outcome, each: u64, account: Account, root: &Path) -> Result<TaskOutput> {
     let mut found = outcome.found();
     let readings = &mut found.readings;
     readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);

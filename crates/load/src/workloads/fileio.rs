@@ -12,7 +12,7 @@ use super::{fio, sysbench};
 use crate::task::{self, Action, Before, Call, Error, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::{demands::Demands, error::at, pace::shuffled};
-use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, sample::Found, setting::WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, sample::TaskOutput, setting::WorkloadDef};
 use fsarena_engine::{FileSpec, Files, dio_align};
 use settings::{Cell, Chosen, FileIo, Tool};
 use std::path::PathBuf;
@@ -157,7 +157,7 @@ struct Maker {
 impl Maker {
     fn task(&mut self, cell: Cell) -> Task {
         if let Some(why) = self.ground.refuses(&self.chosen, cell) {
-            let refuse = Call::new(["left", "out"], move || Err::<Found, _>(Error::LeftOut(why)));
+            let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(Error::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
             return Task { info: info(cell), before: Before::Warm, prepare, work: vec![] };
         }
@@ -201,7 +201,7 @@ impl Maker {
         })
     }
 
-    fn call<F: Into<Found>>(
+    fn call<F: Into<TaskOutput>>(
         &self,
         what: &str,
         run: impl FnOnce(&Ground, &Chosen) -> Result<F> + Send + 'static,

@@ -12,7 +12,7 @@ mod settings;
 use crate::task::{Action, Error, Result, Task, no_figures};
 use crate::web::readings::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
-use fsarena_core::sample::{Found, ReadingDef, Readings, Unit};
+use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, setting::WorkloadDef};
 use server::{Cluster, PROGRAMS};
 use settings::{Chosen, Load, database};
@@ -127,7 +127,7 @@ fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<()> {
 }
 
 /// Has pgbench ask a server for a while.
-fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found> {
+fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput> {
     let service = cluster.start()?;
     let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
     let before = wal()?;
@@ -153,7 +153,7 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<Found> {
     let mut log = pgbench::Log::default();
     logs.iter().try_for_each(|text| log.take(text)).map_err(Error::Unfit)?;
     let series = log.readings(chosen.rate.is_some(), &mut found);
-    Ok(Found { series, ..Found::from(found) })
+    Ok(TaskOutput { series, ..TaskOutput::from(found) })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{event::Note, names::distinct, sample::Found};
+use fsarena_core::{event::Note, names::distinct, sample::TaskOutput};
 use fsarena_engine::act;
 use std::path::PathBuf;
 
@@ -83,12 +83,12 @@ impl Timed {
         Database::new(&dir(place), shape(job), &self.journal, &self.synchronous)
     }
 
-    fn make(&self, job: &Job, place: &Place) -> Result<Found> {
+    fn make(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
         note(&committed(place), 0)?;
-        self.database(job, place).make().map(Found::from)
+        self.database(job, place).make().map(TaskOutput::from)
     }
 
-    fn work(&self, job: &Job, place: &Place) -> Result<Found> {
+    fn work(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
         let mut database = self.database(job, place);
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
@@ -140,7 +140,7 @@ impl Workload for Sqlite {
         let all = Timed::all(job);
         let task = |(at, timed): (usize, &Timed)| {
             let needed = (timed.clone(), job.clone(), place.clone());
-            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<Found>| {
+            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<TaskOutput>| {
                 let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
                 Action::with(&needed, words, move |(timed, job, place)| run(timed, job, place))
             };
@@ -224,7 +224,7 @@ mod tests {
         for task in Sqlite.steps(&job, &place).unwrap() {
             let id = task.info.id;
             let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
-            let mut found = Found::default();
+            let mut found = TaskOutput::default();
             task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
             let logged = log();
             task.work.into_iter().for_each(|action| found = action.perform(&mut |_| {}).unwrap());

@@ -14,7 +14,7 @@ use crate::web::readings::{self, Account};
 use crate::web::settings::{self, Load, Shape, filling, outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
 use client::{Asking, Tally};
-use fsarena_core::sample::{Found, Readings};
+use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading};
 use fsarena_engine::readings::set_latency;
@@ -146,7 +146,7 @@ impl Stage {
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
-    fn fill(&self) -> Result<Found> {
+    fn fill(&self) -> Result<TaskOutput> {
         self.ground.make()?;
         let squid = Squid::start(&self.ground)?;
         let objects = self.ground.shape.to_fill();
@@ -156,7 +156,7 @@ impl Stage {
     }
 
     /// Asks for a while; the first load starts squid and the last one ends it.
-    fn serve(&self, rate: i64, last: bool) -> Result<Found> {
+    fn serve(&self, rate: i64, last: bool) -> Result<TaskOutput> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = running.take().map_or_else(|| Squid::start(&self.ground), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     /// Asks, with an origin beside, and charges everybody.
-    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<Found> {
+    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
@@ -202,7 +202,7 @@ impl Stage {
         split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
         found.set(readings::CLIENT_CPU, client_ns as f64);
         let latencies = fsarena_engine::latencies(&tally.corrected);
-        Ok(Found { series: tally.track.points(took), latencies, ..Found::from(found) })
+        Ok(TaskOutput { series: tally.track.points(took), latencies, ..TaskOutput::from(found) })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{event::Note, sample::Found};
+use fsarena_core::{event::Note, sample::TaskOutput};
 use fsarena_engine::act;
 use log::{Allocation, Log, Shape};
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Workload for Wal {
     }
 }
 
-fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<Found> {
+fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
     let log = Log::open(dir, *shape)?;
     let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// Commits records, and gives the directory of the log and what was found.
-    fn committed(job: &Job) -> (tempfile::TempDir, Place, Found) {
+    fn committed(job: &Job) -> (tempfile::TempDir, Place, TaskOutput) {
         let dir = tempfile::tempdir().unwrap();
         let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();

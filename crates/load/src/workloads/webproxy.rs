@@ -11,7 +11,7 @@ use crate::task::{self, Action, Result, Task};
 use crate::web::readings::{self, Account};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, event::Note, sample::Found, schedule::mix};
+use fsarena_core::{cell::TaskInfo, event::Note, sample::TaskOutput, schedule::mix};
 use fsarena_engine::act::{self, Acting, Actor};
 use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -150,7 +150,7 @@ impl Personality {
         Ok(())
     }
 
-    fn found(&self, outcome: &Outcome, account: Account) -> Result<Found> {
+    fn found(&self, outcome: &Outcome, account: Account) -> Result<TaskOutput> {
         let mut found = readings::of_threads(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
         found.readings.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));

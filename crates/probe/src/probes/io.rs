@@ -52,7 +52,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 mod tests {
     use super::*;
     use crate::gauge::Gauge;
-    use fsarena_sys::kernel::Kernel;
+    use fsarena_sys::kernel::SysRoot;
 
     #[test]
     fn hand_checked() {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_child_counts_once_it_was_waited_for() {
-        let Ok(mut gauge) = TextGauge::open(&Kernel::host(), "proc/self/io", parse) else {
+        let Ok(mut gauge) = TextGauge::open(&SysRoot::host(), "proc/self/io", parse) else {
             fsarena_testkit::skipped("this kernel has no /proc/self/io");
             return;
         };

@@ -21,7 +21,7 @@ use crate::gauge::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
 use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::time::Duration;
 
 /// Long enough to be switched out, and nothing beside a task.
@@ -78,7 +78,7 @@ fn open(scene: &Scene) -> Result<Opened, Unavailable> {
 }
 
 impl Source {
-    fn open(&self, kernel: &Kernel) -> Option<TextGauge> {
+    fn open(&self, kernel: &SysRoot) -> Option<TextGauge> {
         if self.root_mark.is_some_and(|(mark, wanted)| kernel.path(mark).exists() != wanted) {
             return None;
         }
@@ -174,13 +174,13 @@ mod tests {
     /// only as far as slices on other CPUs allow.
     #[test]
     fn the_machine_spends_what_a_busy_process_spends() {
-        let mut opened = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None })
+        let mut opened = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {
             fsarena_testkit::skipped(&opened.notes[0].text);
             return;
         }
-        let mut own = (crate::probes::process::PROBE.open)(&Scene { kernel: Kernel::host(), device: None })
+        let mut own = (crate::probes::process::PROBE.open)(&Scene { kernel: SysRoot::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(own.gauge.as_mut(), 6));
         let begun = Instant::now();

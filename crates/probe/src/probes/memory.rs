@@ -62,7 +62,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 mod tests {
     use super::*;
     use crate::probes::testing::read_once;
-    use fsarena_sys::kernel::Kernel;
+    use fsarena_sys::kernel::SysRoot;
 
     #[test]
     fn hand_checked() {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_peak_is_seen_and_forgotten() {
         const SIZE: usize = 64 << 20;
-        let Ok(mut opened) = (PROBE.open)(&Scene { kernel: Kernel::host(), device: None }) else {
+        let Ok(mut opened) = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None }) else {
             fsarena_testkit::skipped("this kernel cannot put peaks back");
             return;
         };

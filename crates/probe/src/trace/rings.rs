@@ -2,7 +2,7 @@
 
 use crate::trace::tracefs::{Tracefs, Tracepoint, not_permitted};
 use crate::trace::{Unavailable, decode::Decoder, options::Options};
-use fsarena_sys::kernel::{Kernel, cpu_list};
+use fsarena_sys::kernel::{SysRoot, cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use std::io;
@@ -40,7 +40,7 @@ pub struct Rings {
 ///
 /// # Errors
 /// What this kernel or user lacks.
-pub fn open(kernel: &Kernel, options: &Options) -> Result<Rings, Unavailable> {
+pub fn open(kernel: &SysRoot, options: &Options) -> Result<Rings, Unavailable> {
     let locks = options.locks.then(|| Locks::find(kernel)).transpose()?;
     let cpus = online(kernel)?;
     let largest = ring_bytes(cpus.len());
@@ -73,7 +73,7 @@ struct Locks {
 }
 
 impl Locks {
-    fn find(kernel: &Kernel) -> Result<Locks, Unavailable> {
+    fn find(kernel: &SysRoot) -> Result<Locks, Unavailable> {
         let tracefs = Tracefs::find(kernel)?;
         let begin = tracefs.tracepoint(kernel, "contention_begin")?;
         let end = tracefs.tracepoint(kernel, "contention_end")?;
@@ -98,7 +98,7 @@ fn tracepoint(tracepoint: &Tracepoint, options: &Options) -> Builder<'static> {
 }
 
 /// CPU cycles, or a timer where the machine does not count them, as most virtual ones do not.
-fn clock(kernel: &Kernel, options: &Options, cpu: usize) -> (Builder<'static>, &'static str) {
+fn clock(kernel: &SysRoot, options: &Options, cpu: usize) -> (Builder<'static>, &'static str) {
     let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
     let sampled = |mut builder: Builder<'static>| {
@@ -114,7 +114,7 @@ fn clock(kernel: &Kernel, options: &Options, cpu: usize) -> (Builder<'static>, &
 }
 
 struct Opener<'a> {
-    kernel: &'a Kernel,
+    kernel: &'a SysRoot,
     cpus: &'a [usize],
     largest: usize,
 }
@@ -159,7 +159,7 @@ fn ring_bytes(cpus: usize) -> usize {
 }
 
 /// The CPUs that are online: `0-3,8`.
-fn online(kernel: &Kernel) -> Result<Vec<usize>, Unavailable> {
+fn online(kernel: &SysRoot) -> Result<Vec<usize>, Unavailable> {
     let rel = "sys/devices/system/cpu/online";
     let unreadable =
         |why: String| Unavailable::Unreadable { what: kernel.path(rel).display().to_string(), why };

@@ -1,7 +1,7 @@
 //! The kernel's symbols, from /proc/kallsyms.
 
 use crate::trace::{Unavailable, layer::bare};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 
 /// Where the kernel lists them.
 const KALLSYMS: &str = "proc/kallsyms";
@@ -18,7 +18,7 @@ impl Symbols {
     ///
     /// # Errors
     /// Where it is not there, or all its addresses are hidden.
-    pub fn read(kernel: &Kernel) -> Result<Symbols, Unavailable> {
+    pub fn read(kernel: &SysRoot) -> Result<Symbols, Unavailable> {
         let symbols = Symbols::parse(&kernel.read(KALLSYMS).unwrap_or_default());
         if symbols.functions.is_empty() {
             let restrict = kernel.fact("proc/sys/kernel/kptr_restrict").unwrap_or_else(|| "unknown".into());
@@ -101,7 +101,7 @@ mod tests {
         std::fs::write(dir.path().join(KALLSYMS), "0000000000000000 T _stext\n0000000000000000 T vfs_read\n")
             .unwrap();
         std::fs::write(dir.path().join("proc/sys/kernel/kptr_restrict"), "2\n").unwrap();
-        let error = Symbols::read(&Kernel::at(dir.path())).unwrap_err();
+        let error = Symbols::read(&SysRoot::at(dir.path())).unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("kptr_restrict is 2") && text.contains("sysctl kernel.kptr_restrict=1"),

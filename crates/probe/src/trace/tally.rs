@@ -110,10 +110,10 @@ fn task(event: &Event) -> Task {
 pub mod tests {
     use super::*;
     use crate::trace::decode::tests::addresses;
-    use fsarena_sys::kernel::Kernel;
+    use fsarena_sys::kernel::SysRoot;
 
     pub fn tally(target: Target) -> Tally {
-        Tally::new(&target, UserMaps::new(&Kernel::at("/nowhere")))
+        Tally::new(&target, UserMaps::new(&SysRoot::at("/nowhere")))
     }
 
     pub fn event(time: u64, pid: u32, tid: u32, what: What<ChainId>) -> Event {

@@ -2,7 +2,7 @@
 
 use crate::trace::Unavailable;
 use crate::trace::format::{Field, Format};
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::io::{self, Read};
@@ -43,7 +43,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// Where there is none, or this user may not look into it.
-    pub fn mounted(kernel: &Kernel) -> io::Result<Tracefs> {
+    pub fn mounted(kernel: &SysRoot) -> io::Result<Tracefs> {
         let usual = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|rel| kernel.path(rel));
         let elsewhere = kernel.mounts().unwrap_or_default().into_iter();
         let elsewhere = elsewhere.filter(|mount| mount.fs_type == "tracefs").map(|mount| mount.target);
@@ -81,7 +81,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// Where neither is possible; the message says how to enable it.
-    pub fn find(kernel: &Kernel) -> Result<Tracefs, Unavailable> {
+    pub fn find(kernel: &SysRoot) -> Result<Tracefs, Unavailable> {
         let mounted = match Tracefs::mounted(kernel) {
             Ok(tracefs) => return Ok(tracefs),
             Err(error) => error,
@@ -98,7 +98,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// Where the kernel has no such tracepoint, or describes it in an unknown way.
-    pub fn tracepoint(&self, kernel: &Kernel, event: &'static str) -> Result<Tracepoint, Unavailable> {
+    pub fn tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, Unavailable> {
         let read = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
@@ -128,7 +128,7 @@ fn open(dir: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// This user may not do it: with the sysctl that decides.
-pub fn not_permitted(kernel: &Kernel, doing: &'static str, source: io::Error) -> Unavailable {
+pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -> Unavailable {
     let paranoid =
         kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
     Unavailable::NotPermitted { doing, paranoid, source }
@@ -139,14 +139,14 @@ mod tests {
     use super::*;
     use crate::trace::format::tests::BEGIN;
 
-    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
         let dir = tempfile::tempdir().unwrap();
         for (rel, text) in files {
             let path = dir.path().join(rel);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         (dir, kernel)
     }
 

@@ -6,7 +6,7 @@ use crate::trace::{
     Unavailable, profile::Profile, rings, sites, symbols::Symbols, tally::Tally, tracefs::not_permitted,
     user::UserMaps,
 };
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use rustix::event::EventfdFlags;
 use std::{os::fd::OwnedFd, sync::Arc, thread::JoinHandle};
 
@@ -16,7 +16,7 @@ use std::{os::fd::OwnedFd, sync::Arc, thread::JoinHandle};
 pub struct Tracer {
     stop: Arc<OwnedFd>,
     reader: Option<JoinHandle<Finished>>,
-    kernel: Kernel,
+    kernel: SysRoot,
     symbols: Symbols,
     cpu_event: Option<&'static str>,
     stacks: bool,
@@ -28,7 +28,7 @@ impl Tracer {
     /// # Errors
     /// Where this kernel or user lacks something (the message says how to get it), or the process does not exist.
     pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         all_there(&kernel, &options.target)?;
         let mut rings = rings::open(&kernel, options)?;
         // Now, because waits without names would be of no use.
@@ -81,7 +81,7 @@ impl Tracer {
 }
 
 /// A process that is not there would look like one that waits for nothing.
-fn all_there(kernel: &Kernel, target: &Target) -> Result<(), Unavailable> {
+fn all_there(kernel: &SysRoot, target: &Target) -> Result<(), Unavailable> {
     let Target::Pids(pids) = target else { return Ok(()) };
     match pids.iter().find(|pid| !kernel.path(&format!("proc/{pid}")).exists()) {
         Some(pid) => Err(Unavailable::NoProcess { pid: *pid }),
@@ -103,7 +103,7 @@ mod tests {
     fn a_process_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         all_there(&kernel, &Target::Pids(vec![7])).unwrap();
         all_there(&kernel, &Target::WholeMachine).unwrap();
         let error = all_there(&kernel, &Target::Pids(vec![7, 8])).unwrap_err();

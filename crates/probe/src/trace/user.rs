@@ -1,6 +1,6 @@
 //! Names addresses in programs: the mapped file, and the place in it.
 
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::{collections::HashMap, path::Path};
 
 /// A mapped piece of a file.
@@ -15,13 +15,13 @@ struct Mapping {
 /// What the processes have mapped, read when it is first asked for: while they live.
 #[derive(Debug)]
 pub struct UserMaps {
-    kernel: Kernel,
+    kernel: SysRoot,
     processes: HashMap<u32, Vec<Mapping>>,
 }
 
 impl UserMaps {
     /// Nothing read yet.
-    pub fn new(kernel: &Kernel) -> UserMaps {
+    pub fn new(kernel: &SysRoot) -> UserMaps {
         UserMaps { kernel: kernel.clone(), processes: HashMap::new() }
     }
 
@@ -73,7 +73,7 @@ mod tests {
                     7f000000-7f010000 r-xp 00002000 08:01 131 /usr/lib/libc.so.6\n\
                     7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
         std::fs::write(dir.path().join("proc/7/maps"), maps).unwrap();
-        let mut users = UserMaps::new(&Kernel::at(dir.path()));
+        let mut users = UserMaps::new(&SysRoot::at(dir.path()));
         assert_eq!(users.name(7, 0x7f00_0010), "libc.so.6+0x2010");
         assert_eq!(users.name(7, 0x7fff_0004), "[vdso]+0x4");
         assert_eq!(users.name(7, 0x5555_0000), "0x55550000");

@@ -65,7 +65,7 @@ impl Decision<'_> {
         let broke = |variant: usize| report.record.violations().any(|(cell, _)| cell.variant == variant);
         let mut order = main.comparison.order.clone();
         order.retain(|variant| !broke(*variant));
-        let candidates = report.record.as_safe(&order);
+        let candidates = report.record.with_full_guarantees(&order);
         let regrets = main.regrets.among(&candidates);
         let means = overall.geometric.regrets.among(&candidates);
         let current = report.current.map(|current| current.variant);
@@ -97,7 +97,7 @@ impl Decision<'_> {
     pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let order = &self.overall.main().comparison.order;
         let ahead = order.iter().copied().take_while(|variant| *variant != self.lead);
-        let unsafe_ones = ahead.map(|variant| (variant, self.report.record.given_up(variant)));
+        let unsafe_ones = ahead.map(|variant| (variant, self.report.record.weakened_guarantees(variant)));
         unsafe_ones.filter(|(_, words)| !words.is_empty()).collect()
     }
 

@@ -2,14 +2,14 @@
 
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
-use fsarena_core::metric::Reach;
+use fsarena_core::metric::DataPath;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
 /// The metric that holds the device's share of the bytes.
 const SHARE: &str = "device_share";
 /// In the order of the list.
-const REACHES: [Reach; 3] = [Reach::Cache, Reach::Mixed, Reach::Device];
+const REACHES: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
 
 /// The data path of each task.
 pub const SECTION: Section = Section::full(Chapter::Method, add);
@@ -18,7 +18,7 @@ pub const SECTION: Section = Section::full(Chapter::Method, add);
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let Ok(shares) = medians(&report.record, SHARE) else { return };
     let names = report.record.names();
-    let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(Reach::of)).collect();
+    let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
     // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
     let line = if report.analyses.first().is_some_and(matrix::fits) { counted } else { listed };
@@ -36,13 +36,13 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 }
 
 /// `cache: untar (xfs device), touch`.
-fn listed(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str]) -> Option<String> {
+fn listed(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
     let named: Vec<String> = tasks.iter().filter_map(|(task, of)| named(task, of, reach, names)).collect();
     (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
 }
 
 /// `device: 52 of 54 figures (ext4 26, xfs 26)`.
-fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str]) -> Option<String> {
+fn counted(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
     let known = tasks.iter().flat_map(|(_, of)| of.iter().flatten()).count();
     let of_variant = |variant: usize| tasks.iter().filter(|(_, of)| of[variant] == Some(reach)).count();
     let variants = names.iter().enumerate().filter(|(variant, _)| of_variant(*variant) > 0);
@@ -55,13 +55,13 @@ fn counted(tasks: &[(String, Vec<Option<Reach>>)], reach: Reach, names: &[&str])
 
 /// The task where this label is that of most variants, with the variants that have another; of equally many the label that
 /// comes first.
-fn named(task: &str, of: &[Option<Reach>], reach: Reach, names: &[&str]) -> Option<String> {
-    let count = |reach: Reach| of.iter().filter(|own| **own == Some(reach)).count();
+fn named(task: &str, of: &[Option<DataPath>], reach: DataPath, names: &[&str]) -> Option<String> {
+    let count = |reach: DataPath| of.iter().filter(|own| **own == Some(reach)).count();
     let most = REACHES.into_iter().rev().max_by_key(|reach| count(*reach))?;
     if most != reach || count(reach) == 0 {
         return None;
     }
-    let other = |(own, name): (&Option<Reach>, &&str)| {
+    let other = |(own, name): (&Option<DataPath>, &&str)| {
         own.filter(|own| *own != reach).map(|own| format!("{name} {}", own.label()))
     };
     let others: Vec<String> = of.iter().zip(names).filter_map(other).collect();
@@ -73,7 +73,7 @@ pub fn json(report: &Report) -> Value {
     let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
-            let reached = share.map(|share| Reach::of(share).label());
+            let reached = share.map(|share| DataPath::of(share).label());
             json!({ "variant": variant, "device_share_ratio": share, "reached": reached })
         };
         let variants = task.variants.iter().zip(report.record.names()).map(variant);
@@ -88,17 +88,17 @@ mod tests {
 
     #[test]
     fn the_cells_of_a_matrix_are_counted() {
-        use Reach::{Cache, Device};
+        use DataPath::{Cache, Device};
         let tasks = [("a".into(), vec![Some(Device), Some(Cache)]), ("b".into(), vec![Some(Device), None])];
         let names = ["ext4", "raw"];
         assert_eq!(counted(&tasks, Device, &names).unwrap(), "device: 2 of 3 figures (ext4 2)");
         assert_eq!(counted(&tasks, Cache, &names).unwrap(), "cache: 1 of 3 figures (raw 1)");
-        assert_eq!(counted(&tasks, Reach::Mixed, &names), None);
+        assert_eq!(counted(&tasks, DataPath::Mixed, &names), None);
     }
 
     #[test]
     fn a_task_stands_where_most_variants_are() {
-        use Reach::{Cache, Device, Mixed};
+        use DataPath::{Cache, Device, Mixed};
         let names = ["a", "b", "c"];
         let of = [Some(Cache), Some(Device), Some(Cache)];
         assert_eq!(named("untar", &of, Cache, &names), Some("untar (b device)".into()));

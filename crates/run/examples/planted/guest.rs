@@ -10,7 +10,7 @@ use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
 use fsarena_run::agents::Agents;
 use fsarena_run::{context::RunContext, executor::Executor, guest::Guests, preflight};
 use fsarena_stats::verdict::{Verdict, judge};
-use fsarena_sys::{kernel::Kernel, user::User};
+use fsarena_sys::{kernel::SysRoot, user::User};
 use std::collections::BTreeMap;
 
 /// Kernel instructions of each task of a cell.
@@ -38,7 +38,7 @@ impl Crew {
     pub fn start(work: &Work, name: &str, desk: Desk) -> Result<Crew, Failed> {
         let guest = GuestPlan::of(Emulator::Exact);
         let plan = plan(work, guest.clone())?;
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let (variants, user) = (matrix::expand(&plan), User::of_process());
         let check = preflight::check(&kernel, &plan, &variants, desk.dir, 1, &user)?;
         let run = RunContext {

@@ -3,8 +3,8 @@
 use crate::executor::{Fatal, Result};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::undo::{self, Armed};
-use fsarena_sys::{device::BlockDevice, kernel::Kernel};
+use fsarena_sys::undo::{self, UndoGuard};
+use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
 use std::path::PathBuf;
 
 /// What one factor changes.
@@ -52,7 +52,7 @@ impl Axis {
 /// The variant to set up.
 pub struct Asked<'a> {
     /// The machine.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a SysRoot,
     /// The plan.
     pub plan: &'a Plan,
     /// The variant.
@@ -62,7 +62,7 @@ pub struct Asked<'a> {
 /// One cell that is about to begin.
 pub struct Stage<'a> {
     /// The machine.
-    pub kernel: &'a Kernel,
+    pub kernel: &'a SysRoot,
     /// Where everything is noted before it is done.
     pub journal: &'a undo::Journal,
     /// The variant.
@@ -80,7 +80,7 @@ pub struct Conditions {
     pub confine: Confine,
     /// What a reader should know of how it was done.
     pub notes: Vec<Note>,
-    armed: Vec<Armed>,
+    armed: Vec<UndoGuard>,
 }
 
 /// Where a process and all that it starts is confined to.
@@ -117,7 +117,7 @@ impl Confine {
     /// # Errors
     /// If one has not ended after 30 s.
     pub fn end_processes(&self) -> Result<(), fsarena_sys::Error> {
-        self.groups.iter().try_for_each(|group| cgroup::end_processes(&Kernel::host(), group))
+        self.groups.iter().try_for_each(|group| cgroup::end_processes(&SysRoot::host(), group))
     }
 
     /// Whether the kernel has killed a process there because the memory of its group was used up.
@@ -139,7 +139,7 @@ impl Conditions {
     }
 
     /// Has something undone with the rest.
-    pub fn keep(&mut self, armed: Armed) {
+    pub fn keep(&mut self, armed: UndoGuard) {
         self.armed.push(armed);
     }
 

@@ -5,7 +5,7 @@ use super::cpus;
 use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
-use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::Kernel};
+use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 
 /// The axis.
@@ -23,7 +23,7 @@ pub const AXIS: Axis = Axis::of_devices(
 const PERIOD: u64 = 10_000;
 
 /// Directories of the frequency settings of all CPUs.
-fn policies(kernel: &Kernel) -> Vec<PathBuf> {
+fn policies(kernel: &SysRoot) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("cpufreq")).collect();
     found.retain(|path| path.join("scaling_max_freq").exists());
@@ -31,7 +31,7 @@ fn policies(kernel: &Kernel) -> Vec<PathBuf> {
     found
 }
 
-fn controller(kernel: &Kernel) -> Option<Controller> {
+fn controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "cpu", "cpu")
 }
 
@@ -167,7 +167,7 @@ mod tests {
             std::fs::create_dir_all(cpu.join(name)).unwrap();
         }
         std::fs::write(cpu.join("cpu1/cpufreq/scaling_max_freq"), "2000000\n").unwrap();
-        let found = policies(&Kernel::at(dir.path()));
+        let found = policies(&SysRoot::at(dir.path()));
         assert_eq!(found, [cpu.join("cpu1/cpufreq")]);
         assert_eq!(read(&found[0], "scaling_max_freq"), "2000000");
     }

@@ -8,7 +8,7 @@ use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
-use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::Kernel};
+use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
 use std::path::Path;
 
 /// The axis.
@@ -21,7 +21,7 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check)
 .set_up(set_up);
 
-fn controller(kernel: &Kernel) -> Option<Controller> {
+fn controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")
 }
 

@@ -4,7 +4,7 @@ use super::axis::{Asked, Axis, Stage, lacking, unfit};
 use crate::executor::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, bytes};
-use fsarena_sys::{Error, cgroup::Controller, kernel::Kernel};
+use fsarena_sys::{Error, cgroup::Controller, kernel::SysRoot};
 
 /// The axis.
 pub const AXIS: Axis = Axis::of_devices(
@@ -17,7 +17,7 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check)
 .set_up(set_up);
 
-fn controller(kernel: &Kernel) -> Option<Controller> {
+fn controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "memory", "memory")
 }
 

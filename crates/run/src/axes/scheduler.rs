@@ -4,7 +4,7 @@ use super::axis::{Asked, Axis, Stage, lacking, wrong};
 use crate::executor::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
-use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::Kernel};
+use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
 use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
@@ -48,7 +48,7 @@ fn check(asked: &Asked) -> Result<()> {
 }
 
 /// The schedulers of a device of this kind: all of a kind have the same.
-fn of_any(kernel: &Kernel, kind: &str) -> Option<Vec<String>> {
+fn of_any(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(kernel.path("sys/block")).ok()?.flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let name = names.find(|name| name.starts_with(kind))?;

@@ -8,7 +8,7 @@ use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
-use fsarena_sys::{host::available_memory, kernel::Kernel, limits, undo::state_dir};
+use fsarena_sys::{host::available_memory, kernel::SysRoot, limits, undo::state_dir};
 use std::{collections::BTreeSet, os::unix::fs::MetadataExt, path::Path};
 
 /// Image sizes are whole multiples of this, so that small changes of the work do not change the geometry.
@@ -26,7 +26,7 @@ pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
 }
 
 /// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
-pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
+pub fn erased(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
     let size = to_erase(kernel, path, signature)?.size_bytes();
     large_enough(path, size, "these filesystems need", needed).map(|()| size)
 }
@@ -35,7 +35,7 @@ pub fn erased(kernel: &Kernel, path: &Path, signature: Option<&str>, needed: u64
 ///
 /// # Errors
 /// Where the guard refuses it.
-pub fn to_erase(kernel: &Kernel, path: &Path, signature: Option<&str>) -> Result<ScratchDevice, Error> {
+pub fn to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> Result<ScratchDevice, Error> {
     ScratchDevice::from_erase(kernel, path, signature, &WrittenLog::open(&state_dir()))
 }
 
@@ -50,7 +50,7 @@ fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
 ///
 /// # Errors
 /// Where the guard refuses it.
-pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice> {
+pub fn named(kernel: &SysRoot, other: &OtherDevice) -> Result<ScratchDevice> {
     let mut found = to_erase(kernel, &other.path, other.signature.as_deref());
     if let Err(Error::Refused { fix, .. }) = &mut found {
         // The guard names the flags of the devices under test.
@@ -60,7 +60,7 @@ pub fn named(kernel: &Kernel, other: &OtherDevice) -> Result<ScratchDevice> {
 }
 
 /// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.
-pub fn other_device(kernel: &Kernel, plan: &Plan, needed: u64) -> Result<()> {
+pub fn other_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
     let Some(other) = &plan.device.other_device else { return Ok(()) };
     let device = named(kernel, other)?;
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
@@ -87,7 +87,7 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
 /// Images go into directories that exist, not onto a filesystem under test, and there is room for them; what is
 /// compressed in memory has room there uncompressed.
 pub fn images(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     device: &DevicePlan,
     runs: &Path,
     devices: &BTreeSet<Wanted>,
@@ -165,7 +165,7 @@ pub fn existing(dir: &Path) -> &Path {
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn image_dir(kernel: &Kernel, dir: &Path) -> Result<()> {
+fn image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, so the guard refuses it.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use fsarena_core::event::{Cause, Departure, Note, NoteKind};
+use fsarena_core::event::{Cause, Note, NoteKind, VariantExit};
 use fsarena_core::{metric::TIMER, state::RunState};
 
 fn inside(id: &CellId, what: CellEvent) -> Event {
@@ -140,7 +140,7 @@ fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
     let state = RunState::new(record);
     assert!(!state.has_measured(&first.id()) && !state.has_measured(&second.id()));
     let left: Vec<_> = state.departures().into_iter().collect();
-    let departure = Departure { round: 0, why: "cp said no".into(), cause: Cause::default() };
+    let departure = VariantExit { round: 0, why: "cp said no".into(), cause: Cause::default() };
     assert_eq!(left, [(second.variant.name.clone(), departure)]);
     writer
         .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))

@@ -2,7 +2,7 @@
 
 use super::step::{Identity, Undo};
 use crate::cgroup::{self, passed_on};
-use crate::kernel::{Kernel, names};
+use crate::kernel::{SysRoot, names};
 use crate::{Error, attribute, found, loopdev, mount, process, tree, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
 impl Undo {
     /// Does it. Success where it is done already.
-    pub(super) fn act(&self, kernel: &Kernel) -> Result<(), Error> {
+    pub(super) fn act(&self, kernel: &SysRoot) -> Result<(), Error> {
         match self {
             Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
             Undo::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
@@ -74,7 +74,7 @@ fn is_ours(
     }
 }
 
-fn remove_file(kernel: &Kernel, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
+fn remove_file(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
     let is_new = |meta: &Metadata| meta.is_file() && meta.len() == 0;
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
@@ -86,7 +86,7 @@ fn remove_file(kernel: &Kernel, path: &Path, identity: Option<Identity>) -> Resu
 }
 
 /// Removes a directory that fsarena made: with all in it where that is fsarena's too, else only where nothing is in it.
-fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<Identity>, whole: bool) -> Result<(), Error> {
+fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, whole: bool) -> Result<(), Error> {
     if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
         return Ok(());
     }
@@ -101,7 +101,7 @@ fn remove_dir(kernel: &Kernel, path: &Path, identity: Option<Identity>, whole: b
     }
 }
 
-fn remove_tree(kernel: &Kernel, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
+fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
     let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(()) };
     if !meta.is_dir() {
@@ -158,7 +158,7 @@ mod tests {
         let (ours, other) = (dir.path().join("a\n b"), dir.path().join("other"));
         let made = file(&ours, "x");
         file(&other, "y");
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let undo = |path: &Path| Undo::RemoveFile { path: path.into(), identity: Some(made) };
         assert!(matches!(undo(&other).act(&kernel), Err(Error::NotOurs { .. })));
         assert!(other.exists());
@@ -182,13 +182,13 @@ mod tests {
             Undo::RemoveDir { path: work.clone(), identity: earlier(made), whole: true },
         ];
         for undo in dead {
-            assert!(matches!(undo.act(&Kernel::host()), Err(Error::NotOurs { .. })));
+            assert!(matches!(undo.act(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.exists() && work.exists());
         // Journals of fsarena 0.1.0 hold the two numbers alone.
         let pair = format!("[{},{}]", image.dev, image.ino);
         let older: Identity = serde_json::from_str(&pair).unwrap();
-        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.act(&Kernel::host()).unwrap();
+        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.act(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -198,9 +198,9 @@ mod tests {
         let path = dir.path().join("image");
         let undo = Undo::RemoveFile { path: path.clone(), identity: None };
         file(&path, "data of another program");
-        assert!(undo.act(&Kernel::host()).is_err());
+        assert!(undo.act(&SysRoot::host()).is_err());
         file(&path, "");
-        undo.act(&Kernel::host()).unwrap();
+        undo.act(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -214,9 +214,9 @@ mod tests {
         std::fs::create_dir(&outside).unwrap();
         file(&outside.join("kept"), "y");
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        Undo::RemoveTree { path: tree.clone() }.act(&Kernel::host()).unwrap();
+        Undo::RemoveTree { path: tree.clone() }.act(&SysRoot::host()).unwrap();
         assert!(!tree.exists() && outside.join("kept").exists());
-        Undo::RemoveTree { path: tree }.act(&Kernel::host()).unwrap();
+        Undo::RemoveTree { path: tree }.act(&SysRoot::host()).unwrap();
     }
 
     fn made(path: &Path) -> Identity {
@@ -230,7 +230,7 @@ mod tests {
         let path = dir.path().join("images");
         let undo = Undo::RemoveDir { path: path.clone(), identity: Some(made(&path)), whole: false };
         file(&path.join("thesis"), "x");
-        match undo.act(&Kernel::host()) {
+        match undo.act(&SysRoot::host()) {
             Err(Error::Foreign { dir, names }) => {
                 assert_eq!((dir, names), (path.clone(), vec!["thesis".into()]))
             }
@@ -238,9 +238,9 @@ mod tests {
         }
         assert!(path.join("thesis").exists());
         std::fs::remove_file(path.join("thesis")).unwrap();
-        undo.act(&Kernel::host()).unwrap();
+        undo.act(&SysRoot::host()).unwrap();
         assert!(!path.exists());
-        undo.act(&Kernel::host()).unwrap();
+        undo.act(&SysRoot::host()).unwrap();
     }
 
     #[test]
@@ -253,15 +253,15 @@ mod tests {
         file(&path.join("thesis"), "x");
         for whole in [true, false] {
             let undo = Undo::RemoveDir { path: path.clone(), identity, whole };
-            assert!(matches!(undo.act(&Kernel::host()), Err(Error::NotOurs { .. })));
+            assert!(matches!(undo.act(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.join("thesis").exists());
         let undo = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-        assert!(matches!(undo.act(&Kernel::host()), Err(Error::Foreign { .. })));
+        assert!(matches!(undo.act(&SysRoot::host()), Err(Error::Foreign { .. })));
         std::fs::remove_dir_all(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
         file(&path.join("made by a workload"), "x");
-        Undo::RemoveDir { path: path.clone(), identity, whole: true }.act(&Kernel::host()).unwrap();
+        Undo::RemoveDir { path: path.clone(), identity, whole: true }.act(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -273,7 +273,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
         let line = format!("36 35 7:3 / {}/mnt rw - ext4 /dev/loop3 rw\n", tree.display());
         std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        let error = Undo::RemoveTree { path: tree.clone() }.act(&Kernel::at(dir.path())).unwrap_err();
+        let error = Undo::RemoveTree { path: tree.clone() }.act(&SysRoot::at(dir.path())).unwrap_err();
         assert!(error.to_string().contains("is mounted at"), "{error}");
         assert!(tree.join("mnt").exists());
     }
@@ -282,10 +282,10 @@ mod tests {
     fn an_attribute_that_is_gone_needs_no_restoring() {
         let dir = tempfile::tempdir().unwrap();
         let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into(), disk: None };
-        undo(dir.path().join("no/such")).act(&Kernel::host()).unwrap();
+        undo(dir.path().join("no/such")).act(&SysRoot::host()).unwrap();
         let path = dir.path().join("attr");
         file(&path, "0");
-        undo(path.clone()).act(&Kernel::host()).unwrap();
+        undo(path.clone()).act(&SysRoot::host()).unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), "5");
     }
 }

@@ -1,6 +1,6 @@
 //! Directories that fsarena makes and removes.
 
-use super::journal::{Armed, Journal};
+use super::journal::{Journal, UndoGuard};
 use super::step::{Identity, Undo};
 use crate::{Error, tree};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct MadeDir {
     path: PathBuf,
     /// None where it was there before: then it stays.
-    armed: Option<Armed>,
+    armed: Option<UndoGuard>,
 }
 
 impl MadeDir {
@@ -73,7 +73,7 @@ impl MadeDir {
     /// # Errors
     /// Where it cannot be removed for another reason; it then stays in the journal.
     pub fn remove(self) -> Result<Option<String>, Error> {
-        self.armed.map_or(Ok(None), Armed::undo_or_keep)
+        self.armed.map_or(Ok(None), UndoGuard::undo_or_keep)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(work.remove().unwrap(), None);
         assert!(!tree.exists() && kept.exists());
         drop(journal);
-        let done = super::super::recover(&crate::kernel::Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = super::super::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Default::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::owner::Owner;
 use super::step::Undo;
-use crate::{Error, cancel, kernel::Kernel, own_dir};
+use crate::{Error, cancel, kernel::SysRoot, own_dir};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ struct Open {
 /// Something that is set up and will be undone, at the latest when this is dropped.
 #[derive(Debug)]
 #[must_use = "it is undone when dropped"]
-pub struct Armed {
+pub struct UndoGuard {
     journal: Journal,
     id: u64,
     how: Undo,
@@ -95,7 +95,7 @@ impl Journal {
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
         make_state_dir(state_dir)?;
-        let kernel = Kernel::host();
+        let kernel = SysRoot::host();
         let owner = Owner::this_process(&kernel, about)?;
         let (path, file) = new_file(&kernel, &dir, &owner)?;
         file.lock().map_err(Error::io("locking", &path))?;
@@ -111,7 +111,7 @@ impl Journal {
     ///
     /// # Errors
     /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
-    pub fn note(&self, how: Undo) -> Result<Armed, Error> {
+    pub fn note(&self, how: Undo) -> Result<UndoGuard, Error> {
         if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
             return Err(Error::NotText(path.into()));
         }
@@ -120,7 +120,7 @@ impl Journal {
         open.append(&Line::Setup { id, how: how.clone() })?;
         open.next += 1;
         open.left += 1;
-        Ok(Armed { journal: self.clone(), id, how, live: true })
+        Ok(UndoGuard { journal: self.clone(), id, how, live: true })
     }
 
     /// Notes how something is undone and does it. What fails leaves nothing to undo: this process did not make whatever
@@ -128,7 +128,11 @@ impl Journal {
     ///
     /// # Errors
     /// Where it fails, or cannot be noted.
-    pub fn making<T>(&self, how: Undo, make: impl FnOnce() -> Result<T, Error>) -> Result<(Armed, T), Error> {
+    pub fn making<T>(
+        &self,
+        how: Undo,
+        make: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(UndoGuard, T), Error> {
         let armed = self.note(how)?;
         match make() {
             Ok(made) => Ok((armed, made)),
@@ -162,7 +166,7 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
 
 /// A new file. Its name begins with the process and ends with a random part: the commands of a process are found by this
 /// name, and two containers may each have a process of the same number and start time.
-fn new_file(kernel: &Kernel, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
+fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
     let source = kernel.path("proc/sys/kernel/random/uuid");
     let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
     let path = dir.join(format!("{}-{}-{}.{NEW}", owner.pid, owner.start_time, random.trim()));
@@ -205,21 +209,21 @@ impl Drop for Open {
     }
 }
 
-impl Armed {
+impl UndoGuard {
     /// Undoes it now.
     ///
     /// # Errors
     /// Where it cannot be undone; it stays in the journal for `fsarena recover`.
     pub fn undo(mut self) -> Result<(), Error> {
         self.live = false;
-        self.how.act(&Kernel::host())?;
+        self.how.act(&SysRoot::host())?;
         self.done()
     }
 
     /// Undoes it now; a directory that holds foreign files is given up instead, and the text names them.
     pub(super) fn undo_or_keep(mut self) -> Result<Option<String>, Error> {
         self.live = false;
-        let kept = match self.how.act(&Kernel::host()) {
+        let kept = match self.how.act(&SysRoot::host()) {
             Err(error @ Error::Foreign { .. }) => Some(error.to_string()),
             done => done.map(|()| None)?,
         };
@@ -253,10 +257,10 @@ impl Armed {
     }
 }
 
-impl Drop for Armed {
+impl Drop for UndoGuard {
     fn drop(&mut self) {
         // An error has no way out of here. What could not be undone stays in the journal.
-        if self.live && self.how.act(&Kernel::host()).is_ok() {
+        if self.live && self.how.act(&SysRoot::host()).is_ok() {
             let _ = self.done();
         }
     }

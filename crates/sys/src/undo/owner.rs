@@ -1,6 +1,6 @@
 //! The owner of a journal: the process that writes it, and whether it runs in this PID namespace, container, boot or host.
 
-use crate::{Error, kernel::Kernel, process};
+use crate::{Error, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -42,7 +42,7 @@ impl Owner {
     ///
     /// # Errors
     /// Where `/proc/self` or the boot id cannot be read.
-    pub fn this_process(kernel: &Kernel, about: &str) -> Result<Owner, Error> {
+    pub fn this_process(kernel: &SysRoot, about: &str) -> Result<Owner, Error> {
         let path = kernel.path("proc/self");
         let target = path.read_link().map_err(Error::io("reading", &path))?;
         let unreadable = |why: &str| Error::Unreadable { path: path.join("stat"), why: why.into() };
@@ -76,7 +76,7 @@ impl Owner {
     }
 
     /// Whether the owner may be in the PID namespace of the process `pid`; true where either namespace is unknown.
-    pub fn may_be_in_namespace_of(&self, kernel: &Kernel, pid: i32) -> bool {
+    pub fn may_be_in_namespace_of(&self, kernel: &SysRoot, pid: i32) -> bool {
         let namespace = kernel.path(&format!("proc/{pid}/ns/pid")).metadata().ok().map(|meta| meta.ino());
         !differ(&self.pid_namespace, &namespace)
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_owner_is_placed_by_boot_host_and_namespace() {
-        let here = Owner::this_process(&Kernel::host(), "").unwrap();
+        let here = Owner::this_process(&SysRoot::host(), "").unwrap();
         assert_eq!(here.place(&here), Place::Here);
         let renamed = Owner { host: Some("renamed".into()), ..here.clone() };
         assert_eq!(

@@ -4,7 +4,7 @@ use super::journal::{JOURNAL, Journal, Line, NEW, journals};
 use super::owner::{Owner, Place};
 use super::step::Undo;
 use crate::lock::{self, is_linked};
-use crate::{Error, found, kernel::Kernel, process};
+use crate::{Error, found, kernel::SysRoot, process};
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -45,7 +45,7 @@ pub struct Recovered {
 ///
 /// # Errors
 /// Where the state directory or `/proc` cannot be read. What cannot be undone is counted, not an error.
-pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
+pub fn recover(kernel: &SysRoot, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
     recover_host(kernel, state_dir, None, say)
 }
 
@@ -55,7 +55,7 @@ pub fn recover(kernel: &Kernel, state_dir: &Path, say: &mut dyn FnMut(&str)) -> 
 /// # Errors
 /// Those of [`recover`].
 pub fn recover_host(
-    kernel: &Kernel,
+    kernel: &SysRoot,
     state_dir: &Path,
     gone_host: Option<&str>,
     say: &mut dyn FnMut(&str),
@@ -124,7 +124,7 @@ fn journal_paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// A recovery in progress.
 struct Recovery<'a> {
-    kernel: &'a Kernel,
+    kernel: &'a SysRoot,
     state_dir: &'a Path,
     /// This process.
     here: Owner,
@@ -448,7 +448,7 @@ mod tests {
 
     /// A process that is gone: a pid with another start time.
     fn owner(boot_id: &str) -> Owner {
-        let this = Owner::this_process(&Kernel::host(), "runs/1").unwrap();
+        let this = Owner::this_process(&SysRoot::host(), "runs/1").unwrap();
         Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), ..this }
     }
 
@@ -474,7 +474,7 @@ mod tests {
     }
 
     fn here() -> String {
-        process::boot_id(&Kernel::host()).unwrap()
+        process::boot_id(&SysRoot::host()).unwrap()
     }
 
     #[test]
@@ -483,7 +483,7 @@ mod tests {
         let (image, line) = image(state.path());
         let journal = dead(state.path(), &here(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut said = vec![];
-        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0, ..Recovered::default() });
         assert!(!image.exists() && !journal.exists(), "{said:?}");
     }
@@ -505,7 +505,7 @@ mod tests {
                 format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
             let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
             let journal = dead(state.path(), &here(), &[], &line);
-            let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+            let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             let left = std::fs::read_to_string(&control).unwrap();
             assert_eq!((done.undone, done.failed, left.as_str()), expected);
             assert_eq!(journal.exists(), group_is_left);
@@ -519,7 +519,7 @@ mod tests {
         std::fs::rename(&image, state.path().join("moved")).unwrap();
         std::fs::write(&image, "another file").unwrap();
         let journal = dead(state.path(), "another boot", &[line], "");
-        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0, ..Recovered::default() });
         assert!(image.exists() && journal.exists());
     }
@@ -530,7 +530,7 @@ mod tests {
             let state = tempfile::tempdir().unwrap();
             let how = Undo::Unmount { target: target.into(), dir: None };
             let journal = dead(state.path(), "another boot", &[Line::Setup { id: 0, how }], "");
-            let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+            let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             assert_eq!((done.undone, done.failed), expected);
             assert_eq!(journal.exists(), done.failed > 0);
             assert!(Path::new("/proc/self").exists());
@@ -547,17 +547,17 @@ mod tests {
         let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
         std::fs::write(&journal, text).unwrap();
         let mut said = vec![];
-        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { of_other_hosts: 1, ..Recovered::default() });
         assert!(image.exists() && journal.exists() && said[0].contains("on far away"), "{said:?}");
         // Its lock says more: it is alive.
         let lock = File::open(&journal).unwrap();
         lock.lock().unwrap();
         let gone = Some("nowhere");
-        let done = recover_host(&Kernel::host(), state.path(), gone, &mut |_| {}).unwrap();
+        let done = recover_host(&SysRoot::host(), state.path(), gone, &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { still_running: 1, ..Recovered::default() });
         drop(lock);
-        let done = recover_host(&Kernel::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
+        let done = recover_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 1, ..Recovered::default() });
         assert!(!image.exists() && !journal.exists());
     }
@@ -568,7 +568,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let mut innocent = std::process::Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
         let pgid = innocent.id() as i32;
-        let start_time = process::start_time(&Kernel::host(), pgid).unwrap();
+        let start_time = process::start_time(&SysRoot::host(), pgid).unwrap();
         let journal = dead(
             state.path(),
             &here(),
@@ -578,7 +578,7 @@ mod tests {
         let own = owner("").pid_namespace.unwrap();
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen(&own.to_string(), "1", 1)).unwrap();
-        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!((done.undone, done.failed, journal.exists()), (1, 0, false));
         assert!(innocent.try_wait().unwrap().is_none());
         innocent.kill().unwrap();
@@ -599,7 +599,7 @@ mod tests {
                 .collect();
             let journal = dead(state.path(), &here(), &lines, "");
             let all: Vec<Recovered> = std::thread::scope(|scope| {
-                let one = || recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+                let one = || recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
                 let threads: Vec<_> = (0..6).map(|_| scope.spawn(one)).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
@@ -627,7 +627,7 @@ mod tests {
         let lines: Vec<Line> = (0..).zip(lines).map(|(id, how)| Line::Setup { id, how }).collect();
         let journal = dead(state.path(), &here(), &lines, "");
         let mut said = vec![];
-        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!((done.failed, journal.exists()), (2, true));
         assert!(said.iter().any(|line| line.contains("test.img, which fsarena made")), "{said:?}");
         assert!(!said.iter().any(|line| line.contains("did not make")), "{said:?}");
@@ -642,7 +642,7 @@ mod tests {
         let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
-        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
         assert!(journal.exists());
@@ -651,7 +651,7 @@ mod tests {
     #[test]
     fn a_living_owner_is_known_by_the_name_of_its_journal() {
         let state = tempfile::tempdir().unwrap();
-        let (pid, kernel) = (std::process::id() as i32, Kernel::host());
+        let (pid, kernel) = (std::process::id() as i32, SysRoot::host());
         let started = process::start_time(&kernel, pid).unwrap();
         let journal = dead(state.path(), &here(), &[], "");
         let name = journal.with_file_name(format!("{pid}-{started}-0.jsonl"));
@@ -669,7 +669,7 @@ mod tests {
         let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
         let armed = journal.note(how).unwrap();
         std::fs::create_dir(&path).unwrap();
-        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
         assert!(path.exists());
         armed.undo().unwrap();
@@ -686,7 +686,7 @@ mod tests {
         let text = text.replace("TREE", tree.to_str().unwrap());
         std::fs::create_dir_all(journals(state.path())).unwrap();
         std::fs::write(journals(state.path()).join("1-0.jsonl"), text).unwrap();
-        let done = recover(&Kernel::host(), state.path(), &mut |_| {}).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 4, failed: 0, still_running: 0, ..Recovered::default() });
         assert!(!tree.exists());
     }
@@ -698,7 +698,7 @@ mod tests {
         let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
         let journal = dead(state.path(), &here(), &[line], later);
         let mut said = vec![];
-        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
         assert!(!image.exists() && journal.exists(), "{said:?}");
     }
@@ -713,7 +713,7 @@ mod tests {
         let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
         let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
         let mut said = vec![];
-        let done = recover(&Kernel::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered::default());
         assert!(path.join("thesis").exists() && !journal.exists());
         assert!(said.iter().any(|line| line.contains("thesis")), "{said:?}");

@@ -3,7 +3,7 @@
 use super::act::{absent, is_another};
 use super::step::Undo;
 use crate::cgroup::passed_on;
-use crate::{Error, attribute, found, kernel::Kernel, loopdev, mount, process, zram};
+use crate::{Error, attribute, found, kernel::SysRoot, loopdev, mount, process, zram};
 use std::path::Path;
 
 impl Undo {
@@ -12,7 +12,7 @@ impl Undo {
     ///
     /// # Errors
     /// If it is not undone.
-    pub(super) fn verify(&self, kernel: &Kernel, ended: bool) -> Result<(), Error> {
+    pub(super) fn verify(&self, kernel: &SysRoot, ended: bool) -> Result<(), Error> {
         let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
         match self {
             Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_is_still_there_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, kernel) = (dir.path().join("image"), Kernel::host());
+        let (file, kernel) = (dir.path().join("image"), SysRoot::host());
         let removal = Undo::RemoveFile { path: file.clone(), identity: None };
         removal.verify(&kernel, false).unwrap();
         std::fs::write(&file, "").unwrap();
@@ -127,7 +127,7 @@ mod tests {
     fn what_cannot_be_read_is_not_undone() {
         let dir = tempfile::tempdir().unwrap();
         // `/proc` and `/sys` of this machine are hidden, and a directory cannot be read as an attribute.
-        let hidden = Kernel::at(dir.path());
+        let hidden = SysRoot::at(dir.path());
         let attribute = dir.path().join("attribute");
         std::fs::create_dir_all(attribute.join("cgroup.subtree_control")).unwrap();
         for step in [

@@ -2,11 +2,11 @@
 
 use crate::counter::{Counter, Trouble};
 use crate::error::Error;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 
 /// Reads and writes that a device completed (Documentation/block/stat.rst, fields 1 and 5).
 pub struct Operations {
-    kernel: Kernel,
+    kernel: SysRoot,
     rel: String,
 }
 
@@ -15,7 +15,7 @@ impl Operations {
     ///
     /// # Errors
     /// Where no device is watched.
-    pub fn new(kernel: &Kernel, device: Option<(u32, u32)>) -> Result<Operations, Error> {
+    pub fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<Operations, Error> {
         let (major, minor) = device.ok_or_else(|| {
             Error::Usage("to count the device's operations, say which: --path DIR or --device DEVICE".into())
         })?;
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn reads_and_writes_are_added() {
         let dir = tempfile::tempdir().unwrap();
-        let kernel = Kernel::at(dir.path());
+        let kernel = SysRoot::at(dir.path());
         let mut counter = Operations::new(&kernel, Some((7, 1))).unwrap();
         assert!(counter.read().unwrap_err().0.contains("7:1/stat"));
         std::fs::create_dir_all(dir.path().join("sys/dev/block/7:1")).unwrap();

@@ -5,7 +5,7 @@ use fsarena_probe::trace::Profile;
 use fsarena_report::document::{Document, Part};
 use fsarena_report::page::Page;
 use fsarena_run::again::Choice;
-use fsarena_sys::{kernel::Kernel, process};
+use fsarena_sys::{kernel::SysRoot, process};
 use serde_json::json;
 
 /// Locks and functions that are printed, and callers of each.
@@ -14,7 +14,7 @@ const CALLERS: usize = 4;
 
 /// What the cell waited for.
 pub fn page(record: &RunRecord, choice: &Choice, profile: &Profile) -> Page {
-    let boot = process::boot_id(&Kernel::host()).ok();
+    let boot = process::boot_id(&SysRoot::host()).ok();
     let elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
     let mut document = Document::default();
     document.heading(1, format!("What {} waits for in {}", choice.variant.name, choice.task));

@@ -8,7 +8,7 @@ use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Ki
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
 use fsarena_run::sides::Levels;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 
 /// What the choice of `--find best` may cost over the best by default.
@@ -74,7 +74,7 @@ impl Args {
             other_device: other
                 .filter(|_| self.other_is_device())
                 .map(|path| OtherDevice { path, signature: self.other_signature.clone() }),
-            fresh_seed: fresh_seed(&Kernel::host()),
+            fresh_seed: fresh_seed(&SysRoot::host()),
         })
     }
 
@@ -184,7 +184,7 @@ pub fn absolute_text(path: &Path) -> Result<String, Failure> {
 }
 
 /// A seed for runs without `--seed`, from the clock and the boot id.
-fn fresh_seed(kernel: &Kernel) -> u64 {
+fn fresh_seed(kernel: &SysRoot) -> u64 {
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let boot = fsarena_sys::process::boot_id(kernel).unwrap_or_default();

@@ -131,7 +131,7 @@ impl Args {
             }
             _ => None,
         };
-        let host = || fsarena_sys::kernel::Kernel::host().fact("proc/sys/kernel/hostname");
+        let host = || fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname");
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A restart may happen in another directory.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());

@@ -1,7 +1,7 @@
 //! What a load came to, for people and for programs.
 
 use fsarena_core::event::Note;
-use fsarena_core::metric::{Reach, reading};
+use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source};
@@ -27,7 +27,7 @@ pub fn of_data(
     document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let mut said = remarks(outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
-    let reach = share.map(|share| Reach::of(share).label());
+    let reach = share.map(|share| DataPath::of(share).label());
     said.extend(
         reach
             .zip(share)
@@ -212,13 +212,13 @@ mod tests {
     #[test]
     fn the_label_is_of_what_the_load_moved() {
         let mut readings = Readings::default();
-        let label = |readings: &Readings, bytes| device_share(readings, bytes).map(Reach::of);
+        let label = |readings: &Readings, bytes| device_share(readings, bytes).map(DataPath::of);
         assert_eq!(label(&readings, 1000), None, "no device is known");
         readings.set(reading::DEVICE_READ, 40.0);
         readings.set(reading::DEVICE_WRITTEN, 10.0);
-        assert_eq!(label(&readings, 1000), Some(Reach::Cache));
-        assert_eq!(label(&readings, 100), Some(Reach::Mixed));
-        assert_eq!(label(&readings, 50), Some(Reach::Device));
+        assert_eq!(label(&readings, 1000), Some(DataPath::Cache));
+        assert_eq!(label(&readings, 100), Some(DataPath::Mixed));
+        assert_eq!(label(&readings, 50), Some(DataPath::Device));
         assert_eq!(label(&readings, 0), None);
     }
 }

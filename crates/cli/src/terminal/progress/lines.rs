@@ -177,12 +177,12 @@ fn shortened(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::{event::Standing, state::ClaimState};
+    use fsarena_core::{event::ClaimStatus, state::ClaimState};
 
     fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
         let open = outcome == "inconclusive";
         let (claim, outcome) = (claim.into(), outcome.into());
-        let standing = Standing { claim, outcome, open, rounds: 12, provisional: false, effect };
+        let standing = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
         super::claim(&Claim::of(&ClaimState { standing, widths: widths.to_vec() }))
     }
 

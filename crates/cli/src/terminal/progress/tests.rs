@@ -3,7 +3,7 @@
 use super::lines::{self, Lines};
 use fsarena_core::{event::Event, plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, View};
-use fsarena_store::Told;
+use fsarena_store::TimedEvent;
 use serde_json::{Value, json};
 
 /// `fsarena run`: four rounds of ext2 and ext4 on a busy machine, with a claim that they are equivalent.
@@ -28,7 +28,7 @@ struct Shown {
 fn shown() -> Vec<Shown> {
     let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::of_log(0.0));
     let show = |line: &str| {
-        let Told { at, event } = serde_json::from_str(line).unwrap();
+        let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
         intervals.see(&event, &state);
         let view = View::of(&state, &intervals);

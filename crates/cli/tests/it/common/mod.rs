@@ -10,7 +10,7 @@ pub mod stored;
 pub mod web;
 
 use disk::Disk;
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{cell::RefCell, os::unix::ffi::OsStrExt};
@@ -195,7 +195,7 @@ impl Place {
         left.extend(
             processes
                 .into_iter()
-                .map(|pid| format!("process {}", fsarena_sys::process::name(&Kernel::host(), pid))),
+                .map(|pid| format!("process {}", fsarena_sys::process::name(&SysRoot::host(), pid))),
         );
         let journals = std::fs::read_dir(self.state().join("undo")).into_iter().flatten().flatten();
         left.extend(journals.map(|file| {
@@ -237,7 +237,7 @@ impl Place {
 /// The mounts, loop devices and images below a directory, for people.
 pub fn left_below(dir: &Path) -> Vec<String> {
     let mut left = vec![];
-    for mount in Kernel::host().mounts().unwrap() {
+    for mount in SysRoot::host().mounts().unwrap() {
         if mount.target.starts_with(dir) {
             left.push(format!("mount {:?}", mount.target));
         }

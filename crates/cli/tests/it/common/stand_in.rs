@@ -1,6 +1,6 @@
 //! Loop devices that stand for disks, with stable names as udev would make them.
 
-use fsarena_sys::kernel::Kernel;
+use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +65,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let attached = fsarena_sys::loopdev::attached(&Kernel::host(), &self.image).unwrap();
+        let attached = fsarena_sys::loopdev::attached(&SysRoot::host(), &self.image).unwrap();
         for device in attached {
             let _ = Command::new("losetup").arg("--detach").arg(device).status();
         }

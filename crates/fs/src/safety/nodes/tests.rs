@@ -49,7 +49,7 @@ impl Machine {
 
     /// What the guard says of the device with these numbers.
     fn says(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
-        let kernel = Kernel::at(self.dir.path());
+        let kernel = SysRoot::at(self.dir.path());
         let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
         let file = |(name, inode): &(&str, u64)| BackingFile {
             device: name.to_string(),

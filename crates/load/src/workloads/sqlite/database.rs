@@ -2,7 +2,7 @@
 
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
-use fsarena_core::{sample::Found, schedule::mix};
+use fsarena_core::{sample::TaskOutput, schedule::mix};
 use fsarena_engine::{Bound, Error, act::Actor};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, config::DbConfig, params};
@@ -156,7 +156,7 @@ impl Database {
     ///
     /// # Errors
     /// Where SQLite or the filesystem refuses.
-    pub fn fill_log(&self) -> Result<Found, Error> {
+    pub fn fill_log(&self) -> Result<TaskOutput, Error> {
         let connection = self.connect("off")?;
         let fill = || {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -168,7 +168,7 @@ impl Database {
                 let key = stamp % self.shape.rows;
                 update.execute(params![key as i64, stamp as i64, self.value(stamp)])?;
             }
-            Ok(Found::default())
+            Ok(TaskOutput::default())
         };
         fill().map_err(self.failed("filling the log of"))
     }
@@ -177,11 +177,11 @@ impl Database {
     ///
     /// # Errors
     /// Where SQLite or the filesystem refuses.
-    pub fn checkpoint(&self) -> Result<Found, Error> {
+    pub fn checkpoint(&self) -> Result<TaskOutput, Error> {
         let connection = self.connect(&self.synchronous)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
         match busy.map_err(self.failed("checkpointing"))? {
-            false => Ok(Found::default()),
+            false => Ok(TaskOutput::default()),
             true => Err(Error::Job("another process has the database open".into())),
         }
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, at};
 use crate::service::{Service, ServiceDef, last_lines};
 use crate::web::settings::Shape;
-use fsarena_sys::{cpu, kernel::Kernel, user::User};
+use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -133,7 +133,7 @@ impl Squid {
 
     /// User and system time in clock ticks, to split [`Squid::cpu_ns`] by.
     pub fn ticks(&self) -> (u64, u64) {
-        cpu::user_and_system(&Kernel::host(), self.service.pid()).unwrap_or((0, 0))
+        cpu::user_and_system(&SysRoot::host(), self.service.pid()).unwrap_or((0, 0))
     }
 }
 
