@@ -192,6 +192,7 @@ pub fn try_options(
 /// use = 'tree'
 /// tree_files = 100
 /// driver = 'native'
+/// cache = 'warm'
 /// ";
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
