@@ -192,7 +192,6 @@ pub fn try_options(
 /// use = 'tree'
 /// tree_files = 100
 /// driver = 'native'
-/// cache = 'warm'
 /// ";
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
