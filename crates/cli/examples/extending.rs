@@ -138,7 +138,7 @@ mod variants {
 // ANCHOR: factor
 mod read_ahead {
     use fsarena_run::axes::{Asked, Axis, Stage, lacking};
-    use fsarena_run::executor::Fatal;
+    use fsarena_run::executor::RunError;
     use fsarena_sys::{Error, attribute};
 
     /// The name in plans.
@@ -161,7 +161,7 @@ mod read_ahead {
         }
     }
 
-    fn check(asked: &Asked) -> Result<(), Fatal> {
+    fn check(asked: &Asked) -> Result<(), RunError> {
         match asked.variant.level(ID).is_empty() || asked.kernel.path("sys/block").exists() {
             true => Ok(()),
             false => Err(lacking(asked, ID, "this machine has no /sys/block")),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use fsarena_core::event::{Cause, VariantExit};
     use fsarena_core::exit::Exits;
-    use fsarena_run::executor::Fatal;
+    use fsarena_run::executor::RunError;
     use std::collections::BTreeMap;
 
     /// A flag that several commands have takes the same kind of value in each: one, or several with commas between.
@@ -172,7 +172,7 @@ mod tests {
             let left = |(at, cause): (usize, &Cause)| {
                 (at.to_string(), VariantExit { round: 0, why: String::new(), cause: *cause })
             };
-            Fatal::EveryVariant(causes.iter().enumerate().map(left).collect()).exit_code().code()
+            RunError::EveryVariant(causes.iter().enumerate().map(left).collect()).exit_code().code()
         };
         let place = |cause: Cause| told.iter().position(|told| *told == code(&[cause])).unwrap();
         for (one, other) in causes.iter().flat_map(|one| causes.iter().map(move |other| (*one, *other))) {

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser};
 use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_run::{axes, vocabulary};
+use fsarena_run::{axes, registry};
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ fn every_plan_resolves() {
             if block.text.contains("name = ") { "" } else { "name = \"part\"\n[factors]\nfs = \"ext4\"\n" };
         let text = format!("{head}{}", block.text);
         let written = PlanFile::parse("plan.toml", text.as_bytes()).unwrap_or_else(|e| panic!("{page}: {e}"));
-        if let Err(failure) = vocabulary::resolve(&written, &Overrides::default()) {
+        if let Err(failure) = registry::resolve(&written, &Overrides::default()) {
             panic!("{page}: {failure}");
         }
     }

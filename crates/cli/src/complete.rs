@@ -11,7 +11,7 @@ use fsarena_core::{
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;
-use fsarena_run::{axes, vocabulary, work};
+use fsarena_run::{axes, registry, work};
 use fsarena_store::{RunDir, RunSummary};
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -83,7 +83,7 @@ fn values(arg: &Arg) -> Option<Values> {
             |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help)))
         }
         (_, "METRIC" | "METRIC,…") => |_| {
-            let readings = vocabulary::readings().map(|reading| (reading.id, reading.help));
+            let readings = registry::readings().map(|reading| (reading.id, reading.help));
             unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
         },
         (_, "TASK") => |_| tasks(),
@@ -260,7 +260,7 @@ fn tasks() -> Vec<Value> {
         return plain(run.tasks);
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
-        vocabulary::resolve(&study.written().ok()?, &Overrides::default()).ok()
+        registry::resolve(&study.written().ok()?, &Overrides::default()).ok()
     };
     let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
     unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))

@@ -114,7 +114,7 @@ pub fn metric(text: &str) -> Result<String, String> {
 
 /// Reads the name of a metric or reading that fsarena takes itself.
 pub fn known_metric(text: &str) -> Result<String, String> {
-    let readings = fsarena_run::vocabulary::readings().map(|reading| reading.id);
+    let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
     let found = find("metric", text, known, |id| id).map_err(|unknown| unknown.list("fsarena list metrics"));
     Ok(found?.into())

@@ -13,7 +13,6 @@ mod output;
 #[cfg(test)]
 #[allow(dead_code)] // Another test program reads pages by it too.
 mod page;
-mod progress;
 mod running;
 mod terminal;
 
@@ -29,7 +28,7 @@ use std::{io::Write, path::PathBuf};
 
 fn main() -> std::process::ExitCode {
     keep_own_rights();
-    fsarena_run::take_over();
+    fsarena_run::run_as_agent_if_requested();
     look_in_sbin();
     failure::report_panics();
     // Where a shell completes a line, this answers it and ends the process.

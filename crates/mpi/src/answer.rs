@@ -5,7 +5,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::state::RunState;
 use fsarena_report::exporters;
 use fsarena_report::report::{self, Asked};
-use fsarena_run::{Beginning, Consumer, executor::Fatal, work};
+use fsarena_run::{Beginning, Consumer, executor::RunError, work};
 use fsarena_store::RunDir;
 
 /// A line for each round and each failure.
@@ -26,7 +26,7 @@ impl Consumer for Progress {
         eprintln!("{}\n{place}{} rounds; {}", plan.title, self.rounds, beginning.check.describe(plan));
     }
 
-    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
+    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
         match event {
             Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.rounds),
             Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => eprintln!("  failed: {why}"),
@@ -39,7 +39,7 @@ impl Consumer for Progress {
 
 /// Writes the reports into the directory of a run, and prints the answer.
 pub fn print(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
-    let record = fsarena_store::read(run).map_err(Fatal::from).map_err(boxed)?;
+    let record = fsarena_store::read(run).map_err(RunError::from).map_err(boxed)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
     }

@@ -14,7 +14,7 @@ use fsarena_sys::cancel;
 use std::rc::Rc;
 
 fn main() {
-    fsarena_run::take_over();
+    fsarena_run::run_as_agent_if_requested();
     guard::take_over();
     // What fails before this has no other rank to tell.
     let signals = cancel::install().map_err(|error| format!("signals cannot be handled: {error}"));

@@ -1,8 +1,8 @@
 //! The agents of a run: their role, and the users that workloads and servers run as. The users are looked up once, before
 //! the first cell, and are part of the request to each agent.
 
-use crate::executor::{Fatal, Result, require};
-use crate::protocol::{Profiling, Rights, Role};
+use crate::executor::{Result, RunError, require};
+use crate::protocol::{ProcessRole, Profiling, Rights};
 use crate::work::workload;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Plan};
@@ -16,7 +16,7 @@ pub struct Agents {
     /// How to profile each task, if at all.
     pub profiling: Option<Profiling>,
     /// Whether agents set up and confine a worker, or do everything themselves.
-    pub role: Role,
+    pub role: ProcessRole,
     /// The user of the workloads.
     pub user: User,
     /// The users that servers run as, by the name of the workload that starts the server. Empty unless workloads run as
@@ -38,9 +38,9 @@ impl Agents {
         let role = if own.is_root() && profiling.is_none() {
             let namespace = rights::can_confine();
             let pid_namespace = namespace && pid_namespace::is_available();
-            Role::Keeper(Rights { user: user.clone(), namespace, pid_namespace })
+            ProcessRole::Supervisor(Rights { user: user.clone(), namespace, pid_namespace })
         } else {
-            Role::Alone
+            ProcessRole::Single
         };
         // The tracer of a profile requires root. The run keeps no figures of it, so the workload may run as root too.
         if own.is_root() && profiling.is_some() {
@@ -61,7 +61,7 @@ impl Agents {
 
     /// Agents that do everything with the rights and as the user of this process.
     pub fn alone() -> Agents {
-        let (role, user) = (Role::Alone, User::of_process());
+        let (role, user) = (ProcessRole::Single, User::of_process());
         Agents { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
@@ -74,11 +74,11 @@ impl Agents {
     /// The facts that a run records: `workload_user` and `workload_confined_by`.
     pub fn facts(&self) -> [(String, String); 2] {
         let means = match &self.role {
-            Role::Keeper(rights) if rights.pid_namespace => {
+            ProcessRole::Supervisor(rights) if rights.pid_namespace => {
                 "PID namespace, read-only mounts, dropped capabilities"
             }
-            Role::Keeper(rights) if rights.namespace => "read-only mounts, dropped capabilities",
-            Role::Keeper(_) => "dropped capabilities",
+            ProcessRole::Supervisor(rights) if rights.namespace => "read-only mounts, dropped capabilities",
+            ProcessRole::Supervisor(_) => "dropped capabilities",
             _ => "the rights of this user",
         };
         let user = format!("{} (uid {})", self.user.name, self.user.uid);
@@ -107,7 +107,7 @@ pub fn user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
         },
     };
     require(own.is_root() || user.uid == own.uid, || {
-        Fatal::Plan(format!("user {}: only root can run workloads as another user", user.name))
+        RunError::Plan(format!("user {}: only root can run workloads as another user", user.name))
     })?;
     if (user.uid, user.gid) == (own.uid, own.gid) {
         user.groups = own.groups;

@@ -18,7 +18,7 @@ mod scheduler;
 
 pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
 
-use crate::executor::{Fatal, Result, require};
+use crate::executor::{Result, RunError, require};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
@@ -69,13 +69,13 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
     for variant in variants {
         let dir = variant.level(factor::DIR);
         require(plan.device.backing == Backing::Dir || dir.is_empty(), || {
-            Fatal::variant(variant, format!("`dir` needs --on dir:{dir}"))
+            RunError::variant(variant, format!("`dir` needs --on dir:{dir}"))
         })?;
         for axis in AXES {
             let id = axis.def.id;
             let of_devices = plan.device.backing == Backing::Dir && !axis.of_directories;
             require(!of_devices || variant.level(id).is_empty(), || {
-                Fatal::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
+                RunError::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));

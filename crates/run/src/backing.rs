@@ -1,8 +1,8 @@
 //! The backing devices: those under test, the source disk, and the directories that their images are in.
 
 use crate::context::RunContext;
-use crate::executor::{Fatal, Result, Tell, logged, remove};
-use crate::layout::{Layout, On, Wanted};
+use crate::executor::{Result, RunError, RunSink, logged, remove};
+use crate::layout::{Carrier, DeviceSpec, Layout};
 use crate::preflight::{RAM, to_erase};
 use crate::source_disk::{SourceDisk, loop_options};
 use fsarena_core::event::{Event, Note, NoteKind};
@@ -21,7 +21,7 @@ pub struct BackingDevices {
     pub target: MadeDir,
     /// The source disk.
     pub other: SourceDisk,
-    devices: BTreeMap<Wanted, ScratchDevice>,
+    devices: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The innermost first.
     directories: Vec<MadeDir>,
 }
@@ -31,7 +31,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn make(run: &RunContext, tell: Tell) -> Result<BackingDevices> {
+    pub fn make(run: &RunContext, tell: RunSink) -> Result<BackingDevices> {
         let places = Places(run);
         let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
@@ -59,8 +59,8 @@ impl BackingDevices {
     /// # Errors
     /// Where the run was begun without one of them.
     pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
-        let missing = |wanted: &Wanted| {
-            Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()))
+        let missing = |wanted: &DeviceSpec| {
+            RunError::Plan(format!("the run was begun without a device for {}", wanted.image()))
         };
         let one = |wanted| self.devices.get(wanted).ok_or_else(|| missing(wanted));
         let members = layout.members.iter().map(one).collect::<Result<_, _>>()?;
@@ -76,7 +76,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<()> {
+    pub fn finish(self, tell: RunSink) -> Result<()> {
         // Where something fails, the rest is dropped in the same order: the reverse of these lines.
         let (directories, devices) = (self.directories, self.devices);
         remove(self.target, tell)?;
@@ -118,26 +118,26 @@ impl Places<'_> {
 
     /// Every directory that a run puts images into.
     fn needed(&self) -> BTreeSet<PathBuf> {
-        let of_device = |wanted: &Wanted| match wanted.on {
-            On::Made(Made::Zram) | On::Erased => None,
-            On::Made(made) => Some(self.of(made)),
+        let of_device = |wanted: &DeviceSpec| match wanted.on {
+            Carrier::Made(Made::Zram) | Carrier::Erased => None,
+            Carrier::Made(made) => Some(self.of(made)),
         };
         self.0.check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
     }
 
     /// One device.
-    fn device(&self, wanted: &Wanted, tell: Tell) -> Result<ScratchDevice> {
+    fn device(&self, wanted: &DeviceSpec, tell: RunSink) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
         let made = match (wanted.on, &plan.device.backing) {
-            (On::Made(Made::Zram), _) => {
+            (Carrier::Made(Made::Zram), _) => {
                 return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
             }
-            (On::Made(made), _) => made,
-            (On::Erased, Backing::Erase { path, signature }) => {
+            (Carrier::Made(made), _) => made,
+            (Carrier::Erased, Backing::Erase { path, signature }) => {
                 return Ok(to_erase(kernel, path, signature.as_deref())?);
             }
-            (On::Erased, _) => {
-                return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
+            (Carrier::Erased, _) => {
+                return Err(RunError::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
             }
         };
         let image = image::create(journal, &self.of(made).join(wanted.image()), wanted.bytes, true)?;
@@ -154,13 +154,20 @@ impl Places<'_> {
 }
 
 /// What a reader must know of the device to repeat the run.
-fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, tell: Tell) -> Result<()> {
+fn describe_device(
+    device: &ScratchDevice,
+    plan: &DevicePlan,
+    wanted: &DeviceSpec,
+    tell: RunSink,
+) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
     let made = match wanted.on {
-        On::Erased => None,
-        On::Made(Made::Zram) => Some("zram, compressed memory".into()),
-        On::Made(made) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name())),
+        Carrier::Erased => None,
+        Carrier::Made(Made::Zram) => Some("zram, compressed memory".into()),
+        Carrier::Made(made) => {
+            Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
+        }
     };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts = [

@@ -1,6 +1,6 @@
 //! Who does the work of a cell in a directory: an agent here, or one on each of many machines.
 
-use crate::executor::{Emit, Result, Tell};
+use crate::executor::{CellSink, Result, RunSink};
 use crate::{axes::Confine, child, protocol::Request};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::{cell::Variant, plan::Plan};
@@ -22,7 +22,7 @@ pub trait Clients {
     ///
     /// # Errors
     /// The first that cannot, with what to do.
-    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: Tell) -> Result<()> {
+    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: RunSink) -> Result<()> {
         Ok(())
     }
 
@@ -35,7 +35,7 @@ pub trait Clients {
         journal: &Journal,
         request: &Request,
         confine: &Confine,
-        emit: Emit,
+        emit: CellSink,
     ) -> Result<Outcome> {
         child::run(journal, request, confine, &mut |event| emit(event))
     }

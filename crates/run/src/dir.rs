@@ -1,6 +1,6 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
-use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
+use crate::executor::{CellSink, Executor, Result, RunError, RunSink, remove, require};
 use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};
@@ -22,7 +22,7 @@ impl Directories {
     ///
     /// # Errors
     /// Where a directory cannot be written.
-    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: Tell) -> Result<Directories> {
+    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: RunSink) -> Result<Directories> {
         let other = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let other = other.join(format!("fsarena-{}-other", run.id()));
         check_missing(&other)?;
@@ -42,7 +42,7 @@ impl Directories {
 }
 
 impl Executor for Directories {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
         let within = dir.join(format!("fsarena-{}", self.run.id()));
@@ -70,7 +70,7 @@ impl Executor for Directories {
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
         self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, tell))
     }
 }
@@ -78,7 +78,7 @@ impl Executor for Directories {
 /// The directory must be new: what is in it already is not fsarena's to remove.
 fn check_missing(dir: &Path) -> Result<()> {
     let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
-    require(!dir.exists(), || Fatal::Plan(why()))
+    require(!dir.exists(), || RunError::Plan(why()))
 }
 
 /// What a directory lies on, as the kernel says.

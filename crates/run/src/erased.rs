@@ -4,7 +4,7 @@ mod health;
 mod precondition;
 
 use crate::context::RunContext;
-use crate::executor::{Done, Log, Result, Tell, logged};
+use crate::executor::{CellResult, Log, Result, RunSink, logged};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::device::BlockDevice;
@@ -24,7 +24,7 @@ impl Erased {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, tell: Tell) -> Result<Option<Erased>> {
+    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, tell: RunSink) -> Result<Option<Erased>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };
@@ -54,7 +54,7 @@ impl Erased {
     ///
     /// # Errors
     /// Where blkdiscard(8) fails.
-    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> Done {
+    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> CellResult {
         let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
         Ok(erased.try_for_each(|device| device.discard(log))?)
     }

@@ -2,7 +2,7 @@
 
 use crate::agents::{self, Agents};
 use crate::clients::{Alone, Clients};
-use crate::executor::{Executor, Fatal, Result, Tell, require};
+use crate::executor::{Executor, Result, RunError, RunSink, require};
 use crate::preflight::{self, Check, trial::Trying};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
@@ -63,21 +63,21 @@ pub struct RunOutcome {
 /// Why a run could not begin, or ended before its plan did.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
-pub struct RunError {
+pub struct RunFailure {
     /// Where everything is kept that was measured before; none where nothing was begun.
     pub run: Option<RunDir>,
     /// What ended it.
     #[source]
-    pub cause: Box<Fatal>,
+    pub cause: Box<RunError>,
 }
 
-impl<E: Into<Fatal>> From<E> for RunError {
-    fn from(cause: E) -> RunError {
-        RunError { run: None, cause: Box::new(cause.into()) }
+impl<E: Into<RunError>> From<E> for RunFailure {
+    fn from(cause: E) -> RunFailure {
+        RunFailure { run: None, cause: Box::new(cause.into()) }
     }
 }
 
-impl Exits for RunError {
+impl Exits for RunFailure {
     fn exit_code(&self) -> ExitCode {
         self.cause.exit_code()
     }
@@ -98,7 +98,7 @@ impl Request {
         run: RunDir,
         signature: Option<String>,
         other: Option<String>,
-    ) -> Result<Request, RunError> {
+    ) -> Result<Request, RunFailure> {
         let mut plan = run.plan()?;
         let ours = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
@@ -109,7 +109,7 @@ impl Request {
             [("--erase-signature", ours, signature), ("--other-signature", others, other)]
         {
             require(place.is_some() || given_up.is_none(), || {
-                Fatal::Plan(format!("{flag}: this run erases no such device, so leave it out"))
+                RunError::Plan(format!("{flag}: this run erases no such device, so leave it out"))
             })?;
             place.into_iter().for_each(|place| place.clone_from(&given_up));
         }
@@ -129,7 +129,7 @@ impl Request {
 ///
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
-pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
+pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunFailure> {
     check_for(request, &Alone, &agents::user(request.user.as_deref())?.0)
 }
 
@@ -137,7 +137,7 @@ fn check_for(
     request: &Request,
     clients: &dyn Clients,
     user: &User,
-) -> Result<(Vec<Variant>, Check), RunError> {
+) -> Result<(Vec<Variant>, Check), RunFailure> {
     let (plan, runs) = (&request.plan, request.runs());
     let variants = matrix::expand(plan);
     let check = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
@@ -155,7 +155,7 @@ pub fn try_options(
     variants: &[Variant],
     check: &Check,
     trying: Trying,
-) -> Result<Vec<CommandRecord>, RunError> {
+) -> Result<Vec<CommandRecord>, RunFailure> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
     let (plan, runs) = (&request.plan, request.runs());
@@ -166,11 +166,11 @@ pub fn try_options(
 /// Runs a plan to its end. Stores each event, then passes it to the consumers.
 ///
 /// Each cell runs in a separate process, which starts this same program again. `main` must therefore begin with
-/// [`crate::take_over`].
+/// [`crate::run_as_agent_if_requested`].
 ///
 /// # Errors
 /// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure;
-/// [`RunError::run`] keeps the measurements until then.
+/// [`RunFailure::run`] keeps the measurements until then.
 ///
 /// # Examples
 /// Two rounds of a small tree in a directory as it is, which needs no root:
@@ -180,7 +180,7 @@ pub fn try_options(
 /// use fsarena_core::plan::Backing;
 /// use fsarena_core::plan::file::PlanFile;
 /// use fsarena_core::plan::resolve::Overrides;
-/// use fsarena_run::{Keep, Request, execute, take_over, vocabulary};
+/// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested};
 ///
 /// const PLAN: &str = "
 /// name = 'embedded'
@@ -195,7 +195,7 @@ pub fn try_options(
 /// ";
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     take_over();
+///     run_as_agent_if_requested();
 ///     let dir = tempfile::tempdir()?;
 /// #   // SAFETY: no other thread runs yet.
 /// #   unsafe { std::env::set_var("FSARENA_STATE_DIR", dir.path().join("state")) };
@@ -205,7 +205,7 @@ pub fn try_options(
 ///         factors: vec![("dir".into(), vec![here.into()])],
 ///         ..Overrides::default()
 ///     };
-///     let plan = vocabulary::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
+///     let plan = registry::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
 ///
 ///     let mut tasks = vec![];
 ///     let mut follow = |event: &Event| {
@@ -222,7 +222,7 @@ pub fn try_options(
 ///     Ok(())
 /// }
 /// ```
-pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
+pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunFailure> {
     execute_by(Box::new(Alone), request, consumers)
 }
 
@@ -234,11 +234,11 @@ pub fn execute_by(
     clients: Box<dyn Clients>,
     request: Request,
     consumers: &mut [&mut dyn Consumer],
-) -> Result<RunOutcome, RunError> {
+) -> Result<RunOutcome, RunFailure> {
     let kernel = SysRoot::host();
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
-        clear_the_way(&kernel, consumers)?;
+        recover_stale_runs(&kernel, consumers)?;
         let record = fsarena_store::read(run)?;
         if record.status.complete {
             let why = record.status.why.clone();
@@ -264,17 +264,19 @@ pub fn execute_by(
     let run = place.run().cloned();
     let session = Session { kernel, plan, variants, check, agents };
     match session.measure(place, tried, clients, consumers) {
-        Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
+        Ok((End::NothingLeft(left), ..)) => {
+            Err(RunFailure { run, cause: Box::new(RunError::EveryVariant(left)) })
+        }
         Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
-        Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
+        Err(cause) => Err(RunFailure { run, cause: Box::new(cause) }),
     }
 }
 
 /// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
-fn clear_the_way(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
+fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
     let failed = undo::recover(kernel, &undo::state_dir(), &mut say)?.failed;
-    require(failed == 0, || Fatal::Recover(failed))
+    require(failed == 0, || RunError::Recover(failed))
 }
 
 /// The place of a run: one to stay, or one to go with it.
@@ -392,10 +394,10 @@ impl Session {
 }
 
 /// The one place where it is decided what runs the cells of a plan.
-fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>> {
+fn executor(run: RunContext, clients: Box<dyn Clients>, tell: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            return Err(Fatal::Plan(
+            return Err(RunError::Plan(
                 "a guest cannot be traced; explain a run of this kernel (--on loop)".into(),
             ));
         }

@@ -8,9 +8,9 @@ use fsarena_sys::undo::MadeDir;
 use std::{collections::BTreeMap, fmt::Display};
 
 /// Says something of the whole run.
-pub type Tell<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
+pub type RunSink<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
 /// Says something of a cell.
-pub type Emit<'a> = &'a mut dyn FnMut(CellEvent);
+pub type CellSink<'a> = &'a mut dyn FnMut(CellEvent);
 /// Takes the commands that were run.
 pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
@@ -20,7 +20,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// What makes every further cell pointless: a device that cannot be given back, say.
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome>;
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome>;
 
     /// What a reader of the comparison should know, once every variant has run.
     fn remarks(&self) -> Vec<Note>;
@@ -30,68 +30,68 @@ pub trait Executor {
     ///
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()>;
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()>;
 }
 
 /// A failure of one cell. It ends the part of its variant in the run, and no other's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct CellError {
     /// What failed, and what it said.
     pub why: String,
     /// The cause.
     pub cause: Cause,
 }
 
-impl Failed {
+impl CellError {
     /// A failure for this cause.
-    pub fn new(cause: Cause, why: impl Into<String>) -> Failed {
-        Failed { why: why.into(), cause }
+    pub fn new(cause: Cause, why: impl Into<String>) -> CellError {
+        CellError { why: why.into(), cause }
     }
 
     /// Something that this machine lacks.
-    pub fn missing(why: impl Into<String>) -> Failed {
-        Failed::new(Cause::Missing, why)
+    pub fn missing(why: impl Into<String>) -> CellError {
+        CellError::new(Cause::Missing, why)
     }
 
     /// A bug of fsarena.
-    pub fn internal(why: impl Into<String>) -> Failed {
-        Failed::new(Cause::Internal, why)
+    pub fn internal(why: impl Into<String>) -> CellError {
+        CellError::new(Cause::Internal, why)
     }
 
     /// The failure of this part of the cell.
-    pub fn of(self, part: &str) -> Failed {
-        Failed { why: format!("{part}: {}", self.why), ..self }
+    pub fn of(self, part: &str) -> CellError {
+        CellError { why: format!("{part}: {}", self.why), ..self }
     }
 
     /// The failure of a command that was given these options. Where the user chose them, they are to blame.
-    pub fn with_options(self, options: &str) -> Failed {
+    pub fn with_options(self, options: &str) -> CellError {
         match self.cause {
-            Cause::Work if !options.is_empty() => Failed { cause: Cause::Usage, ..self },
+            Cause::Work if !options.is_empty() => CellError { cause: Cause::Usage, ..self },
             _ => self,
         }
     }
 }
 
-impl<E: Exits> From<E> for Failed {
-    fn from(error: E) -> Failed {
-        Failed { why: error.to_string(), cause: Cause::of(error.exit_code()) }
+impl<E: Exits> From<E> for CellError {
+    fn from(error: E) -> CellError {
+        CellError { why: error.to_string(), cause: Cause::of(error.exit_code()) }
     }
 }
 
-impl From<Failed> for Outcome {
-    fn from(Failed { why, cause }: Failed) -> Outcome {
+impl From<CellError> for Outcome {
+    fn from(CellError { why, cause }: CellError) -> Outcome {
         Outcome::Failed { why, cause }
     }
 }
 
 /// What comes of a part of a cell.
-pub type Done = std::result::Result<(), Failed>;
+pub type CellResult = std::result::Result<(), CellError>;
 /// What comes of something, or why the run ends.
-pub type Result<T, E = Fatal> = std::result::Result<T, E>;
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// A failure that ends the run. What was measured until then is kept.
 #[derive(Debug, thiserror::Error)]
-pub enum Fatal {
+pub enum RunError {
     /// Files, devices, mounts.
     #[error(transparent)]
     System(#[from] fsarena_sys::Error),
@@ -140,17 +140,17 @@ pub enum Fatal {
         /// Its variant.
         variant: String,
         /// Why.
-        failed: Failed,
+        failed: CellError,
     },
     /// No variant was left to run: when and why each left.
     #[error("every variant has failed:{}", list(.0))]
     EveryVariant(BTreeMap<String, VariantExit>),
 }
 
-impl Fatal {
+impl RunError {
     /// Something that a variant cannot have.
-    pub fn variant(variant: &Variant, why: impl Display) -> Fatal {
-        Fatal::Plan(format!("variant {}: {why}", variant.name))
+    pub fn variant(variant: &Variant, why: impl Display) -> RunError {
+        RunError::Plan(format!("variant {}: {why}", variant.name))
     }
 }
 
@@ -158,7 +158,7 @@ impl Fatal {
 ///
 /// # Errors
 /// The fault, where it does not.
-pub fn require(holds: bool, fault: impl FnOnce() -> Fatal) -> Result<()> {
+pub fn require(holds: bool, fault: impl FnOnce() -> RunError) -> Result<()> {
     if holds { Ok(()) } else { Err(fault()) }
 }
 
@@ -170,26 +170,26 @@ fn list(left: &BTreeMap<String, VariantExit>) -> String {
     left.iter().map(line).collect()
 }
 
-impl Exits for Fatal {
+impl Exits for RunError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Fatal::System(error) => error.exit_code(),
-            Fatal::User(error) => error.exit_code(),
-            Fatal::Filesystem(error) => error.exit_code(),
-            Fatal::Guest(error) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Dbench(error)) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Plan(_)) => ExitCode::Usage,
-            Fatal::Workload(_) | Fatal::Missing(_) | Fatal::Recover(_) => ExitCode::Missing,
-            Fatal::Plan(_) => ExitCode::Usage,
-            Fatal::Agent(_) => ExitCode::Internal,
-            Fatal::File(error) => error.exit_code(),
-            Fatal::Published(error) => error.exit_code(),
-            Fatal::Store(error) => error.exit_code(),
-            Fatal::Name(error) => error.exit_code(),
-            Fatal::Trace(error) => error.exit_code(),
-            Fatal::Cell { failed, .. } => failed.cause.exit_code(),
-            Fatal::EveryVariant(left) => {
+            RunError::System(error) => error.exit_code(),
+            RunError::User(error) => error.exit_code(),
+            RunError::Filesystem(error) => error.exit_code(),
+            RunError::Guest(error) => error.exit_code(),
+            RunError::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),
+            RunError::Workload(fsarena_load::task::Error::Dbench(error)) => error.exit_code(),
+            RunError::Workload(fsarena_load::task::Error::Plan(_)) => ExitCode::Usage,
+            RunError::Workload(_) | RunError::Missing(_) | RunError::Recover(_) => ExitCode::Missing,
+            RunError::Plan(_) => ExitCode::Usage,
+            RunError::Agent(_) => ExitCode::Internal,
+            RunError::File(error) => error.exit_code(),
+            RunError::Published(error) => error.exit_code(),
+            RunError::Store(error) => error.exit_code(),
+            RunError::Name(error) => error.exit_code(),
+            RunError::Trace(error) => error.exit_code(),
+            RunError::Cell { failed, .. } => failed.cause.exit_code(),
+            RunError::EveryVariant(left) => {
                 // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.
                 let causes =
                     [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
@@ -204,7 +204,7 @@ impl Exits for Fatal {
 ///
 /// # Errors
 /// Where it cannot be removed for another reason, or the consumer fails.
-pub fn remove(dir: MadeDir, tell: Tell) -> Result<()> {
+pub fn remove(dir: MadeDir, tell: RunSink) -> Result<()> {
     let Some(text) = dir.remove()? else { return Ok(()) };
     let fix = "move the files elsewhere, then remove the directory";
     tell(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
@@ -214,7 +214,7 @@ pub fn remove(dir: MadeDir, tell: Tell) -> Result<()> {
 ///
 /// # Errors
 /// If a consumer fails.
-pub fn logged<T>(tell: Tell, work: impl FnOnce(Log) -> T) -> Result<T> {
+pub fn logged<T>(tell: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| tell(Event::Command(record)))?;

@@ -1,20 +1,20 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
-mod booted;
 mod booting;
 mod caveat;
-mod hearing;
+mod format_cache;
 mod images;
-mod packed;
+mod initramfs;
 mod power;
-mod pristine;
 mod readings;
+mod session;
+mod snapshot_pool;
 
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, logged};
-use crate::protocol::{Guest, MountRequest, Power, Request, Role};
+use crate::executor::{CellError, CellSink, Executor, Log, Result, RunError, RunSink, logged};
+use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::{context::RunContext, preflight::guests};
-use booted::Booted;
 use booting::{Starting, ThisCell};
+use format_cache::FormatCache;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -25,11 +25,11 @@ use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, space};
-use hearing::Running;
 use images::Images;
-use packed::{Asked, Packer};
+use initramfs::{KernelDemands, Packer};
 use power::Supply;
-use pristine::Pristine;
+use session::Running;
+use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,13 +53,13 @@ pub struct Guests {
     facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
     /// The machines that guests begin with; none where each boots.
-    booted: Option<Booted>,
+    booted: Option<SnapshotPool>,
     /// From launch to the first timed operation, of every guest that came so far.
     boots: Vec<Duration>,
     /// What counts the instructions of exact guests, where this QEMU can load it.
     counter: Option<Counter>,
     /// The filesystems of exact guests.
-    pristine: Pristine,
+    pristine: FormatCache,
     images: Images,
 }
 
@@ -69,7 +69,7 @@ impl Guests {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn start(guest: GuestPlan, run: RunContext, tell: Tell) -> Result<Guests> {
+    pub fn start(guest: GuestPlan, run: RunContext, tell: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
         make_dir(&dir.join("guests"))?;
@@ -82,8 +82,8 @@ impl Guests {
         };
         Ok(Guests {
             packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
-            booted: booted::wanted(&guest).then(|| Booted::new(images.guests.path())),
-            pristine: Pristine::new(images.dir.path(), check.size_bytes, journal),
+            booted: snapshot_pool::wanted(&guest).then(|| SnapshotPool::new(images.guests.path())),
+            pristine: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
             boots: vec![],
             counter,
@@ -94,11 +94,11 @@ impl Guests {
     }
 
     /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
-    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: Emit) -> Result<Formatted, Failed> {
+    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::options(def, &cell.variant)?;
         let asked = cell.variant.level(factor::MKFS);
-        let blamed = |error| Failed::from(error).with_options(asked);
+        let blamed = |error| CellError::from(error).with_options(asked);
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
             let made = self.pristine.of(def, &options, &mut log).map_err(blamed)?;
@@ -108,7 +108,7 @@ impl Guests {
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) = pristine::make(&devices, def, &options, &mut log).map_err(blamed)?;
+            let (said, features) = format_cache::make(&devices, def, &options, &mut log).map_err(blamed)?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
@@ -123,7 +123,13 @@ impl Guests {
     }
 
     /// Starts a guest for the cell and hears it to its end.
-    fn boot(&mut self, cell: &Cell, formatted: &Formatted, supply: &Supply, emit: Emit) -> Result<Outcome> {
+    fn boot(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &Supply,
+        emit: CellSink,
+    ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
         let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
         make_dir(&dir)?;
@@ -150,8 +156,12 @@ impl Guests {
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
-        let asked =
-            Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
+        let asked = KernelDemands {
+            level,
+            modules: &machine.kernel.modules,
+            def: formatted.facts.def,
+            further: &further,
+        };
         let config = GuestConfig {
             modules: self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
@@ -189,13 +199,13 @@ impl Guests {
         // Its workload is root in a kernel that is there for this cell alone.
         let request = Request {
             mount: Some(mount),
-            role: Role::Alone,
+            role: ProcessRole::Single,
             server_user: None,
             power,
             ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
         };
         let asked = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
-        serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))
+        serde_json::to_value(&asked).map_err(|error| RunError::Agent(error.to_string()))
     }
 
     /// Where what a guest leaves is kept.
@@ -209,7 +219,7 @@ impl Guests {
         match outcome {
             Outcome::Failed { why, .. } if space::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
                 let dir = dir.display();
-                Failed::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
+                CellError::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }
             outcome => outcome,
         }
@@ -229,7 +239,7 @@ impl Guests {
 }
 
 impl Executor for Guests {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
@@ -257,7 +267,7 @@ impl Executor for Guests {
             event => emit(event),
         };
         let guests = self.images.guests.path().to_path_buf();
-        let mut boot = |supply: &Supply, emit: Emit| self.boot(cell, &formatted, supply, emit);
+        let mut boot = |supply: &Supply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power::powered(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.with_room(outcome);
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
@@ -274,12 +284,12 @@ impl Executor for Guests {
     fn remarks(&self) -> Vec<Note> {
         let mut notes = self.run.unfair(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
-        notes.extend(self.booted.iter().flat_map(Booted::notes));
+        notes.extend(self.booted.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.started());
         notes
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
         let Guests { images, pristine, .. } = *self;
         logged(tell, |log: Log| pristine.release(log))??;
         images.finish(tell)
@@ -300,7 +310,7 @@ fn unnamed(cell: &Cell) -> Cell {
 }
 
 /// What counts instructions; a report says where they cannot be counted.
-fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>> {
+fn counter(dir: &Path, tell: RunSink) -> Result<Option<Counter>> {
     let asked = logged(tell, |log| Argv::new(QEMU).arg("--version").expect(log))?;
     let version = asked.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;

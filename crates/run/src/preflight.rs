@@ -1,6 +1,6 @@
 //! Everything that can be known to fail, found before anything is made.
 
-mod able;
+mod fs_capabilities;
 pub mod guests;
 mod room;
 pub mod trial;
@@ -9,8 +9,8 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
 
-use crate::executor::{Fatal, Result, require};
-use crate::layout::{self, Wanted, filesystem_of};
+use crate::executor::{Result, RunError, require};
+use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
 use crate::{axes, recovery};
 use bytesize::ByteSize;
@@ -40,7 +40,7 @@ pub struct Check {
     /// Size of the filesystem under test, in bytes; 0 where nothing is formatted.
     pub size_bytes: u64,
     /// The devices that the variants lie on.
-    pub devices: BTreeSet<Wanted>,
+    pub devices: BTreeSet<DeviceSpec>,
     /// Size of the source disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
     /// Whether the work copies from the source disk or to it.
@@ -77,9 +77,9 @@ impl Check {
 }
 
 /// Why a program of the user's own cannot be executed. Under sudo a missing one may be in a directory of the user's PATH.
-fn not_executable(error: argv::Error, by_sudo: bool) -> Fatal {
+fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
     match error {
-        argv::Error::NotFound { program } if by_sudo => Fatal::Missing(format!(
+        argv::Error::NotFound { program } if by_sudo => RunError::Missing(format!(
             "{program} is in no directory of PATH, which sudo has replaced; keep yours: sudo env \"PATH=$PATH\" fsarena …"
         )),
         error => fsarena_sys::Error::from(error).into(),
@@ -150,7 +150,7 @@ pub fn check(
         };
         defs.sort_by_key(|def| def.id);
         defs.dedup_by_key(|def| def.id);
-        able::check(formatted(variants), &demands)?;
+        fs_capabilities::check(formatted(variants), &demands)?;
         programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
         let of_mounting: &[&str] = if guest { &[] } else { &["mount", "umount", "losetup"] };
         programs.extend(of_mounting.iter().map(|name| name.to_string()));
@@ -249,9 +249,9 @@ fn able_to_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()>
 }
 
 /// Why this machine cannot make and mount filesystems, and where it can run instead.
-fn unable(obstacle: Obstacle) -> Fatal {
+fn unable(obstacle: Obstacle) -> RunError {
     if !rustix::process::geteuid().is_root() {
-        return Fatal::Missing(
+        return RunError::Missing(
             "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
              qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
              possible"
@@ -259,7 +259,7 @@ fn unable(obstacle: Obstacle) -> Fatal {
         );
     }
     let Obstacle { what, fix } = obstacle;
-    Fatal::Missing(format!(
+    RunError::Missing(format!(
         "this machine lets root make and mount no filesystems ({what}), as in many containers: {fix}; or take a guest \
          kernel (`--on qemu`) or the filesystem a directory is on (`--on dir:DIR`)"
     ))
@@ -267,13 +267,13 @@ fn unable(obstacle: Obstacle) -> Fatal {
 
 fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
-    require(!variants.is_empty(), || Fatal::Missing(why.into()))
+    require(!variants.is_empty(), || RunError::Missing(why.into()))
 }
 
 fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
     let why = "precondition: requires a device of your own, --erase DEVICE";
-    require(!plan.device.precondition || erases, || Fatal::Plan(why.into()))
+    require(!plan.device.precondition || erases, || RunError::Plan(why.into()))
 }
 
 /// Only a guest boots a separate kernel.
@@ -281,21 +281,21 @@ fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let why = "a kernel is booted in a guest: --on qemu or --on exact";
     let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
-    variants.iter().try_for_each(|variant| require(allowed(variant), || Fatal::variant(variant, why)))
+    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, why)))
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
+    require(image, || RunError::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
     let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal and no raid";
-    require(bare && variant.level(factor::OPTIONS) == "default", || Fatal::variant(variant, why))?;
+    require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
     plan.workloads.iter().try_for_each(|asked| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);
-        require(workload(plan, asked)?.0.supports_raw(), || Fatal::variant(variant, why()))
+        require(workload(plan, asked)?.0.supports_raw(), || RunError::variant(variant, why()))
     })
 }
 
@@ -305,11 +305,11 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
     let asked = formatted(variants).map(|variant| variant.level(factor::FS));
     let usable = |id: &str| {
         let Some(have) = found.iter().find(|have| have.def.id == id) else {
-            return Err(Fatal::Plan(format!("fsarena knows no filesystem {id}")));
+            return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
         };
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
-        require(have.kernel, || Fatal::Missing(why()))?;
-        have.mkfs.is_some().then_some(have.def).ok_or_else(|| able::no_mkfs(have.def))
+        require(have.kernel, || RunError::Missing(why()))?;
+        have.mkfs.is_some().then_some(have.def).ok_or_else(|| fs_capabilities::no_mkfs(have.def))
     };
     asked.chain([plan.device.other_fs.as_str()]).map(usable).collect()
 }
@@ -336,22 +336,22 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
         let why = || format!("{path:?} is not a directory; --on dir:PATH needs one that exists");
-        require(path.is_dir(), || Fatal::Plan(why()))?;
+        require(path.is_dir(), || RunError::Plan(why()))?;
         rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let error = std::io::Error::from(error);
-            Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
+            RunError::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
         })?;
-        able::check_directory(path, demands)?;
+        fs_capabilities::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
         if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
             let message = format!("{other} and {dir} are the same directory; name it once");
-            return Err(Fatal::Plan(message));
+            return Err(RunError::Plan(message));
         }
         let free = fsarena_sys::space::free_bytes(path)?;
         let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
         require(free >= needed, || {
             let (needed, free) = (ByteSize(needed), ByteSize(free));
-            Fatal::Missing(format!(
+            RunError::Missing(format!(
                 "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller --scale"
             ))
         })?;
@@ -364,7 +364,7 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
         programs.iter().map(String::as_str).filter(|program| program::find(program).is_none()).collect();
     let missing = missing.join(", ");
     require(missing.is_empty(), || {
-        Fatal::Missing(format!(
+        RunError::Missing(format!(
             "not installed: {missing}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
              sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
              `--engine native` for loads, proxy-cache for squid"

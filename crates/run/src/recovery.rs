@@ -4,7 +4,7 @@
 //! program than fsarena.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Done, Failed, Fatal, Log, Result, require};
+use crate::executor::{CellError, CellResult, Log, Result, RunError, require};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{layout::filesystem_of, protocol::Request, work::workload};
@@ -37,7 +37,7 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let name = &asked.name;
     let qemu = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Qemu);
     require(qemu, || {
-        Fatal::Missing(format!(
+        RunError::Missing(format!(
             "{name} cuts the power, for which each write to the disk is recorded. QEMU does that for a guest: --on qemu. \
              In this kernel dm-log-writes would have to, and fsarena cannot use that yet"
         ))
@@ -46,10 +46,10 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
         let (def, own) = filesystem_of(variant)?;
         let one = own.raid.is_none() && own.journal.is_none() && variant.level(factor::FAULTS).is_empty();
         let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
-        require(one, || Fatal::variant(variant, format!("{name} cuts the power: {why}")))?;
+        require(one, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
-            Fatal::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
+            RunError::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
         })?;
         programs.extend([check.program, "ldd"].map(String::from));
     }
@@ -64,7 +64,7 @@ pub fn pack(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     let dir = other.join(PROGRAMS);
     for name in check(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
-        let found = program::find(name).ok_or_else(|| Fatal::Missing(format!("{name} is missing")))?;
+        let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
         let said = Argv::new("ldd").arg(&found).expect(log).map_err(fsarena_sys::Error::from)?.stdout;
         copy(&found, &dir.join(name))?;
         for library in libraries(&said) {
@@ -90,9 +90,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 ///
 /// # Errors
 /// A filesystem that does not come back, has damaged a synced file, or is inconsistent.
-pub fn back(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> Done {
+pub fn back(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> CellResult {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
-    let missing = || Failed::internal(format!("no mount or check of {}", def.id));
+    let missing = || CellError::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
     let checking = Checking { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
     let info = TaskInfo { in_totals: true, ..lifecycle("recover", "Come back after a power cut") };
@@ -106,7 +106,7 @@ pub fn back(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> Done {
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
     let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| TaskOutput::default());
-    bench.measure(&info, "timed", full, || Ok(())).map_err(|error: Error| Failed::from(error).of("fsck"))
+    bench.measure(&info, "timed", full, || Ok(())).map_err(|error: Error| CellError::from(error).of("fsck"))
 }
 
 /// The check of a filesystem on its device.

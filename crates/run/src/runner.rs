@@ -1,9 +1,9 @@
 //! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
-use crate::deciding::{self, Names, Outlook, quickest};
-use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Fit, Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
-use crate::{finding, printed, recorder::Recorder};
+use crate::claim_forecast::{self, ClaimForecast, Names, quickest};
+use crate::executor::{Executor, Result, RunError};
+use crate::stopping::{Fit, Stopping, Work, forecast, format_duration, rounds_among, rounds_for_an_answer};
+use crate::{elimination, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
@@ -41,8 +41,8 @@ pub fn run(
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
 ) -> Result<(End, String)> {
-    if let Some(fault) = finding::fault(plan, variants) {
-        return Err(Fatal::Plan(fault.into()));
+    if let Some(fault) = elimination::fault(plan, variants) {
+        return Err(RunError::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
     let (begun, resumed) = (Instant::now(), already_done > 0);
@@ -135,8 +135,8 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Notes the variants that leave because the budget does not hold them.
-    fn leave_out(&mut self, Outlook { no_room, variants, needed, .. }: &Outlook) -> Result<()> {
-        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+    fn leave_out(&mut self, ClaimForecast { no_room, variants, needed, .. }: &ClaimForecast) -> Result<()> {
+        let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         for name in no_room {
             let text = format!(
                 "tried once and not compared: the budget of {budget} does not hold the {needed} rounds of more than {} \
@@ -150,7 +150,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Whether the budget holds the rounds of a first answer.
-    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&Outlook>) -> Option<Fit> {
+    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&ClaimForecast>) -> Option<Fit> {
         let live = outlook.map_or_else(|| self.live(round), |outlook| outlook.variants.clone());
         let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
         let work = Work::of(self.plan, candidates.count());
@@ -176,19 +176,25 @@ impl Runner<'_, '_, '_> {
     }
 
     /// The status of the question, if it determines which cells run.
-    fn outlook(&self, round: u32) -> Option<Outlook> {
+    fn outlook(&self, round: u32) -> Option<ClaimForecast> {
         // Every variant warms up.
         let number = round.checked_sub(self.plan.stop.warmup)?;
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
             let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
-            return Some(finding::outlook(&self.state().record, &self.live(round), number, within, left_s));
+            return Some(elimination::outlook(
+                &self.state().record,
+                &self.live(round),
+                number,
+                within,
+                left_s,
+            ));
         }
         if !self.plan.stop.when_decided {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(deciding::outlook(&self.state().record, &self.live(round), number, left_s))
+        Some(claim_forecast::outlook(&self.state().record, &self.live(round), number, left_s))
     }
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
@@ -206,7 +212,7 @@ impl Runner<'_, '_, '_> {
         let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
         let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
-            let standing = deciding::standing(record);
+            let standing = claim_forecast::standing(record);
             self.recorder.tell(Event::Claims { standing })?;
         }
         if let Some(text) = forecast {
@@ -250,7 +256,7 @@ impl Runner<'_, '_, '_> {
 
     /// Orders the cells of a pilot by what a short budget tries first; no figure of it is compared.
     fn usual_first(&self, cells: &mut [Cell]) {
-        let order = finding::by_priority(self.plan, self.variants);
+        let order = elimination::by_priority(self.plan, self.variants);
         let place = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
         cells.sort_by_key(place);
         (0u32..).zip(cells).for_each(|(position, cell)| cell.position = position);
@@ -276,7 +282,7 @@ impl Runner<'_, '_, '_> {
         if self.state().record.not_compared().contains(&name.as_str()) {
             return Ok(()); // noted for another workload of it
         }
-        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+        let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         let text = format!("not tried: the budget of {budget} is too short");
         let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
         self.recorder.tell(Event::Note(note))

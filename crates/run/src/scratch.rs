@@ -1,6 +1,6 @@
 //! A directory of ours for a while.
 
-use crate::executor::{Fatal, Result, require};
+use crate::executor::{Result, RunError, require};
 use fsarena_sys::undo::{self, Journal, MadeDir};
 use fsarena_sys::{Error, tree};
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Scratch {
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
         let why =
             || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
-        require(dir.symlink_metadata().is_err(), || Fatal::Plan(why()))?;
+        require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
         Ok(Scratch { dir: MadeDir::make_tree(&journal, &dir)?, journal })
     }
 

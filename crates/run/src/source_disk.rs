@@ -1,6 +1,6 @@
 //! The source disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::executor::{Result, Tell, logged, remove};
+use crate::executor::{Result, RunSink, logged, remove};
 use crate::{context::RunContext, layout::filesystem_of, preflight::named, work};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor, plan::DevicePlan};
@@ -40,7 +40,7 @@ impl SourceDisk {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: Tell) -> Result<SourceDisk> {
+    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: RunSink) -> Result<SourceDisk> {
         let RunContext { kernel, plan, check, journal, .. } = run;
         let device = match &plan.device.other_device {
             Some(other) => named(kernel, other)?,
@@ -82,7 +82,7 @@ impl SourceDisk {
     ///
     /// # Errors
     /// Where it is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<()> {
+    pub fn finish(self, tell: RunSink) -> Result<()> {
         logged(tell, |log| self.mounted.unmount(log))??;
         remove(self.dir, tell)?;
         Ok(logged(tell, |log| self.device.release(log))??)

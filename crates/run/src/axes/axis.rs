@@ -1,6 +1,6 @@
 //! The common parts of every machine axis.
 
-use crate::executor::{Fatal, Result};
+use crate::executor::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::undo::{self, UndoGuard};
@@ -158,13 +158,17 @@ impl Drop for Conditions {
 }
 
 /// A level that the plan cannot have.
-pub fn wrong(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Plan(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
+pub fn wrong(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> RunError {
+    RunError::Plan(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
 }
 
 /// A level that this machine lacks.
-pub fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Missing(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
+pub fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> RunError {
+    RunError::Missing(format!(
+        "variant {}: {factor}={}: {why}",
+        asked.variant.name,
+        asked.variant.level(factor)
+    ))
 }
 
 /// A level that was found wrong although it had been checked: the store was changed by hand.

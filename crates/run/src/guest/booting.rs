@@ -1,9 +1,9 @@
 //! How a guest of a cell is started: from a machine that has booted, or from the first instruction of its kernel.
 
-use super::booted::{Booted, LEAST_MEMORY, file_size, keep_command_line};
-use super::hearing::{self, End, Running};
-use super::packed::{Asked, Packer};
-use crate::executor::{Emit, Failed, Fatal, Result};
+use super::initramfs::{KernelDemands, Packer};
+use super::session::{self, End, Running};
+use super::snapshot_pool::{LEAST_MEMORY, SnapshotPool, file_size, keep_command_line};
+use crate::executor::{CellError, CellSink, Result, RunError};
 use bytesize::ByteSize;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_guest::counter::{COUNTS, Counter};
@@ -19,7 +19,7 @@ pub struct ThisCell<'a> {
     /// What the machine is told.
     pub config: &'a GuestConfig,
     /// What it asks of its kernel.
-    pub asked: Asked<'a>,
+    pub asked: KernelDemands<'a>,
 }
 
 /// What starting takes.
@@ -39,14 +39,14 @@ impl Starting<'_> {
     ///
     /// # Errors
     /// Where the emulator cannot be started, or its files cannot be written.
-    pub fn anew(&mut self, cell: &ThisCell, emit: Emit) -> Result<End> {
+    pub fn anew(&mut self, cell: &ThisCell, emit: CellSink) -> Result<End> {
         let initramfs = self.packer.initramfs(cell.asked)?;
         let (memory, size) = (self.running.guest.memory.as_u64(), file_size(&initramfs.path));
         if memory < size + LEAST_MEMORY {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
             let why =
                 format!("a guest with {memory} of memory has no room to boot with {size}: --guest-memory");
-            return Ok(End::unstarted(Failed::missing(why).into()));
+            return Ok(End::unstarted(CellError::missing(why).into()));
         }
         initramfs.hand_over(cell.config)?;
         let path = initramfs.path.clone();
@@ -55,22 +55,22 @@ impl Starting<'_> {
         self.hear(&machine, machine.launch(counting, Stdio::null()), emit)
     }
 
-    fn hear(&self, machine: &Machine, launch: Launch, emit: Emit) -> Result<End> {
+    fn hear(&self, machine: &Machine, launch: Launch, emit: CellSink) -> Result<End> {
         keep_command_line(machine.dir, "command.json", &launch)?;
-        hearing::hear(self.running, launch, self.cut, emit)
+        session::hear(self.running, launch, self.cut, emit)
     }
 
     /// With a machine that has booted, where one can be had.
     ///
     /// # Errors
     /// As above.
-    pub fn with(&mut self, booted: &mut Booted, cell: &ThisCell, emit: Emit) -> Result<End> {
+    pub fn with(&mut self, booted: &mut SnapshotPool, cell: &ThisCell, emit: CellSink) -> Result<End> {
         let path = booted.config.clone();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
         let unrecorded = Machine { record: None, ..machine.clone() };
         let kept = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, self.running)?;
-        emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
+        emit(CellEvent::Spent { what: session::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
         let Some(snapshot) = kept else {
             return match cancel::requested() {
                 Some(_) => Ok(End::unstarted(Outcome::Interrupted)),
@@ -79,7 +79,7 @@ impl Starting<'_> {
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let config = GuestConfig { now, ..cell.config.clone() };
-        let text = serde_json::to_vec(&config).map_err(|error| Fatal::Agent(error.to_string()))?;
+        let text = serde_json::to_vec(&config).map_err(|error| RunError::Agent(error.to_string()))?;
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
         let why = match snapshot.launch(&machine) {
             Ok(launch) => match self.hear(&machine, launch, emit)? {

@@ -1,7 +1,7 @@
 //! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the source disk.
 
-use crate::executor::{Result, Tell, logged, remove};
-use crate::layout::{Layout, Role, Wanted};
+use crate::executor::{Result, RunSink, logged, remove};
+use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::{preflight::Check, recovery, source_disk, work::inputs};
 use fsarena_core::plan::Plan;
 use fsarena_fs::{lifecycle, safety::ScratchDevice};
@@ -16,7 +16,7 @@ pub struct Images {
     // Dropped in this order: the images and the files of guests, then their directory.
     /// The image that mkfs formats, whatever carries it then.
     pub whole: ScratchDevice,
-    further: BTreeMap<Wanted, ScratchDevice>,
+    further: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The image of the source disk.
     pub other: ScratchDevice,
     /// A directory for what guests boot with, which goes with all in it.
@@ -30,14 +30,14 @@ impl Images {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, tell: Tell) -> Result<Images> {
+    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, tell: RunSink) -> Result<Images> {
         let dir = MadeDir::make(journal, dir)?;
         let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
         let file = |name: &str, size| -> Result<ScratchDevice> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
-        let wanted = check.devices.iter().filter(|wanted| wanted.role != Role::Whole);
+        let wanted = check.devices.iter().filter(|wanted| wanted.role != DeviceRole::Whole);
         let further = wanted.map(|wanted| Ok((*wanted, file(&wanted.image(), wanted.bytes)?)));
         let further = further.collect::<Result<_>>()?;
         let other = file("other.img", check.other_bytes)?;
@@ -78,7 +78,7 @@ impl Images {
     ///
     /// # Errors
     /// Where one cannot be removed; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<()> {
+    pub fn finish(self, tell: RunSink) -> Result<()> {
         let Images { whole, further, other, guests, dir } = self;
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(tell, |log| device.release(log))??;
@@ -88,7 +88,7 @@ impl Images {
 }
 
 /// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
-fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()> {
+fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: RunSink) -> Result<()> {
     inputs(plan, dir)?;
     logged(tell, |log| recovery::pack(plan, dir, log))??;
     let (def, mut options) = source_disk::filesystem(&plan.device)?;

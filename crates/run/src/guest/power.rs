@@ -1,7 +1,7 @@
 //! Cells whose power is cut: a guest works while each write to its disk is recorded, and is killed; what the disk would
 //! have kept is replayed on the image as mkfs left it; a second guest brings the filesystem back.
 
-use crate::executor::{Emit, Failed, Result};
+use crate::executor::{CellError, CellSink, Result};
 use crate::{protocol::Power, work};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome};
 use fsarena_core::{cell::Cell, metric::reading, sample::Readings};
@@ -30,11 +30,11 @@ impl Supply {
 }
 
 /// Boots a guest with this power to its end.
-type Boot<'a> = &'a mut dyn FnMut(&Supply, Emit) -> Result<Outcome>;
+type Boot<'a> = &'a mut dyn FnMut(&Supply, CellSink) -> Result<Outcome>;
 
 /// Boots the guest of a cell, or the two of a cell whose power is cut. `image` is as mkfs left it; `dir` takes files of
 /// guests.
-pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) -> Result<Outcome> {
+pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSink) -> Result<Outcome> {
     let cut = work::of_cell(cell).ok().and_then(|(workload, job)| workload.cut(&job));
     let Some(Cut { after, chosen }) = cut else { return boot(&Supply::steady(Power::On), emit) };
     let [recorded, log] = ["recorded.img", "writes"].map(|name| dir.join(name));
@@ -48,13 +48,13 @@ pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) ->
     emit(CellEvent::Phase { name: "power cut".into() });
     let replayed = match writes::replay(&log, image, chosen.map_or(Later::Lost, Later::Chosen)) {
         Ok(replayed) => replayed,
-        Err(error) => return Ok(Failed::from(error).of("power cut").into()),
+        Err(error) => return Ok(CellError::from(error).of("power cut").into()),
     };
     for path in [&recorded, &log] {
         std::fs::remove_file(path).map_err(Error::io("removing", path))?;
     }
     let (mut samples, mut found) = (vec![], Readings::default());
-    let outcome = boot(&Supply::steady(Power::Back), &mut |event| match event {
+    let outcome = boot(&Supply::steady(Power::Restored), &mut |event| match event {
         // The first guest has told them.
         CellEvent::Note(note) if note.kind == NoteKind::Options => {}
         // What became of the files is a reading of the recovery.
@@ -76,7 +76,7 @@ pub fn powered(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: Emit) ->
 
 /// Copies an image with its holes.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let size = super::booted::file_size(from);
+    let size = super::snapshot_pool::file_size(from);
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
     // A mirror of one.
     Ok(stripes::spread(from, &[to], Array::Raid1)?)

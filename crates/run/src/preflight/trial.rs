@@ -2,8 +2,8 @@
 //! have the complete list of options, so only a trial finds a typo.
 
 use super::room::{RAM, images_dir};
-use crate::executor::{Fatal, Log, Result};
-use crate::layout::{Layout, Role, Wanted, filesystem_of};
+use crate::executor::{Log, Result, RunError};
+use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
 use crate::scratch::Scratch;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
@@ -105,7 +105,7 @@ impl Trial<'_> {
         let mut layout = Layout::of(self.plan, self.variant, bytes)?;
         if self.guest {
             // mkfs makes one image, which is spread over the members of an array afterwards.
-            layout.members = vec![Wanted { role: Role::Whole, bytes, ..layout.members[0] }];
+            layout.members = vec![DeviceSpec { role: DeviceRole::Whole, bytes, ..layout.members[0] }];
         }
         let mut device = |wanted| self.device(wanted, log);
         let members = layout.members.iter().map(&mut device).collect::<Result<Vec<_>>>()?;
@@ -115,13 +115,13 @@ impl Trial<'_> {
         // The erased device may support options that an image does not, so there only misspelt names count.
         if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
             let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
-            return Err(Fatal::variant(self.variant, why + &near));
+            return Err(RunError::variant(self.variant, why + &near));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
 
     /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
-    fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice> {
+    fn device(&self, wanted: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
         let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
         if self.guest {

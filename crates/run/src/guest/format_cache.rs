@@ -31,17 +31,17 @@ pub struct Made {
 
 /// Every filesystem that was made, by its name and the arguments of its mkfs.
 #[derive(Debug)]
-pub struct Pristine {
+pub struct FormatCache {
     dir: PathBuf,
     size_bytes: u64,
     journal: Journal,
     made: BTreeMap<(&'static str, Vec<String>), Made>,
 }
 
-impl Pristine {
+impl FormatCache {
     /// None yet. Images of this size go to a directory.
-    pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> Pristine {
-        Pristine { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
+    pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
+        FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
     }
 
     /// The filesystem of these options, made where it is not yet. What mkfs would draw by chance is always the same, so

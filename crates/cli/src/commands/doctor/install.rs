@@ -1,6 +1,7 @@
 //! Installing what is missing with apt-get.
 
-use crate::executor::{Fatal, Result};
+use crate::failure::Failure;
+use fsarena_core::exit::ExitCode;
 use fsarena_sys::argv::{self, Argv};
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
@@ -8,17 +9,22 @@ use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 ///
 /// # Errors
 /// Without root, or where apt-get fails.
-pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     if packages.is_empty() {
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !rustix::process::geteuid().is_root() {
-        return Err(Fatal::Missing(format!("these programs are missing; install them as root: {line}")));
+        return Err(Failure::new(
+            ExitCode::Missing,
+            format!("these programs are missing; install them as root: {line}"),
+        ));
     }
     say(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
-    let failed = |error: argv::Error| Fatal::Missing(format!("{error}\nInstall these packages: {line}"));
+    let failed = |error: argv::Error| {
+        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
+    };
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
     // apt-get installs nothing where it does not find all, and not every archive has all.

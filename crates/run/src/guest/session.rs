@@ -1,7 +1,7 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
-use crate::child::{ASKED, LISTEN, group_of};
-use crate::executor::{Emit, Failed, Result};
+use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
+use crate::executor::{CellError, CellSink, Result};
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
@@ -54,7 +54,7 @@ impl End {
 ///
 /// # Errors
 /// Where the emulator cannot be started, or the journal cannot be written.
-pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: Emit) -> Result<End> {
+pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: CellSink) -> Result<End> {
     let begun = Instant::now();
     let due = Cell::new(None);
     let (mut boot, mut spoke) = (None, false);
@@ -63,7 +63,7 @@ pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: Emit)
         if line == GOING_ON {
             return Ok(None);
         }
-        let why = |why: String| Failed::internal(format!("the guest {why}"));
+        let why = |why: String| CellError::internal(format!("the guest {why}"));
         match Line::read(line).map_err(why)? {
             Line::Event(event) => {
                 match &event {
@@ -77,7 +77,7 @@ pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: Emit)
                 Ok(None)
             }
             Line::End(outcome) => Ok(Some(outcome)),
-            Line::Ask(_) => Err(why(ASKED.into())),
+            Line::Ask(_) => Err(why(UNEXPECTED_REQUEST.into())),
         }
     })?;
     if let Some(boot) = boot {
@@ -103,7 +103,7 @@ pub fn attend<T>(
     running: Running,
     launch: Launch,
     due: &Cell<Option<Instant>>,
-    take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, CellError>,
 ) -> Result<Result<(T, LastWords), Outcome>> {
     let mut guest = launch.start()?;
     // Should its keeper die with us, `recover` ends what is left of the group.
@@ -131,7 +131,7 @@ fn listen<T>(
     guest: &mut Guest,
     plan: &GuestPlan,
     due: &Cell<Option<Instant>>,
-    take: &mut dyn FnMut(&str) -> Result<Option<T>, Failed>,
+    take: &mut dyn FnMut(&str) -> Result<Option<T>, CellError>,
 ) -> Result<T, Outcome> {
     let patience = Duration::from_secs_f64(plan.patience_s);
     let begun = Instant::now();
@@ -143,7 +143,7 @@ fn listen<T>(
         if due.get().is_some_and(|due| Instant::now() >= due) {
             return Err(Outcome::Done);
         }
-        match guest.listen(LISTEN) {
+        match guest.listen(POLL_INTERVAL) {
             Heard::Line(line) => {
                 heard = Some(Instant::now());
                 if let Some(got) = take(&line)? {
@@ -161,11 +161,11 @@ fn listen<T>(
                     let why = format!(
                         "the guest has said nothing for {seconds:.0} s {since} and was ended (--guest-timeout)"
                     );
-                    return Err(Failed::new(Cause::Work, why).into());
+                    return Err(CellError::new(Cause::Work, why).into());
                 }
             }
             Heard::End => {
-                return Err(Failed::new(Cause::Died, "the guest ended before its work did").into());
+                return Err(CellError::new(Cause::Died, "the guest ended before its work did").into());
             }
         }
     }

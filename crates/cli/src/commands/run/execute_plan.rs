@@ -2,19 +2,20 @@
 
 use super::flags::Args;
 use crate::failure::{Failure, Outcome};
+use crate::terminal::progress::Progress;
 use crate::terminal::progress::expected;
-use crate::{commands::report, flags::known_metric, output, progress::Progress};
+use crate::{commands::report, flags::known_metric, output};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
 use fsarena_report::ranking::check_weights;
-use fsarena_run::{Consumer, Request, check, execute, executor::Fatal, preflight::Check, try_options};
+use fsarena_run::{Consumer, Request, check, execute, executor::RunError, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 
 /// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
-pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
+pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
     check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
     fsarena_report::report::current(&matrix::expand(&request.plan), args.view.current.as_deref())?;
     if !request.plan.prints() {
@@ -45,7 +46,7 @@ pub fn once(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDi
     let ended = execute(request, &mut [&mut progress]);
     let (run, cut_short) = match &ended {
         Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
-        Err(error) => (error.run.clone(), !matches!(*error.cause, Fatal::EveryVariant(_))),
+        Err(error) => (error.run.clone(), !matches!(*error.cause, RunError::EveryVariant(_))),
     };
     let Some(run) = run else {
         ended?;

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 /// The flags for the commands to time.
 #[derive(Debug, clap::Args)]
-pub struct Own {
+pub struct CommandFlags {
     /// Shell command to time, run as `sh -euc`; repeatable
     #[arg(long, value_name = "COMMAND", conflicts_with = "plan", help_heading = "Your own command")]
     pub cmd: Vec<String>,
@@ -50,7 +50,7 @@ fn name_of(words: &str) -> &str {
     if named && app::plan(name).is_none() { name } else { "command" }
 }
 
-impl Own {
+impl CommandFlags {
     /// Whether the command line has a command to time.
     pub fn is_given(&self) -> bool {
         !self.cmd.is_empty() || !self.command.is_empty()

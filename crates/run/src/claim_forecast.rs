@@ -16,7 +16,7 @@ pub type Names = BTreeSet<String>;
 
 /// How the question of a run stands before a round.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outlook {
+pub struct ClaimForecast {
     /// Why no further round helps; None where one does.
     pub answered: Option<String>,
     /// What stays open where the run ends before it: `; one claim is left open`.
@@ -44,8 +44,8 @@ struct Candidate {
 /// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open
 /// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
 /// come first: each further claim is taken as long as all that are taken can still be decided in time.
-pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> Outlook {
-    let cost = |variants: &Names| cost(record, variants);
+pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
+    let cost = |variants: &Names| round_cost(record, variants);
     let begins = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(record, &record.plan.claims) {
@@ -63,7 +63,7 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
     let but = |left: &dyn std::fmt::Display| {
         format!("every claim is decided but {left}, which no round can decide")
     };
-    Outlook {
+    ClaimForecast {
         // Claims that are stuck stay inconclusive: a variant of theirs has left the run, or nothing is measured of it.
         answered: match (open.len(), stuck) {
             (0, 0) => Some("every claim is decided".into()),
@@ -83,7 +83,7 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
 }
 
 /// The seconds that a round of these variants probably takes.
-pub fn cost(record: &RunRecord, variants: &Names) -> f64 {
+pub fn round_cost(record: &RunRecord, variants: &Names) -> f64 {
     variants.iter().map(|variant| seconds(record, variant)).sum()
 }
 

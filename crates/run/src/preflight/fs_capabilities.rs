@@ -1,6 +1,6 @@
 //! Checks whether the filesystems support the files that the work creates.
 
-use crate::executor::{Fatal, Result};
+use crate::executor::{Result, RunError};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{available::to_install, def::FsDef, filesystems};
 use fsarena_load::demands::{Demands, name_bytes};
@@ -18,15 +18,15 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
         if let Some(why) = cannot(def, demands) {
             let or = if why == NO_DIRECT_IO { "" } else { ", or take another tree (--tree)" };
             let why = format!("{} {why}; leave {} out (--fs){or}", def.title, def.id);
-            return Err(Fatal::variant(variant, why));
+            return Err(RunError::variant(variant, why));
         }
     }
     Ok(())
 }
 
 /// That a filesystem cannot be made here, and what to install.
-pub fn no_mkfs(def: &FsDef) -> Fatal {
-    Fatal::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
+pub fn no_mkfs(def: &FsDef) -> RunError {
+    RunError::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
 /// Why a filesystem cannot hold a tree. None where it can.
@@ -71,7 +71,7 @@ pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
     // Whatever else is in the way, the work itself meets it: not every filesystem has files without a name.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match open(path, flags, Mode::RUSR | Mode::WUSR) {
-        Err(Errno::INVAL) => Err(Fatal::Plan(format!("{path:?}: its filesystem {NO_DIRECT_IO}"))),
+        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {NO_DIRECT_IO}"))),
         _ => Ok(()),
     }
 }

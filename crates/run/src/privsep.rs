@@ -1,7 +1,8 @@
-//! A workload in a process of few rights: the worker. The keeper starts it, mounts for it, and does what only root may.
+//! The two processes of an agent that runs as root: the worker has few rights and runs the workload; the supervisor starts it,
+//! mounts for it, and does what only root may do.
 
-use crate::executor::{Done, Failed};
-use crate::protocol::{Answers, Line, Request, Rights, Role, write};
+use crate::executor::{CellError, CellResult};
+use crate::protocol::{Answers, Line, ProcessRole, Request, Rights, write};
 use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
@@ -14,15 +15,15 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Where the kernel refuses, or the user of a worker cannot reach its files.
-pub fn begin(kernel: &SysRoot, request: &Request) -> Done {
-    let refused = |error: io::Error| Failed::missing(format!("confining the workload: {error}"));
+pub fn begin(kernel: &SysRoot, request: &Request) -> CellResult {
+    let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
     match &request.role {
-        Role::Keeper(Rights { namespace: true, .. }) => {
+        ProcessRole::Supervisor(Rights { namespace: true, .. }) => {
             let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
             rights::own_mounts(kernel, &[target, &request.root, &request.other]).map_err(refused)
         }
-        Role::Alone | Role::Keeper(_) => Ok(()),
-        Role::Worker(Rights { user, namespace, pid_namespace }) => {
+        ProcessRole::Single | ProcessRole::Supervisor(_) => Ok(()),
+        ProcessRole::Worker(Rights { user, namespace, pid_namespace }) => {
             if *namespace {
                 write_only_there(request, *pid_namespace).map_err(refused)?;
             }
@@ -47,11 +48,11 @@ fn write_only_there(request: &Request, own_proc: bool) -> io::Result<()> {
 }
 
 /// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
-fn reach(request: &Request, user: &str) -> Done {
+fn reach(request: &Request, user: &str) -> CellResult {
     for place in request.places() {
         let Err(error) = place.metadata() else { continue };
         let refusing = place.ancestors().skip(1).find(|above| above.metadata().is_ok()).unwrap_or(place);
-        return Err(Failed::missing(format!(
+        return Err(CellError::missing(format!(
             "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere (`--runs \
              /var/tmp/runs`), let everybody pass (`chmod a+x {}`), or run the workload as root (`--user root`)",
             place.display(),
@@ -65,7 +66,12 @@ fn reach(request: &Request, user: &str) -> Done {
 ///
 /// # Errors
 /// Those of the tasks, and those of the worker.
-pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> Done {
+pub fn supervise_worker(
+    request: &Request,
+    rights: &Rights,
+    bench: &mut Bench,
+    answers: Answers,
+) -> CellResult {
     let place = Place::of(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
     if !rights.user.is_root() {
@@ -76,13 +82,13 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
     served.unwrap_or_else(|error| {
         let why = format!("the process that runs the workload: {error}");
         Err(match shortage::remedy(&error) {
-            Some(remedy) => Failed::missing(format!("{why}; {remedy}")),
-            None => Failed::internal(why),
+            Some(remedy) => CellError::missing(format!("{why}; {remedy}")),
+            None => CellError::internal(why),
         })
     })
 }
 
-fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<Done> {
+fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> io::Result<CellResult> {
     let mut errors = argv::memory_file("stderr")?;
     let mut command = child::command(errors.try_clone()?);
     if !rights.user.is_this_process() {
@@ -94,7 +100,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
     let mut worker =
         if rights.pid_namespace { pid_namespace::spawn(&mut command)? } else { limits::spawn(&mut command)? };
     let mut hear = || -> io::Result<Option<Outcome>> {
-        let asked = Request { role: Role::Worker(rights.clone()), ..request.clone() };
+        let asked = Request { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
         let (mut stdin, stdout) = child::ask(&mut worker, &asked)?;
         for line in lines(stdout) {
             match Line::read(&line).map_err(io::Error::other)? {
@@ -115,8 +121,8 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
     }
     let status = if rights.pid_namespace { pid_namespace::wait(&mut worker)? } else { worker.wait()? };
     Ok(match heard? {
-        Some(Outcome::Failed { why, cause }) => Err(Failed { why, cause }),
+        Some(Outcome::Failed { why, cause }) => Err(CellError { why, cause }),
         Some(_) => Ok(()),
-        None => Err(child::ended("the process that runs the workload", status, &mut errors)?),
+        None => Err(child::exit_error("the process that runs the workload", status, &mut errors)?),
     })
 }

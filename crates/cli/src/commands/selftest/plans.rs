@@ -1,13 +1,14 @@
 //! The plans by which fsarena measures its own errors on this machine: what it can resolve, whether the idle wait is long
 //! enough, and whether the same work takes the same number of instructions.
 
-use crate::{executor::Result, vocabulary};
+use crate::failure::Failure;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{cell::Variant, factor, matrix};
 use fsarena_load::source::{TREE_FILES, TWINS};
+use fsarena_run::registry;
 use std::time::Duration;
 
 /// How many files more, in per cent, the variants of [`resolution`] have, in their order. The first two are identical.
@@ -38,16 +39,16 @@ impl Size {
     }
 }
 
-fn resolved(text: &str, over: &Overrides) -> Result<Plan> {
-    vocabulary::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, over)
+fn resolved(text: &str, over: &Overrides) -> Result<Plan, Failure> {
+    Ok(registry::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, over)?)
 }
 
 /// Variants with identical work, and with [`MORE`] of it.
 ///
 /// # Errors
 /// Where this machine cannot make the filesystem.
-pub fn resolution(size: Size) -> Result<Plan> {
-    let mut plan = resolved(include_str!("selftest/resolution.toml"), &size.overrides())?;
+pub fn resolution(size: Size) -> Result<Plan, Failure> {
+    let mut plan = resolved(include_str!("resolution.toml"), &size.overrides())?;
     for (variant, percent) in plan.variants.iter_mut().zip(MORE) {
         // The setting is in 10000ths.
         variant.levels.insert(format!("{}{}", factor::SETTING, TWINS.id), (100 * percent).to_string());
@@ -59,12 +60,12 @@ pub fn resolution(size: Size) -> Result<Plan> {
 ///
 /// # Errors
 /// Where this machine cannot make one of the filesystems.
-pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<Plan> {
+pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
     let further = humantime::format_duration(further).to_string();
     let factors =
         vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
     let mut over = Overrides { factors, ..size.overrides() };
-    let text = include_str!("selftest/idle.toml");
+    let text = include_str!("idle.toml");
     let same = |pair: &[Variant]| {
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
         Claim::same(Quantity::of_all("elapsed"), first, last, Some(WITHIN)).text
@@ -78,13 +79,13 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
 ///
 /// # Errors
 /// Where the plan cannot be resolved here.
-pub fn exact(seed: u64, repeats: usize) -> Result<Plan> {
+pub fn exact(seed: u64, repeats: usize) -> Result<Plan, Failure> {
     let over = Overrides {
         seed: Some(seed),
         backing: Some(Backing::Guest(GuestPlan::of(Emulator::Exact))),
         ..Overrides::default()
     };
-    let mut plan = resolved(include_str!("selftest/exact.toml"), &over)?;
+    let mut plan = resolved(include_str!("exact.toml"), &over)?;
     let again = |variant: &Variant, time| Variant {
         name: format!("{}, {time}", variant.name),
         levels: variant.levels.clone(),
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_variant_of_the_plan_has_a_tree() {
-        let plan: toml::Table = toml::from_str(include_str!("selftest/resolution.toml")).unwrap();
+        let plan: toml::Table = toml::from_str(include_str!("resolution.toml")).unwrap();
         let variants = plan["variant"].as_array().unwrap().iter();
         let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();
         let more = MORE[2..].iter().map(|percent| format!("{percent}% more files"));

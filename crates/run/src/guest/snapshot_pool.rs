@@ -1,8 +1,8 @@
 //! Guests that begin with a machine that has booted already: found in the cache, or booted now and kept.
 
-use super::hearing::{CONSOLE, Running, attend};
-use super::packed::{Asked, Packer};
-use crate::executor::{Failed, Fatal, Result};
+use super::initramfs::{KernelDemands, Packer};
+use super::session::{CONSOLE, Running, attend};
+use crate::executor::{CellError, Result, RunError};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
@@ -17,7 +17,7 @@ use std::{cell::Cell, os::unix::fs::DirBuilderExt, time::Instant};
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
 /// The machines that guests of a run begin with.
-pub struct Booted {
+pub struct SnapshotPool {
     cache: PathBuf,
     /// The file with the config of the next guest.
     pub config: PathBuf,
@@ -35,14 +35,14 @@ pub fn wanted(guest: &GuestPlan) -> bool {
     guest.emulator == Emulator::Qemu && guest.accelerator != Some(Accelerator::Kvm) && !guest.fresh
 }
 
-impl Booted {
+impl SnapshotPool {
     /// Nothing is known yet. Files of the run go into this directory.
-    pub fn new(dir: &Path) -> Booted {
+    pub fn new(dir: &Path) -> SnapshotPool {
         let cache = std::path::absolute(cache::dir()).unwrap_or_else(|_| cache::dir());
         // Where it cannot be made, nothing is kept.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache);
         let (verified, given_up, notes) = Default::default();
-        Booted { cache, config: dir.join("config"), verified, given_up, notes }
+        SnapshotPool { cache, config: dir.join("config"), verified, given_up, notes }
     }
 
     /// What a reader should know.
@@ -59,7 +59,7 @@ impl Booted {
         &mut self,
         machine: &Machine,
         config: &GuestConfig,
-        asked: Asked,
+        asked: KernelDemands,
         packer: &mut Packer,
         running: Running,
     ) -> Result<Option<Snapshot>> {
@@ -118,7 +118,7 @@ impl Booted {
         let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut draft = Some(draft);
-        let failed = |why: String| Failed::new(Cause::Work, why);
+        let failed = |why: String| CellError::new(Cause::Work, why);
         let heard = attend(running, launch, &Cell::new(None), &mut |line| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
                 return Err(failed(why.into()));
@@ -180,6 +180,6 @@ pub fn file_size(path: &Path) -> u64 {
 pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<()> {
     let path = dir.join(name);
     let words = Argv::new(&launch.argv[0]).args(&launch.argv[1..]).words();
-    let text = serde_json::to_string_pretty(&words).map_err(|error| Fatal::Agent(error.to_string()))?;
+    let text = serde_json::to_string_pretty(&words).map_err(|error| RunError::Agent(error.to_string()))?;
     Ok(std::fs::write(&path, text + "\n").map_err(Error::io("writing", &path))?)
 }

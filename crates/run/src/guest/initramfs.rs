@@ -13,7 +13,7 @@ const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
 /// What a cell asks of a kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct KernelDemands<'a> {
     /// The level of the factor `kernel`.
     pub level: &'a str,
     /// That kernel's modules.
@@ -49,7 +49,7 @@ impl Packer {
     ///
     /// # Errors
     /// Where one is missing.
-    pub fn modules(&mut self, asked: Asked) -> Result<&[Module]> {
+    pub fn modules(&mut self, asked: KernelDemands) -> Result<&[Module]> {
         let key = key(asked);
         if !self.wanted.contains_key(&key) {
             let of = [asked.def, self.other];
@@ -65,7 +65,7 @@ impl Packer {
     ///
     /// # Errors
     /// If one is missing, or there is not enough room.
-    pub fn initramfs(&mut self, asked: Asked) -> Result<&mut Initramfs> {
+    pub fn initramfs(&mut self, asked: KernelDemands) -> Result<&mut Initramfs> {
         let key = key(asked);
         if !self.packed.contains_key(&key) {
             let path = self.dir.join(format!("initramfs-{}", self.packed.len()));
@@ -76,7 +76,7 @@ impl Packer {
     }
 
     /// What of the modules tells a machine that boots for any cell from others, besides the kernel's own.
-    pub fn particular(&self, asked: Asked) -> Vec<String> {
+    pub fn particular(&self, asked: KernelDemands) -> Vec<String> {
         let usual = usual(asked.modules);
         let unusual = asked.further.iter().filter(|name| !usual.contains(&name.as_str()));
         unusual.map(String::as_str).chain(self.mounted.iter().map(|def| def.id)).map(String::from).collect()
@@ -88,7 +88,7 @@ impl Packer {
     ///
     /// # Errors
     /// If a module is missing, or there is not enough room.
-    pub fn for_any(&mut self, asked: Asked) -> Result<(Initramfs, Vec<String>)> {
+    pub fn for_any(&mut self, asked: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
         let here = self.mounted.iter().filter(|def| guests::in_modules(asked.modules, def));
         let first =
             self.closure(asked.modules, here.flat_map(|def| guests::of_filesystem(asked.modules, def)))?;
@@ -129,6 +129,6 @@ fn usual(modules: &Modules) -> Vec<&'static str> {
     filesystems.chain(Stack::MODULES).chain(schedulers).filter(|name| modules.has(name)).collect()
 }
 
-fn key(asked: Asked) -> (String, String) {
+fn key(asked: KernelDemands) -> (String, String) {
     (asked.level.to_string(), format!("{} {}", asked.def.id, asked.further.join(" ")))
 }

@@ -1,6 +1,6 @@
 //! Which variants can still be the best, and whether the choice among them is good enough (`--find best`).
 
-use crate::deciding::{Names, Outlook, cost, quickest};
+use crate::claim_forecast::{ClaimForecast, Names, quickest, round_cost};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
@@ -22,7 +22,13 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 ///
 /// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
 /// rounds up to the last look decide, which a resumed run has too: it goes on with the same variants.
-pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s: Option<f64>) -> Outlook {
+pub fn outlook(
+    record: &RunRecord,
+    live: &Names,
+    round: u32,
+    within: f64,
+    left_s: Option<f64>,
+) -> ClaimForecast {
     let seen = record.plan.stop.warmup + table::at(round as usize).map_or(0, |look| look.n as u32);
     let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < seen);
     let main = combine_tasks(record, &work::main_of_run(record)).ok();
@@ -73,7 +79,7 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
     let open = format!("; {} variants can still be the best", able.len());
     let stay = (0..record.variants.len()).filter(|at| able.contains(at) || raw(*at));
     let variants: Names = stay.map(|at| name(at).to_string()).filter(|name| live.contains(name)).collect();
-    Outlook { answered, open, seconds: cost(record, &variants), needed, no_room, variants }
+    ClaimForecast { answered, open, seconds: round_cost(record, &variants), needed, no_room, variants }
 }
 
 /// The rounds after which no variant leaves for lack of time: by then each has been repeated.

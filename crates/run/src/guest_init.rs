@@ -2,7 +2,7 @@
 
 use crate::axes::{self, Conditions};
 use crate::protocol::{Guest, Line, MountRequest, write};
-use crate::{agent, bench, executor::Failed};
+use crate::{agent, bench, executor::CellError};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
@@ -34,7 +34,7 @@ fn work(mut booted: Booted) -> io::Result<()> {
         // They end with the guest: undoing them takes time, and this process is in them.
         Ok(conditions) => std::mem::forget(conditions),
         // What cannot be had is the cell's own failure.
-        Err(error) => return write(&mut events, &Line::End(Failed::missing(error.to_string()).into())),
+        Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
     }
     let text = serde_json::to_vec(&guest.request)?;
     agent::serve(text.as_slice(), events, counter::mark)?;
