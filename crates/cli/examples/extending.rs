@@ -137,8 +137,8 @@ mod variants {
 
 // ANCHOR: factor
 mod read_ahead {
+    use fsarena_run::RunError;
     use fsarena_run::axes::{Asked, Axis, Stage, lacking};
-    use fsarena_run::executor::RunError;
     use fsarena_sys::{Error, attribute};
 
     /// The name in plans.

@@ -4,7 +4,7 @@ use crate::mountstats::{self, Bytes};
 use crate::{part, wire::Wire};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample};
-use fsarena_run::executor::CellError;
+use fsarena_run::CellError;
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::protocol::Request;
 use fsarena_sys::kernel::SysRoot;

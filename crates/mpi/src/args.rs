@@ -6,7 +6,7 @@ use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::ranks::Ranks;
-use fsarena_run::{Keep, Request, clients::Clients, executor::RunError, registry};
+use fsarena_run::{Keep, Request, RunError, clients::Clients, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -142,5 +142,5 @@ fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, RunError> 
         let message = format!("run {} has {before} clients: resume it with mpirun -n {before}", run.id());
         return Err(RunError::Plan(message));
     }
-    Request::resume(run, None, None).map_err(|error| *error.cause)
+    Request::resume(run, None, None)
 }

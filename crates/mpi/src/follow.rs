@@ -5,7 +5,7 @@ use crate::wire::{self, GLANCE, LEAVING, Wire};
 use crate::{agent::Agent, clock, guard, measure};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_run::child::{self, Parent};
-use fsarena_run::executor::{CellError, RunError};
+use fsarena_run::{CellError, RunError};
 use fsarena_run::{axes::Confine, protocol::PrivilegedRequest};
 use fsarena_sys::cancel;
 use fsarena_sys::undo::{Journal, state_dir};

@@ -4,7 +4,7 @@
 //! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
 //! what the journals of dead processes name.
 
-use fsarena_run::executor::RunError;
+use fsarena_run::RunError;
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};

@@ -5,7 +5,7 @@ use crate::{cell, ranks::Ranks, wire};
 use fsarena_core::event::{CellEvent, Note, Outcome};
 use fsarena_core::{cell::Variant, factor, plan::Plan};
 use fsarena_run::axes::{AXES, Confine};
-use fsarena_run::executor::{RunError, RunSink};
+use fsarena_run::{RunError, executor::RunSink};
 use fsarena_run::{clients::Clients, protocol::Request};
 use fsarena_sys::{Error, undo::Journal};
 use std::{fs::File, path::PathBuf};

@@ -6,7 +6,7 @@ use crate::message::{FromRank, Machine, ToRank};
 use crate::wire::{self, GLANCE, LEAVING, Wire};
 use crate::{guard, mapping, remarks::Seen};
 use fsarena_load::workload::Client;
-use fsarena_run::{executor::RunError, protocol::Request};
+use fsarena_run::{RunError, protocol::Request};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, process::ChildStdin, rc::Rc};
 

@@ -1,7 +1,8 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{CellResult, CellSink};
+use crate::error::CellResult;
+use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};

@@ -1,7 +1,7 @@
 //! The agents of a run: their role, and the users that workloads and servers run as. The users are looked up once, before
 //! the first cell, and are part of the request to each agent.
 
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use crate::protocol::{ProcessRole, Profiling, Rights};
 use crate::work::workload;
 use fsarena_core::event::{Note, NoteKind};

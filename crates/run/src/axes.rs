@@ -18,7 +18,7 @@ mod scheduler;
 
 pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
 
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};

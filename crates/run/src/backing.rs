@@ -1,7 +1,8 @@
 //! The backing devices: those under test, the source disk, and the directories that their images are in.
 
 use crate::context::RunContext;
-use crate::executor::{Result, RunError, RunSink, logged, remove};
+use crate::error::{Result, RunError};
+use crate::executor::{RunSink, logged, remove};
 use crate::layout::{Carrier, DeviceSpec, Layout};
 use crate::preflight::{RAM, to_erase};
 use crate::source_disk::{SourceDisk, loop_options};

@@ -1,7 +1,7 @@
 //! Runs an agent as a child process: starts it, reads its events, and kills it with all processes that it started.
 
 use crate::axes::Confine;
-use crate::executor::{CellError, Result, RunError};
+use crate::error::{CellError, Result, RunError};
 use crate::protocol::{Line, PrivilegedRequest, Request, write};
 use crate::work;
 use fsarena_core::event::{Cause, CellEvent, Outcome};

@@ -1,6 +1,7 @@
 //! Who does the work of a cell in a directory: an agent here, or one on each of many machines.
 
-use crate::executor::{CellSink, Result, RunSink};
+use crate::error::Result;
+use crate::executor::{CellSink, RunSink};
 use crate::{axes::Confine, child, protocol::Request};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::{cell::Variant, plan::Plan};

@@ -1,6 +1,7 @@
 //! Directories as they are: nothing is formatted or mounted, and no root is needed.
 
-use crate::executor::{CellSink, Executor, Result, RunError, RunSink, remove, require};
+use crate::error::{Result, RunError, require};
+use crate::executor::{CellSink, Executor, RunSink, remove};
 use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{cell::Cell, factor, matrix};

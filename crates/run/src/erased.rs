@@ -4,7 +4,8 @@ mod health;
 mod precondition;
 
 use crate::context::RunContext;
-use crate::executor::{CellResult, Log, Result, RunSink, logged};
+use crate::error::{CellResult, Result};
+use crate::executor::{Log, RunSink, logged};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::device::BlockDevice;

@@ -2,16 +2,16 @@
 
 use crate::agents::{self, Agents};
 use crate::clients::{Alone, Clients};
-use crate::executor::{Executor, Result, RunError, RunSink, require};
+use crate::error::{Result, RunError, require};
+use crate::executor::{Executor, RunSink};
 use crate::preflight::{self, Check, trial::Trying};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
-use crate::runner::{self, End};
+use crate::runner::{self, RunEnd};
 use crate::work::{self, main_metric, outline};
 use crate::{bench::readings, context::RunContext};
 use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
 use fsarena_core::event::{CommandRecord, Event, Note};
-use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
@@ -19,6 +19,7 @@ use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
 use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A plan to run, and where to store its samples.
 #[derive(Debug, Clone)]
@@ -60,29 +61,6 @@ pub struct RunOutcome {
     pub why: String,
 }
 
-/// Why a run could not begin, or ended before its plan did.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct RunFailure {
-    /// Where everything is kept that was measured before; none where nothing was begun.
-    pub run: Option<RunDir>,
-    /// What ended it.
-    #[source]
-    pub cause: Box<RunError>,
-}
-
-impl<E: Into<RunError>> From<E> for RunFailure {
-    fn from(cause: E) -> RunFailure {
-        RunFailure { run: None, cause: Box::new(cause.into()) }
-    }
-}
-
-impl Exits for RunFailure {
-    fn exit_code(&self) -> ExitCode {
-        self.cause.exit_code()
-    }
-}
-
 impl Request {
     /// A plan to run as it is.
     pub fn new(plan: Plan, keep: Keep) -> Request {
@@ -98,7 +76,7 @@ impl Request {
         run: RunDir,
         signature: Option<String>,
         other: Option<String>,
-    ) -> Result<Request, RunFailure> {
+    ) -> Result<Request, RunError> {
         let mut plan = run.plan()?;
         let ours = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
@@ -129,7 +107,7 @@ impl Request {
 ///
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
-pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunFailure> {
+pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
     check_for(request, &Alone, &agents::user(request.user.as_deref())?.0)
 }
 
@@ -137,7 +115,7 @@ fn check_for(
     request: &Request,
     clients: &dyn Clients,
     user: &User,
-) -> Result<(Vec<Variant>, Check), RunFailure> {
+) -> Result<(Vec<Variant>, Check), RunError> {
     let (plan, runs) = (&request.plan, request.runs());
     let variants = matrix::expand(plan);
     let check = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
@@ -155,7 +133,7 @@ pub fn try_options(
     variants: &[Variant],
     check: &Check,
     trying: Trying,
-) -> Result<Vec<CommandRecord>, RunFailure> {
+) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
     let (plan, runs) = (&request.plan, request.runs());
@@ -169,8 +147,8 @@ pub fn try_options(
 /// [`crate::run_as_agent_if_requested`].
 ///
 /// # Errors
-/// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure;
-/// [`RunFailure::run`] keeps the measurements until then.
+/// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure; everything
+/// measured until then is kept in the directory that [`Consumer::begin`] names.
 ///
 /// # Examples
 /// Two rounds of a small tree in a directory as it is, which needs no root:
@@ -222,7 +200,7 @@ pub fn try_options(
 ///     Ok(())
 /// }
 /// ```
-pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunFailure> {
+pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
     execute_by(Box::new(Alone), request, consumers)
 }
 
@@ -234,7 +212,7 @@ pub fn execute_by(
     clients: Box<dyn Clients>,
     request: Request,
     consumers: &mut [&mut dyn Consumer],
-) -> Result<RunOutcome, RunFailure> {
+) -> Result<RunOutcome, RunError> {
     let kernel = SysRoot::host();
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
@@ -258,17 +236,42 @@ pub fn execute_by(
     check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
+    let _only_run = OnlyRun::begin()?;
     let _in_order = cancel::in_order();
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
     let session = Session { kernel, plan, variants, check, agents };
     match session.measure(place, tried, clients, consumers) {
-        Ok((End::NothingLeft(left), ..)) => {
-            Err(RunFailure { run, cause: Box::new(RunError::EveryVariant(left)) })
+        Ok((RunEnd::NothingLeft(left), ..)) => Err(RunError::EveryVariant(left)),
+        Ok((end, why, record)) => {
+            Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
         }
-        Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
-        Err(cause) => Err(RunFailure { run, cause: Box::new(cause) }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this process makes a run.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// The only run of this process. Signals, the environment mark of processes to end, and the number in the names of scratch
+/// directories belong to the whole process, so two runs at a time would end each other's processes.
+struct OnlyRun;
+
+impl OnlyRun {
+    fn begin() -> Result<OnlyRun> {
+        if IS_RUNNING.swap(true, Ordering::AcqRel) {
+            return Err(RunError::Plan(
+                "this process is executing another run: wait until it has ended".into(),
+            ));
+        }
+        Ok(OnlyRun)
+    }
+}
+
+impl Drop for OnlyRun {
+    fn drop(&mut self) {
+        IS_RUNNING.store(false, Ordering::Release);
     }
 }
 
@@ -335,7 +338,7 @@ impl Session {
         tried: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
-    ) -> Result<(End, String, RunRecord)> {
+    ) -> Result<(RunEnd, String, RunRecord)> {
         let run = place.run();
         let beginning = Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));

@@ -10,7 +10,8 @@ mod readings;
 mod session;
 mod snapshot_pool;
 
-use crate::executor::{CellError, CellSink, Executor, Log, Result, RunError, RunSink, logged};
+use crate::error::{CellError, Result, RunError};
+use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::{context::RunContext, preflight::guests};
 use booting::{Starting, ThisCell};

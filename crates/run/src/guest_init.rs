@@ -2,7 +2,7 @@
 
 use crate::axes::{self, Conditions};
 use crate::protocol::{Guest, Line, MountRequest, write};
-use crate::{agent, bench, executor::CellError};
+use crate::{agent, bench, error::CellError};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};

@@ -17,6 +17,7 @@ pub mod context;
 pub mod dir;
 mod elimination;
 mod erased;
+mod error;
 mod execute;
 pub mod executor;
 pub mod guest;
@@ -42,7 +43,8 @@ mod tasks;
 mod testing;
 pub mod work;
 
-pub use execute::{Keep, Request, RunFailure, RunOutcome, check, execute, execute_by, try_options};
+pub use error::{CellError, RunError};
+pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_options};
 pub use recorder::{Beginning, Consumer};
 
 /// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the

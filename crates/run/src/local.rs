@@ -2,7 +2,8 @@
 
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
-use crate::executor::{CellError, CellSink, Executor, Log, Result, RunError, RunSink, require};
+use crate::error::{CellError, Result, RunError, require};
+use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::protocol::{MountRequest, Request};
 use crate::{
     backing::BackingDevices, child, context::RunContext, erased::Erased, preflight::RAW_NEEDS_AN_IMAGE,

@@ -9,7 +9,7 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
 
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
 use crate::{axes, recovery};

@@ -1,7 +1,7 @@
 //! Metrics that commands print: keeps their names apart from those of fsarena's own metrics.
 
 use crate::bench::readings;
-use crate::executor::CellError;
+use crate::error::CellError;
 use fsarena_core::event::Cause;
 use fsarena_core::metric::{Declared, INSTRUCTIONS, LIFECYCLE, METRICS, MetricDef, TIMER};
 use fsarena_core::record::RunRecord;

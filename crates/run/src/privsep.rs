@@ -1,7 +1,7 @@
 //! The two processes of an agent that runs as root: the worker has few rights and runs the workload; the supervisor starts it,
 //! mounts for it, and does what only root may do.
 
-use crate::executor::{CellError, CellResult};
+use crate::error::{CellError, CellResult};
 use crate::protocol::{Answers, Line, ProcessRole, Request, Rights, write};
 use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
@@ -121,8 +121,7 @@ fn serve(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers
     }
     let status = if rights.pid_namespace { pid_namespace::wait(&mut worker)? } else { worker.wait()? };
     Ok(match heard? {
-        Some(Outcome::Failed { why, cause }) => Err(CellError { why, cause }),
-        Some(_) => Ok(()),
+        Some(outcome) => CellError::check(outcome),
         None => Err(child::exit_error("the process that runs the workload", status, &mut errors)?),
     })
 }

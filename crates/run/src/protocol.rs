@@ -1,6 +1,6 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{CellError, CellResult, Result};
+use crate::error::{CellError, CellResult, Result};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
 use fsarena_load::workload::Client;
@@ -223,8 +223,5 @@ pub fn ask(answers: Answers, ask: PrivilegedRequest) -> CellResult {
     let mut answer = String::new();
     let answered = write(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
     let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
-    match outcome.map_err(Error::io("asking", "the process that started this one"))? {
-        Outcome::Failed { why, cause } => Err(CellError { why, cause }),
-        _ => Ok(()),
-    }
+    CellError::check(outcome.map_err(Error::io("asking", "the process that started this one"))?)
 }

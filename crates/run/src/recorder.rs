@@ -1,6 +1,6 @@
 //! The one who hears of events first: it keeps the state of the run, and hands events on.
 
-use crate::executor::{CellError, Result, RunError};
+use crate::error::{CellError, Result, RunError};
 use crate::preflight::Check;
 use crate::printed;
 use fsarena_core::cell::{Cell, Variant};
@@ -105,7 +105,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 if self.writer.is_none() =>
             {
                 let variant = cell.cell.variant.name.clone();
-                Err(RunError::Cell { variant, failed: CellError { why, cause } })
+                Err(RunError::Cell { variant, source: CellError::new(cause, why) })
             }
             _ => Ok(()),
         }

@@ -4,7 +4,8 @@
 //! program than fsarena.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{CellError, CellResult, Log, Result, RunError, require};
+use crate::error::{CellError, CellResult, Result, RunError, require};
+use crate::executor::Log;
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{layout::filesystem_of, protocol::Request, work::workload};

@@ -1,6 +1,6 @@
 //! The words a plan may use: what the registries hold, and what this machine can do.
 
-use crate::{executor::Result, preflight::guests, stopping::rounds_for_an_answer, work};
+use crate::{error::Result, preflight::guests, stopping::rounds_for_an_answer, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
 use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
 use fsarena_core::{factor, matrix, metric::METRICS};

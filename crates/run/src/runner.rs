@@ -1,7 +1,8 @@
 //! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
 use crate::claim_forecast::{self, ClaimForecast, Names, quickest};
-use crate::executor::{Executor, Result, RunError};
+use crate::error::{Result, RunError};
+use crate::executor::Executor;
 use crate::stopping::{Fit, Stopping, Work, forecast, format_duration, rounds_among, rounds_for_an_answer};
 use crate::{elimination, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
@@ -21,7 +22,7 @@ const ALWAYS: usize = 3;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     /// As planned.
     Done,
     /// No variant was left: when and why each left.
@@ -40,7 +41,7 @@ pub fn run(
     tasks_per_cell: u32,
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
-) -> Result<(End, String)> {
+) -> Result<(RunEnd, String)> {
     if let Some(fault) = elimination::fault(plan, variants) {
         return Err(RunError::Plan(fault.into()));
     }
@@ -58,7 +59,7 @@ pub fn run(
     for note in runner.executor.remarks() {
         runner.recorder.tell(Event::Note(note))?;
     }
-    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
+    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == RunEnd::Done })?;
     Ok((end, why))
 }
 
@@ -77,7 +78,7 @@ impl Runner<'_, '_, '_> {
         &self.recorder.state
     }
 
-    fn rounds(&mut self) -> Result<(End, String)> {
+    fn rounds(&mut self) -> Result<(RunEnd, String)> {
         self.begun = Instant::now();
         let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
         let mut stopping = Stopping::new(&self.plan.stop, needed);
@@ -86,7 +87,7 @@ impl Runner<'_, '_, '_> {
             // Asked first: variants that all fail in the last round leave no answer either.
             let left = self.state().departures();
             if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
-                return Ok((End::NothingLeft(left), "every variant has failed".into()));
+                return Ok((RunEnd::NothingLeft(left), "every variant has failed".into()));
             }
             let outlook = self.outlook(round);
             let fit = self.fit(&stopping, round, outlook.as_ref());
@@ -99,7 +100,7 @@ impl Runner<'_, '_, '_> {
                     self.recorder.tell(Event::Note(note))?;
                 }
                 let ended = |shard| format!("all rounds of shard {shard} are done");
-                return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
+                return Ok((RunEnd::Done, self.plan.stop.shard.map_or(why, ended)));
             }
             if !self.plan.stop.has(round) {
                 // Another machine runs it.
@@ -117,7 +118,7 @@ impl Runner<'_, '_, '_> {
             let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();
             let started = Instant::now();
             if !self.round(round, &live)? {
-                return Ok((End::Interrupted, "a signal ended it".into()));
+                return Ok((RunEnd::Interrupted, "a signal ended it".into()));
             }
             stopping.round_took(started.elapsed());
             self.standing(round, self.begun.elapsed())?;

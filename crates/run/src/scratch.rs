@@ -1,6 +1,6 @@
 //! A directory of ours for a while.
 
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use fsarena_sys::undo::{self, Journal, MadeDir};
 use fsarena_sys::{Error, tree};
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The source disk: a second device, made once a run, that tasks copy from and to.
 
-use crate::executor::{Result, RunSink, logged, remove};
+use crate::error::Result;
+use crate::executor::{RunSink, logged, remove};
 use crate::{context::RunContext, layout::filesystem_of, preflight::named, work};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor, plan::DevicePlan};

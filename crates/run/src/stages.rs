@@ -1,7 +1,7 @@
 //! The stages of a study: each is a run, and the later ones go on with what an earlier one found best.
 
-use crate::execute::{Keep, Request, RunFailure, check, try_options};
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
+use crate::execute::{Keep, Request, check, try_options};
 use crate::{preflight::trial::Trying, registry};
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
@@ -72,7 +72,7 @@ impl<'a> Stages<'a> {
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].
-    pub fn check(&self, user: Option<&str>, mut trying: Option<Trying>) -> Result<(), RunFailure> {
+    pub fn check(&self, user: Option<&str>, mut trying: Option<Trying>) -> Result<(), RunError> {
         for (_, plan) in self.stages.iter().skip(1) {
             let mut request = Request::new(plan.clone(), Keep::New(self.runs.into()));
             request.user = user.map(String::from);

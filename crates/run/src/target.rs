@@ -4,7 +4,8 @@
 //! needs a separate journal.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{CellError, CellResult, Log};
+use crate::error::{CellError, CellResult};
+use crate::executor::Log;
 use crate::protocol::MountRequest;
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};

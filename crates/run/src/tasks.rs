@@ -1,7 +1,8 @@
 //! The tasks of a cell: prepared, timed one after another, and checked.
 
 use crate::bench::Bench;
-use crate::executor::{CellError, CellResult, Log};
+use crate::error::{CellError, CellResult};
+use crate::executor::Log;
 use crate::protocol::{self, Answers, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::further_idle, printed, work};

@@ -1,7 +1,7 @@
 //! The work of a plan, and its requirements.
 
 use crate::bench::{lifecycle, readings};
-use crate::executor::{Result, RunError};
+use crate::error::{Result, RunError};
 use crate::printed;
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};

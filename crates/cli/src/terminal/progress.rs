@@ -12,7 +12,7 @@ use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::{safe, state::RunState};
 use fsarena_report::live::{Intervals, View};
-use fsarena_run::{Beginning, Consumer, executor::RunError, work};
+use fsarena_run::{Beginning, Consumer, RunError, work};
 use fsarena_store::RunDir;
 use lines::Lines;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! The common parts of every machine axis.
 
-use crate::executor::{Result, RunError};
+use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::undo::{self, UndoGuard};

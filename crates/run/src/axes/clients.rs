@@ -1,7 +1,7 @@
 //! The number of clients, which is a setting of the workload: the cell has it already.
 
 use super::axis::{Asked, Axis, wrong};
-use crate::executor::Result;
+use crate::error::Result;
 use fsarena_core::factor::{self, clients};
 
 /// The axis.

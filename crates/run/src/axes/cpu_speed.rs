@@ -2,7 +2,7 @@
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
 use super::cpus;
-use crate::executor::Result;
+use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
 use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::SysRoot};

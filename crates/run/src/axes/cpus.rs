@@ -1,7 +1,7 @@
 //! The CPUs that the load may run on, by affinity: it goes with the process, so there is nothing to undo.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use fsarena_core::factor;
 use fsarena_sys::{Error, kernel::cpu_list};
 

@@ -1,7 +1,7 @@
 //! What carries the filesystem: a device made once a run, of which the variant's cells take the right one.
 
 use super::axis::{Asked, Axis, lacking};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::{factor, plan::Backing};
 use fsarena_sys::zram;

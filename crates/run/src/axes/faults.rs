@@ -1,7 +1,7 @@
 //! A device that misbehaves: set up inside guests, whose kernel runs nothing else.
 
 use super::axis::{Asked, Axis, lacking};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use fsarena_core::factor::{self, faults};
 
 /// The axis.

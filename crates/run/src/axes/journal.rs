@@ -1,7 +1,7 @@
 //! The journal or log on a separate device, made once per run.
 
 use super::axis::{Asked, Axis};
-use crate::{executor::Result, layout::filesystem_of};
+use crate::{error::Result, layout::filesystem_of};
 use fsarena_core::factor::{self, journal};
 
 /// The axis.

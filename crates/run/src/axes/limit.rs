@@ -5,7 +5,7 @@
 //! gets a separate group, and writeback counts for the process that dirtied the pages.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};

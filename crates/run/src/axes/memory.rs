@@ -1,7 +1,7 @@
 //! The memory that the load may use, by a control group.
 
 use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, cgroup::Controller, kernel::SysRoot};

@@ -1,7 +1,7 @@
 //! Several devices under one filesystem, made once a run.
 
 use super::axis::{Asked, Axis, lacking, wrong};
-use crate::executor::{Result, require};
+use crate::error::{Result, require};
 use crate::layout::filesystem_of;
 use fsarena_core::factor::{self, raid};
 use fsarena_core::plan::Backing;

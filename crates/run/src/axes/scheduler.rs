@@ -1,7 +1,7 @@
 //! The I/O scheduler of every device of the variant.
 
 use super::axis::{Asked, Axis, Stage, lacking, wrong};
-use crate::executor::Result;
+use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};

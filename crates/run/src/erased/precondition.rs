@@ -1,6 +1,6 @@
 //! The steady state of an SSD, by the Solid State Storage Performance Test Specification (SNIA, version 2.0.2).
 
-use crate::executor::Result;
+use crate::error::Result;
 use bytesize::ByteSize;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_engine::{Bound, Files, Job, Open, Outcome, Pattern, Warmup, steady::pts_steady};

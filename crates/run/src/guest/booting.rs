@@ -3,7 +3,8 @@
 use super::initramfs::{KernelDemands, Packer};
 use super::session::{self, End, Running};
 use super::snapshot_pool::{LEAST_MEMORY, SnapshotPool, file_size, keep_command_line};
-use crate::executor::{CellError, CellSink, Result, RunError};
+use crate::error::{CellError, Result, RunError};
+use crate::executor::CellSink;
 use bytesize::ByteSize;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_guest::counter::{COUNTS, Counter};

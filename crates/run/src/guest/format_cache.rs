@@ -1,6 +1,7 @@
 //! Filesystems that are made once and never written to: every guest has its own copy of what it writes.
 
-use crate::executor::{Log, Result};
+use crate::error::Result;
+use crate::executor::Log;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, pinned, safety::ScratchDevice};
 use fsarena_sys::{image, undo::Journal};

@@ -1,6 +1,7 @@
 //! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the source disk.
 
-use crate::executor::{Result, RunSink, logged, remove};
+use crate::error::Result;
+use crate::executor::{RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::{preflight::Check, recovery, source_disk, work::inputs};
 use fsarena_core::plan::Plan;

@@ -1,6 +1,6 @@
 //! The initramfs beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
 
-use crate::{executor::Result, preflight::guests};
+use crate::{error::Result, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};

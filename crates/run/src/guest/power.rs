@@ -1,7 +1,8 @@
 //! Cells whose power is cut: a guest works while each write to its disk is recorded, and is killed; what the disk would
 //! have kept is replayed on the image as mkfs left it; a second guest brings the filesystem back.
 
-use crate::executor::{CellError, CellSink, Result};
+use crate::error::{CellError, Result};
+use crate::executor::CellSink;
 use crate::{protocol::Power, work};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome};
 use fsarena_core::{cell::Cell, metric::reading, sample::Readings};

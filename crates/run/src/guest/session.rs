@@ -1,7 +1,8 @@
 //! Hearing a guest to its end: its words, its silence, its last words.
 
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
-use crate::executor::{CellError, CellSink, Result};
+use crate::error::{CellError, Result};
+use crate::executor::CellSink;
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;

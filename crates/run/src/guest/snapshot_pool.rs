@@ -2,7 +2,7 @@
 
 use super::initramfs::{KernelDemands, Packer};
 use super::session::{CONSOLE, Running, attend};
-use crate::executor::{CellError, Result, RunError};
+use crate::error::{CellError, Result, RunError};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};

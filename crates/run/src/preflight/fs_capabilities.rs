@@ -1,6 +1,6 @@
 //! Checks whether the filesystems support the files that the work creates.
 
-use crate::executor::{Result, RunError};
+use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{available::to_install, def::FsDef, filesystems};
 use fsarena_load::demands::{Demands, name_bytes};

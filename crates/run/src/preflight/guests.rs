@@ -1,7 +1,7 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::fs_capabilities;
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::work;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};

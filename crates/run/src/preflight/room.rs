@@ -1,6 +1,6 @@
 //! Computes the size of the images, and checks whether there is space for them.
 
-use crate::executor::{Result, RunError, require};
+use crate::error::{Result, RunError, require};
 use crate::layout::{Carrier, DeviceSpec};
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;

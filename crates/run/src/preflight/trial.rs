@@ -2,7 +2,8 @@
 //! have the complete list of options, so only a trial finds a typo.
 
 use super::room::{RAM, images_dir};
-use crate::executor::{Log, Result, RunError};
+use crate::error::{Result, RunError};
+use crate::executor::Log;
 use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
 use crate::scratch::Scratch;
 use fsarena_core::plan::{Backing, Plan};

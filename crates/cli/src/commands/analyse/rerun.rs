@@ -10,7 +10,7 @@ use fsarena_probe::trace::{Options, Profile, Target, Tracer};
 use fsarena_report::document::{Document, Part};
 use fsarena_report::functions::{self, Sampled, counted, flame};
 use fsarena_report::page::Page;
-use fsarena_run::executor::RunError;
+use fsarena_run::RunError;
 use fsarena_run::{Consumer, Keep, Request, protocol::Profiling};
 use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::fresh::restricted;

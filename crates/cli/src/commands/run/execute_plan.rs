@@ -5,11 +5,11 @@ use crate::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::progress::expected;
 use crate::{commands::report, flags::known_metric, output};
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::event::{Cause, Note, NoteKind};
+use fsarena_core::exit::ExitCode;
 use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
 use fsarena_report::ranking::check_weights;
-use fsarena_run::{Consumer, Request, check, execute, executor::RunError, preflight::Check, try_options};
+use fsarena_run::{Consumer, Request, RunError, check, execute, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
@@ -27,7 +27,7 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
         let (variants, check) = check(&request)?;
         let mut progress = Progress::new(args.quiet);
         match try_options(&request, &variants, &check, &mut |done, of| progress.trying(done, of)) {
-            Err(error) if error.exit_code() == ExitCode::Usage || cancel::requested().is_some() => {
+            Err(error) if error.cause() == Cause::Usage || cancel::requested().is_some() => {
                 return Err(error.into());
             }
             Err(error) => {
@@ -46,7 +46,7 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     let ended = execute(request, &mut [&mut progress]);
     let (run, cut_short) = match &ended {
         Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
-        Err(error) => (error.run.clone(), !matches!(*error.cause, RunError::EveryVariant(_))),
+        Err(error) => (progress.run.clone(), !matches!(error, RunError::EveryVariant(_))),
     };
     let Some(run) = run else {
         ended?;

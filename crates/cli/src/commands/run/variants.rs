@@ -6,7 +6,7 @@ use fsarena_core::plan::file::Pairs;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan, Written, error::PlanError};
 use fsarena_core::{factor, matrix, names::unknown};
-use fsarena_run::executor::RunError;
+use fsarena_run::RunError;
 use fsarena_run::{axes, registry, work};
 use std::collections::BTreeMap;
 use toml::Spanned;
