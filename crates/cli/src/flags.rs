@@ -66,6 +66,12 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::file(path))
 }
 
+/// The flag of a setting, with its value: `--guest-memory`, `--budget 4m`.
+pub fn flag_text(name: &str, value: &str) -> String {
+    let flag = format!("--{}", name.replace('_', "-"));
+    if value.is_empty() { flag } else { format!("{flag} {value}") }
+}
+
 /// Reads a percentage, `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();

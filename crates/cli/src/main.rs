@@ -28,6 +28,7 @@ use std::{io::Write, path::PathBuf};
 
 fn main() -> std::process::ExitCode {
     keep_own_rights();
+    fsarena_run::format_settings_by(flags::flag_text);
     fsarena_run::run_as_agent_if_requested();
     look_in_sbin();
     failure::report_panics();

@@ -6,7 +6,7 @@ use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::ranks::Ranks;
-use fsarena_run::{Keep, Request, RunError, clients::Clients, registry};
+use fsarena_run::{Keep, Request, RunError, dir::Clients, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use fsarena_core::event::{CellEvent, Note, Outcome};
 use fsarena_core::{cell::Variant, factor, plan::Plan};
 use fsarena_run::axes::{AXES, Confine};
 use fsarena_run::{RunError, executor::RunSink};
-use fsarena_run::{clients::Clients, protocol::Request};
+use fsarena_run::{dir::Clients, protocol::Request};
 use fsarena_sys::{Error, undo::Journal};
 use std::{fs::File, path::PathBuf};
 

@@ -14,6 +14,10 @@ use fsarena_sys::cancel;
 use std::rc::Rc;
 
 fn main() {
+    fsarena_run::format_settings_by(|name, value| {
+        let flag = format!("--{}", name.replace('_', "-"));
+        if value.is_empty() { flag } else { format!("{flag} {value}") }
+    });
     fsarena_run::run_as_agent_if_requested();
     guard::take_over();
     // What fails before this has no other rank to tell.

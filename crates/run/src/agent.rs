@@ -6,14 +6,14 @@ use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
-use crate::{privsep, recovery};
+use crate::{power_cut, privsep};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::Mark;
 use fsarena_sys::kernel::SysRoot;
 use std::io::{BufRead, BufReader, Result, Write};
 
-/// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
-pub fn main() -> ! {
+/// Runs the cell that standard input requests, writes its events to standard output, and ends the process.
+pub fn run() -> ! {
     let served = serve(BufReader::new(std::io::stdin()), std::io::stdout().lock(), |_| ());
     if let Err(error) = &served {
         eprintln!("fsarena: agent: {error}");
@@ -52,14 +52,14 @@ fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> 
     let kernel = &SysRoot::host();
     // The probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
-    privsep::begin(kernel, request)?;
+    privsep::confine(kernel, request)?;
     // A process whose user changes forgets it.
     die_with_parent().map_err(fsarena_sys::Error::io("following", "the parent process"))?;
     if let ProcessRole::Worker(_) = request.role {
         return tasks(request, &mut bench, &mut |ask, _| protocol::ask(answers, ask));
     }
     if request.power == Power::Restored {
-        return recovery::back(kernel, request, &mut bench);
+        return power_cut::recover_and_check(kernel, request, &mut bench);
     }
     if let Some(mount) = &request.mount {
         let asked = request.cell.variant.level(factor::MOUNT);

@@ -3,7 +3,7 @@
 use crate::axes::Confine;
 use crate::error::{CellError, Result, RunError};
 use crate::protocol::{Line, PrivilegedRequest, Request, write};
-use crate::work;
+use crate::{settings::setting, work};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
@@ -72,7 +72,7 @@ pub fn run(
     // The agent does nothing until it gets its request, so all its work is under these limits.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracked = track(journal, request, confine, child.id() as i32)?;
-    let pipes = confined.and_then(|()| ask(&mut child, request));
+    let pipes = confined.and_then(|()| send_request(&mut child, request));
     let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
     let outcome =
         pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
@@ -140,8 +140,9 @@ impl Deadline {
         process::stopped(&SysRoot::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
-            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s (--timeout): a command of the \
-             work stopped it, or a user"
+            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s ({}): a command of the work \
+             stopped it, or a user",
+            setting("timeout", "")
         );
         Some(CellError::new(Cause::Work, why).into())
     }
@@ -196,7 +197,7 @@ pub fn command(errors: std::fs::File) -> Command {
 ///
 /// # Errors
 /// Those of the pipes.
-pub fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
+pub fn send_request(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (mut stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
     write(&mut stdin, request)?;

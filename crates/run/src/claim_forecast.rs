@@ -1,4 +1,4 @@
-//! Which claims are open, and which variants the next round runs to decide them.
+//! The forecast of the next round: which claims are open, and which variants the round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::ClaimStatus;
@@ -8,67 +8,68 @@ use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times the median of all variants a single round of one can take before it is not believed.
+/// A single round of a variant counts as at most this many times the median of all variants: it may have found cold
+/// caches.
 const COLD: f64 = 3.0;
 
 /// Names of variants.
 pub type Names = BTreeSet<String>;
 
-/// How the question of a run stands before a round.
+/// What a run can expect of its next round: whether it helps to answer the question, and which variants it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClaimForecast {
-    /// Why no further round helps; None where one does.
+    /// Why no further round helps; None if one does.
     pub answered: Option<String>,
-    /// What stays open where the run ends before it: `; one claim is left open`.
+    /// What stays open if the run ends now: `; one claim is left open`.
     pub open: String,
     /// The variants that the next round runs.
     pub variants: Names,
-    /// Seconds that it will probably take.
+    /// Seconds that the next round will probably take.
     pub seconds: f64,
     /// The rounds that a first answer requires.
     pub needed: u32,
-    /// The variants that leave because the budget does not hold them.
+    /// The variants that leave because they do not fit into the budget.
     pub no_room: Names,
 }
 
-/// An open claim.
-struct Candidate {
+/// A claim that further rounds can decide.
+struct OpenClaim {
+    /// The live variants that it compares.
     variants: Names,
     /// Rounds that will probably decide it.
     rounds: f64,
 }
 
-/// Looks at the samples so far. `live` are the variants that have not failed; `left_s` is what is left of the
-/// budget, in seconds.
+/// Forecasts the next round from the samples so far. `live` are the variants that have not failed; `left_s` is what is left
+/// of the budget, in seconds.
 ///
-/// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open
-/// claims only. Where the budget will not do for all of them, the claims that cost the fewest seconds to decide
-/// come first: each further claim is taken as long as all that are taken can still be decided in time.
-pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
-    let cost = |variants: &Names| round_cost(record, variants);
-    let begins = (rounds as usize) < FIRST_LOOK;
+/// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open claims
+/// only. If the budget is too short for all of them, the claims that cost the fewest seconds to decide come first: each
+/// further claim is taken as long as all that are taken can still be decided in time.
+pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
+    let is_before_first_look = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(record, &record.plan.claims) {
-        let needed = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
-        let variants: Names = needed.filter(|variant| live.contains(variant)).collect();
-        let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
-        if judged.open() && (lost || (judged.missing.is_some() && !begins)) {
-            stuck += 1;
-        } else if judged.open() {
-            let rounds = rounds_to_decide(&judged, record.plan.stop.margin());
-            open.push(Candidate { rounds, variants });
+        if !judged.open() {
+            continue;
         }
+        let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
+        if lost || (judged.missing.is_some() && !is_before_first_look) {
+            // A variant of the claim has left the run, or nothing is measured of it, so it stays inconclusive.
+            stuck += 1;
+            continue;
+        }
+        let names = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
+        let variants = names.filter(|variant| live.contains(variant)).collect();
+        open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
     }
-    let variants = if begins { live.clone() } else { choose(&mut open, &cost, left_s) };
-    let but = |left: &dyn std::fmt::Display| {
-        format!("every claim is decided but {left}, which no round can decide")
-    };
+    let cost = |variants: &Names| round_cost(record, variants);
+    let variants = if is_before_first_look { live.clone() } else { choose(&mut open, &cost, left_s) };
     ClaimForecast {
-        // Claims that are stuck stay inconclusive: a variant of theirs has left the run, or nothing is measured of it.
         answered: match (open.len(), stuck) {
             (0, 0) => Some("every claim is decided".into()),
-            (0, 1) => Some(but(&"one")),
-            (0, stuck) => Some(but(&stuck)),
+            (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
+            (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
             _ => None,
         },
         open: match open.len() + stuck {
@@ -110,8 +111,8 @@ pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
     Some(if rounds > 1 { own } else { own.min(COLD * median(&all).unwrap_or(own)) })
 }
 
-fn choose(open: &mut [Candidate], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
-    let price = |claim: &Candidate| claim.rounds * cost(&claim.variants);
+fn choose(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
+    let price = |claim: &OpenClaim| claim.rounds * cost(&claim.variants);
     open.sort_by(|a, b| price(a).total_cmp(&price(b)));
     let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
     for claim in open.iter() {
@@ -148,8 +149,8 @@ fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
     [nearest].into_iter().chain(inside).collect()
 }
 
-/// How each claim stands, for those who watch.
-pub fn standing(record: &RunRecord) -> Vec<ClaimStatus> {
+/// The status of each claim, for displays.
+pub fn claim_statuses(record: &RunRecord) -> Vec<ClaimStatus> {
     judge_all(record, &record.plan.claims)
         .into_iter()
         .map(|judged| ClaimStatus {
@@ -177,26 +178,26 @@ mod tests {
     #[test]
     fn every_variant_runs_until_the_first_look() {
         let (record, live) = record(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
-        let outlook = outlook(&record, &live, 7, None);
-        assert_eq!(names(&outlook.variants), ["ext2", "ext4", "xfs"]);
-        assert_eq!((outlook.answered, outlook.open.as_str()), (None, "; one claim is left open"));
+        let forecast = forecast_claims(&record, &live, 7, None);
+        assert_eq!(names(&forecast.variants), ["ext2", "ext4", "xfs"]);
+        assert_eq!((forecast.answered, forecast.open.as_str()), (None, "; one claim is left open"));
     }
 
     #[test]
     fn only_variants_of_open_claims_run_on() {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: ext2 < ext4"];
         let (record, live) = record(&THREE, &claims, 8);
-        let outlook = outlook(&record, &live, 8, None);
-        assert_eq!((names(&outlook.variants), outlook.answered), (vec!["ext2", "ext4"], None));
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert_eq!((names(&forecast.variants), forecast.answered), (vec!["ext2", "ext4"], None));
     }
 
     #[test]
     fn nothing_is_open_when_all_is_decided() {
         let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: worst is xfs"];
         let (record, live) = record(&THREE, &claims, 8);
-        let outlook = outlook(&record, &live, 8, None);
-        assert_eq!(outlook.answered.as_deref(), Some("every claim is decided"));
-        assert!(outlook.variants.is_empty());
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert_eq!(forecast.answered.as_deref(), Some("every claim is decided"));
+        assert!(forecast.variants.is_empty());
     }
 
     #[test]
@@ -204,9 +205,9 @@ mod tests {
         let claims = ["touch.elapsed: ext2 < ext4"];
         let (record, mut live) = record(&THREE, &claims, 8);
         live.remove("ext4");
-        let outlook = outlook(&record, &live, 8, None);
-        assert!(outlook.answered.unwrap().starts_with("every claim is decided but one"));
-        assert!(outlook.variants.is_empty());
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert!(forecast.answered.unwrap().starts_with("every claim is decided but one"));
+        assert!(forecast.variants.is_empty());
     }
 
     #[test]
@@ -215,22 +216,22 @@ mod tests {
         assert_eq!((seconds(&record, "ext4"), seconds(&record, "btrfs")), (2.0, 0.0));
     }
 
-    fn candidate(variants: &[&str], rounds: f64) -> Candidate {
-        Candidate { variants: variants.iter().map(|variant| variant.to_string()).collect(), rounds }
+    fn open_claim(variants: &[&str], rounds: f64) -> OpenClaim {
+        OpenClaim { variants: variants.iter().map(|variant| variant.to_string()).collect(), rounds }
     }
 
     #[test]
     fn a_short_budget_goes_to_what_costs_least() {
         // One second a variant: 2·30 s and 2·10 s; together they need 30 rounds of 4 s.
         let cost = |variants: &Names| variants.len() as f64;
-        let mut open = [candidate(&["a", "b"], 30.0), candidate(&["c", "d"], 10.0)];
+        let mut open = [open_claim(&["a", "b"], 30.0), open_claim(&["c", "d"], 10.0)];
         assert_eq!(names(&choose(&mut open, &cost, Some(119.0))), ["c", "d"]);
         assert_eq!(names(&choose(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);
         assert_eq!(names(&choose(&mut open, &cost, None)), ["a", "b", "c", "d"]);
         // The budget is too short for any: the nearest gets what there is.
         assert_eq!(names(&choose(&mut open, &cost, Some(1.0))), ["c", "d"]);
         // Claims on variants that run anyway cost nothing.
-        let mut shared = [candidate(&["c", "d"], f64::INFINITY), candidate(&["c", "d"], 10.0)];
+        let mut shared = [open_claim(&["c", "d"], f64::INFINITY), open_claim(&["c", "d"], 10.0)];
         assert_eq!(names(&choose(&mut shared, &cost, Some(30.0))), ["c", "d"]);
     }
 
@@ -246,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_sees_every_claim() {
+    fn the_status_of_every_claim_is_listed() {
         let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.user: ext2 < xfs"], 8);
-        let standing = standing(&record);
-        assert_eq!((standing[0].outcome.as_str(), standing[0].open, standing[0].rounds), ("held", false, 8));
-        assert_eq!((standing[1].outcome.as_str(), standing[1].effect), ("inconclusive", None));
+        let statuses = claim_statuses(&record);
+        assert_eq!((statuses[0].outcome.as_str(), statuses[0].open, statuses[0].rounds), ("held", false, 8));
+        assert_eq!((statuses[1].outcome.as_str(), statuses[1].effect), ("inconclusive", None));
     }
 }

@@ -1,11 +1,15 @@
-//! Directories as they are: nothing is formatted or mounted, and no root is needed.
+//! Existing directories: nothing is formatted or mounted, and no root is needed. The work of a cell is done by one agent on
+//! this machine, or by one on each of many machines ([`Clients`]).
 
 use crate::error::{Result, RunError, require};
-use crate::executor::{CellSink, Executor, RunSink, remove};
-use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
+use crate::executor::{CellSink, Executor, RunContext, RunSink, remove};
+use crate::settings::setting;
+use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::inputs};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
-use fsarena_core::{cell::Cell, factor, matrix};
-use fsarena_sys::{device, kernel::SysRoot, space::Space, undo::MadeDir};
+use fsarena_core::{factor, matrix, plan::Plan};
+use fsarena_sys::undo::{Journal, MadeDir};
+use fsarena_sys::{device, kernel::SysRoot, space::Space};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -67,7 +71,8 @@ impl Executor for Directories {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
                     in their filesystems, and rounds share one filesystem";
         let note = Note::new(NoteKind::Fairness, text);
-        let note = note.fix("as root, without --on, every round starts on a fresh mkfs");
+        let note =
+            note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
@@ -97,7 +102,53 @@ fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
     if device_of(dir).is_some() && device_of(dir) == device_of(other) {
         let text =
             "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
-        notes.push(Note::new(NoteKind::Fairness, text).fix("--other DIR with a directory on another device"));
+        let fix = format!("{} with a directory on another device", setting("other", "DIR"));
+        notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
     }
     notes
 }
+
+/// The clients of a directory.
+pub trait Clients {
+    /// Number of clients. Each needs the room of the work.
+    fn count(&self) -> u32 {
+        1
+    }
+
+    /// What a run records of them, besides this machine.
+    fn facts(&self) -> Vec<(String, String)> {
+        vec![]
+    }
+
+    /// Checks that all of them can work, before the first cell.
+    ///
+    /// # Errors
+    /// The first that cannot, with what to do.
+    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: RunSink) -> Result<()> {
+        Ok(())
+    }
+
+    /// Does the work of one cell with all clients; by default with an agent on this machine.
+    ///
+    /// # Errors
+    /// What makes every further cell pointless.
+    fn work(
+        &mut self,
+        journal: &Journal,
+        request: &Request,
+        confine: &Confine,
+        emit: CellSink,
+    ) -> Result<Outcome> {
+        child::run(journal, request, confine, &mut |event| emit(event))
+    }
+
+    /// What a reader of the comparison should know of them.
+    fn remarks(&self) -> Vec<Note> {
+        vec![]
+    }
+}
+
+/// One client: an agent on this machine.
+pub struct SingleClient;
+
+impl Clients for SingleClient {}

@@ -1,4 +1,5 @@
-//! Which variants can still be the best, and whether the choice among them is good enough (`--find best`).
+//! The search for the best variant: which variants can still be the best, and whether the choice among them is good
+//! enough.
 
 use crate::claim_forecast::{ClaimForecast, Names, quickest, round_cost};
 use crate::{stopping::rounds_among, work};
@@ -6,105 +7,170 @@ use fsarena_core::average::Average;
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
 use fsarena_stats::grid::{self, references};
-use fsarena_stats::{analyse::combine_tasks, regret, table};
+use fsarena_stats::regret::{self, Regrets};
+use fsarena_stats::{analyse::combine_tasks, table};
 
-/// Why a plan cannot look for the best variant; none where it can.
-pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
-    let looks = plan.stop.best_within.is_some();
-    (looks && variants.len() < 2).then_some("finding the best requires two variants or more")
+/// Rounds after which no variant leaves for lack of time: by then each has been repeated.
+const CHOOSING_ROUNDS: u32 = 3;
+
+/// Why a plan cannot search for the best variant; None if it can, or does not search.
+pub fn check_search(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
+    if plan.stop.best_within.is_some() && variants.len() < 2 {
+        return Some("finding the best requires two variants or more");
+    }
+    None
 }
 
-/// Looks at the samples so far. `live` are the variants that have not failed; a choice may cost at most `within`, a
-/// fraction, more than the best.
+/// Decides before a round which variants stay in the run, and whether the choice among them is good enough to end it.
 ///
-/// Where a budget is set, `left_s` is what is left of it in seconds. After the first rounds, the variants leave that it
-/// does not hold until a first answer: from the end of [`by_priority`], whatever their figures are.
+/// `live` are the variants that have not failed. `max_regret` is the fraction that the choice may cost more than the best.
+/// If a budget is set, `left_s` is what is left of it in seconds: after the first rounds, variants leave that do not fit into
+/// it until a first answer, from the end of [`by_priority`], whatever their figures are.
 ///
 /// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
-/// rounds up to the last look decide, which a resumed run has too: it goes on with the same variants.
-pub fn outlook(
+/// rounds up to the last look decide. A resumed run has them too, so it continues with the same variants.
+pub fn eliminate(
     record: &RunRecord,
     live: &Names,
     round: u32,
-    within: f64,
+    max_regret: f64,
     left_s: Option<f64>,
 ) -> ClaimForecast {
-    let seen = record.plan.stop.warmup + table::at(round as usize).map_or(0, |look| look.n as u32);
-    let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < seen);
-    let main = combine_tasks(record, &work::main_of_run(record)).ok();
-    let (direction, mut values) =
-        main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
-    // Variants with figures count among the rivals, also those that left.
-    let with_figures: Vec<bool> = values.iter().map(|all| all.iter().any(|one| *one > 0.0)).collect();
-    values.iter_mut().for_each(|rounds| rounds.truncate(columns));
-    // The ceiling of all rounds, never a candidate.
-    let raw = |variant: usize| record.variants[variant].is_bare_device();
-    let by_mean = record.plan.stop.best_by == Average::Mean;
-    let regrets_of = if by_mean { regret::by_mean } else { regret::of };
-    let regrets = regrets_of(&values, &references(record), direction, record.plan.error_split());
-    let name = |variant: usize| record.variants[variant].name.as_str();
-    // A variant that gives up safety removes no safe variant, and is chosen only if no safe one is left.
-    let safe =
-        record.with_full_guarantees(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
-    let of_safe = regrets.among(&safe);
-    let able = |variant: &usize| {
-        let beaten = if safe.contains(variant) { &of_safe } else { &regrets }.beaten(*variant);
-        let lost = !regrets.provisional && beaten;
-        live.contains(name(*variant)) && !lost && !raw(*variant)
-    };
-    let able: Vec<usize> = (0..record.variants.len()).filter(able).collect();
-    let is_rival = |variant: &usize, able: &[usize]| {
-        !raw(*variant) && (able.contains(variant) || with_figures.get(*variant) == Some(&true))
-    };
-    let rivals = |able: &[usize]| (0..record.variants.len()).filter(|one| is_rival(one, able)).count();
-    let needed = |able: &[usize]| rounds_among(rivals(able), record.plan.error_split());
-    let early = round < CHOOSING && !record.cells.is_empty();
-    let held = match left_s.filter(|_| early) {
-        Some(left_s) => held(record, &able, left_s, |able| needed(able).saturating_sub(round)),
-        None => able.clone(),
-    };
-    let no_room = able.iter().filter(|one| !held.contains(one)).map(|one| name(*one).to_string()).collect();
-    let (able, needed) = (held.clone(), needed(&held));
-    let eligible: Vec<usize> = able.iter().copied().filter(|variant| safe.contains(variant)).collect();
-    let found =
-        of_safe.choose(&eligible).and_then(|choice| Some((name(choice), of_safe.of(choice)?.exp_m1())));
-    let answered = match found.filter(|_| !regrets.provisional) {
-        Some((choice, regret)) if regret <= within => {
-            let average = if by_mean { " by mean cost" } else { "" };
-            Some(format!("{choice} costs at most {:.2}% more than the best{average}", 100.0 * regret))
+    let search = Search::at_last_look(record, round);
+    let mut remaining = vec![];
+    for (at, variant) in record.variants.iter().enumerate() {
+        if !variant.is_bare_device() && live.contains(&variant.name) && search.can_be_best(at) {
+            remaining.push(at);
         }
-        _ if able.len() < 2 && round > 0 => Some("fewer than two variants are left to compare".into()),
-        _ => None,
-    };
-    let open = format!("; {} variants can still be the best", able.len());
-    let stay = (0..record.variants.len()).filter(|at| able.contains(at) || raw(*at));
-    let variants: Names = stay.map(|at| name(at).to_string()).filter(|name| live.contains(name)).collect();
-    ClaimForecast { answered, open, seconds: round_cost(record, &variants), needed, no_room, variants }
-}
-
-/// The rounds after which no variant leaves for lack of time: by then each has been repeated.
-const CHOOSING: u32 = 3;
-
-/// Those of these variants that `left_s` seconds hold for the rounds that they require, in order; two at least.
-fn held(record: &RunRecord, able: &[usize], left_s: f64, rounds: impl Fn(&[usize]) -> u32) -> Vec<usize> {
-    let first = by_priority(&record.plan, &record.variants);
-    let mut kept: Vec<usize> = first.into_iter().filter(|variant| able.contains(variant)).collect();
-    let references = record.variants.iter().filter(|variant| variant.is_bare_device());
-    let fixed: f64 = references.filter_map(|variant| quickest(record, &variant.name)).sum();
-    let cost = |variant: &usize| quickest(record, record.name(*variant)).unwrap_or(0.0);
-    while kept.len() > 2 {
-        let round: f64 = fixed + kept.iter().map(cost).sum::<f64>();
-        if f64::from(rounds(&kept)) * round <= left_s {
-            break;
-        }
-        kept.pop();
     }
-    kept.sort_unstable();
-    kept
+    let mut no_room = Names::new();
+    if let Some(left_s) = left_s
+        && round < CHOOSING_ROUNDS
+        && !record.cells.is_empty()
+    {
+        let fitting = search.fit_into_budget(&remaining, round, left_s);
+        let left_out = remaining.iter().filter(|at| !fitting.contains(at));
+        no_room.extend(left_out.map(|at| record.name(*at).to_string()));
+        remaining = fitting;
+    }
+    let mut variants = Names::new();
+    for (at, variant) in record.variants.iter().enumerate() {
+        let stays = remaining.contains(&at) || variant.is_bare_device();
+        if stays && live.contains(&variant.name) {
+            variants.insert(variant.name.clone());
+        }
+    }
+    let mut answered = search.good_choice(&remaining, max_regret);
+    if answered.is_none() && remaining.len() < 2 && round > 0 {
+        answered = Some("fewer than two variants are left to compare".into());
+    }
+    ClaimForecast {
+        answered,
+        open: format!("; {} variants can still be the best", remaining.len()),
+        seconds: round_cost(record, &variants),
+        needed: search.rounds_needed(&remaining),
+        no_room,
+        variants,
+    }
 }
 
-/// The variants in the order in which a short budget keeps them: as the plan names them one by one, else those of the
-/// usual filesystems first.
+/// The bounds of regret at the last look of the sequential test. Variants are indices into the record.
+struct Search<'a> {
+    record: &'a RunRecord,
+    /// Among all variants.
+    regrets: Regrets,
+    /// The variants that give up no safety; all if each does.
+    safe: Vec<usize>,
+    /// Among the safe variants.
+    among_safe: Regrets,
+    /// The variants that have figures, also those that left the run.
+    measured: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn at_last_look(record: &'a RunRecord, round: u32) -> Search<'a> {
+        let (direction, mut costs) = match combine_tasks(record, &work::main_of_run(record)) {
+            Ok((metric, costs)) => (metric.direction, costs),
+            Err(_) => (Direction::Neutral, vec![]),
+        };
+        let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
+        let measured = (0..costs.len()).filter(has_figures).collect();
+        let look = table::at(round as usize).map_or(0, |look| look.n as u32);
+        let end = record.plan.stop.warmup + look;
+        let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < end);
+        for rounds in &mut costs {
+            rounds.truncate(columns);
+        }
+        let compute = if by_mean(record) { regret::by_mean } else { regret::of };
+        let regrets = compute(&costs, &references(record), direction, record.plan.error_split());
+        // The bare device is the ceiling of all rounds, never a candidate.
+        let candidates: Vec<usize> =
+            (0..record.variants.len()).filter(|at| !record.variants[*at].is_bare_device()).collect();
+        let safe = record.with_full_guarantees(&candidates);
+        let among_safe = regrets.among(&safe);
+        Search { record, regrets, safe, among_safe, measured }
+    }
+
+    /// Whether no other variant is shown to be better. A variant that gives up safety removes no safe one.
+    fn can_be_best(&self, variant: usize) -> bool {
+        let regrets = if self.safe.contains(&variant) { &self.among_safe } else { &self.regrets };
+        self.regrets.provisional || !regrets.beaten(variant)
+    }
+
+    /// The choice among these variants in words, if it costs at most `max_regret` more than the best. A variant that gives
+    /// up safety is chosen only if no safe one is left.
+    fn good_choice(&self, remaining: &[usize], max_regret: f64) -> Option<String> {
+        let eligible: Vec<usize> = remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
+        let choice = self.among_safe.choose(&eligible)?;
+        let regret = self.among_safe.of(choice)?.exp_m1();
+        if self.regrets.provisional || regret > max_regret {
+            return None;
+        }
+        let average = if by_mean(self.record) { " by mean cost" } else { "" };
+        let (name, percent) = (self.record.name(choice), 100.0 * regret);
+        Some(format!("{name} costs at most {percent:.2}% more than the best{average}"))
+    }
+
+    /// The rounds that a first answer about these variants requires. Variants with figures count among their rivals, also
+    /// those that left.
+    fn rounds_needed(&self, remaining: &[usize]) -> u32 {
+        let mut rivals = 0;
+        for (at, variant) in self.record.variants.iter().enumerate() {
+            if !variant.is_bare_device() && (remaining.contains(&at) || self.measured.contains(&at)) {
+                rivals += 1;
+            }
+        }
+        rounds_among(rivals, self.record.plan.error_split())
+    }
+
+    /// Those of these variants that fit into `left_s` seconds with the rounds that they still require; at least two.
+    fn fit_into_budget(&self, variants: &[usize], round: u32, left_s: f64) -> Vec<usize> {
+        let record = self.record;
+        let mut kept = by_priority(&record.plan, &record.variants);
+        kept.retain(|at| variants.contains(at));
+        let bare_devices = record.variants.iter().filter(|variant| variant.is_bare_device());
+        let fixed: f64 = bare_devices.filter_map(|variant| quickest(record, &variant.name)).sum();
+        let cost = |at: &usize| quickest(record, record.name(*at)).unwrap_or(0.0);
+        while kept.len() > 2 {
+            let round_seconds: f64 = fixed + kept.iter().map(cost).sum::<f64>();
+            let rounds = self.rounds_needed(&kept).saturating_sub(round);
+            if f64::from(rounds) * round_seconds <= left_s {
+                break;
+            }
+            kept.pop();
+        }
+        kept.sort_unstable();
+        kept
+    }
+}
+
+/// Whether a run compares variants by their mean cost instead of their typical one.
+fn by_mean(record: &RunRecord) -> bool {
+    record.plan.stop.best_by == Average::Mean
+}
+
+/// The variants in the order in which a short budget keeps them: that of the plan if it names them one by one, else those of
+/// the usual filesystems first.
 pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..variants.len()).collect();
     if plan.variants.is_empty() {
@@ -121,8 +187,8 @@ mod tests {
 
     fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
         let (record, live) = record(seconds, &[], rounds);
-        let outlook = outlook(&record, &live, round, within, None);
-        (outlook.variants.into_iter().collect(), outlook.answered)
+        let forecast = eliminate(&record, &live, round, within, None);
+        (forecast.variants.into_iter().collect(), forecast.answered)
     }
 
     const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
@@ -147,22 +213,22 @@ mod tests {
 
     #[test]
     fn by_mean_cost_the_first_look_that_decides_is_at_24_rounds() {
-        let outlook = |rounds: u32| {
+        let answer = |rounds: u32| {
             let (mut record, live) = record(&[("ext2", 1.0), ("xfs", 1.5)], &[], rounds);
             record.plan.stop.best_by = Average::Mean;
-            outlook(&record, &live, rounds, 0.05, None).answered
+            eliminate(&record, &live, rounds, 0.05, None).answered
         };
-        assert_eq!(outlook(23), None);
-        assert_eq!(outlook(24).unwrap(), "ext2 costs at most 0.00% more than the best by mean cost");
+        assert_eq!(answer(23), None);
+        assert_eq!(answer(24).unwrap(), "ext2 costs at most 0.00% more than the best by mean cost");
     }
 
     #[test]
     fn warm_up_rounds_have_no_say() {
         let (mut record, live) = record(&THREE, &[], 9);
         record.plan.stop.warmup = 2;
-        assert_eq!(outlook(&record, &live, 8, 0.001, None).variants.len(), 3, "seven rounds are too few");
+        assert_eq!(eliminate(&record, &live, 8, 0.001, None).variants.len(), 3, "seven rounds are too few");
         record.plan.stop.warmup = 1;
-        let left = outlook(&record, &live, 8, 0.001, None).variants;
+        let left = eliminate(&record, &live, 8, 0.001, None).variants;
         assert_eq!(left.into_iter().collect::<Vec<_>>(), ["ext2", "ext4"]);
     }
 
@@ -172,8 +238,8 @@ mod tests {
         let (mut record, live) = record(&names.map(|name| (name, 1.0)), &[], 1);
         // Each cell takes two seconds. The first one of all found cold caches: ext4 took 19 s.
         let kept = |record: &RunRecord, left_s| {
-            let outlook = outlook(record, &live, 1, 0.01, Some(left_s));
-            (outlook.variants.into_iter().collect::<Vec<_>>(), outlook.no_room.len(), outlook.needed)
+            let forecast = eliminate(record, &live, 1, 0.01, Some(left_s));
+            (forecast.variants.into_iter().collect::<Vec<_>>(), forecast.no_room.len(), forecast.needed)
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
         ext4.spent = vec![(TOTAL.into(), 19_000_000_000)];

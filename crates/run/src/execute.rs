@@ -1,22 +1,23 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
-use crate::agents::{self, Agents};
-use crate::clients::{Alone, Clients};
+use crate::bench::readings;
+use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
-use crate::executor::{Executor, RunSink};
+use crate::executor::{Executor, RunContext, RunSink};
 use crate::preflight::{self, Check, trial::Trying};
+use crate::privsep::{self, Agents};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
+use crate::settings::setting;
 use crate::work::{self, main_metric, outline};
-use crate::{bench::readings, context::RunContext};
-use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
+use crate::{guest::Guests, local::Local};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
-use fsarena_sys::undo::{self, Journal};
+use fsarena_sys::undo::{self, Journal, MadeDir};
 use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,13 +84,18 @@ impl Request {
             _ => None,
         };
         let others = plan.device.other_device.as_mut().map(|other| &mut other.signature);
-        for (flag, place, given_up) in
-            [("--erase-signature", ours, signature), ("--other-signature", others, other)]
+        for (name, place, signature) in
+            [("erase_signature", ours, signature), ("other_signature", others, other)]
         {
-            require(place.is_some() || given_up.is_none(), || {
-                RunError::Plan(format!("{flag}: this run erases no such device, so leave it out"))
-            })?;
-            place.into_iter().for_each(|place| place.clone_from(&given_up));
+            match place {
+                Some(place) => *place = signature,
+                None if signature.is_some() => {
+                    let flag = setting(name, "");
+                    let why = format!("{flag}: this run erases no such device, so leave it out");
+                    return Err(RunError::Plan(why));
+                }
+                None => {}
+            }
         }
         Ok(Request::new(plan, Keep::Resumed(run)))
     }
@@ -108,7 +114,7 @@ impl Request {
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
 pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
-    check_for(request, &Alone, &agents::user(request.user.as_deref())?.0)
+    check_for(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
 }
 
 fn check_for(
@@ -201,10 +207,10 @@ pub fn try_options(
 /// }
 /// ```
 pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
-    execute_by(Box::new(Alone), request, consumers)
+    execute_by(Box::new(SingleClient), request, consumers)
 }
 
-/// The same by these clients, for a plan that runs in directories (`--on dir:PATH`).
+/// The same by these clients, for a plan that runs in directories.
 ///
 /// # Errors
 /// Those of [`execute`].
@@ -214,6 +220,11 @@ pub fn execute_by(
     consumers: &mut [&mut dyn Consumer],
 ) -> Result<RunOutcome, RunError> {
     let kernel = SysRoot::host();
+    require(crate::is_ready_for_agents(), || {
+        let why = "each cell runs in an agent, which is this program started again: call \
+                   fsarena_run::run_as_agent_if_requested first in main";
+        RunError::Plan(why.into())
+    })?;
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
         recover_stale_runs(&kernel, consumers)?;
@@ -285,7 +296,7 @@ fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> 
 /// The place of a run: one to stay, or one to go with it.
 enum Place {
     Stored(RunDir),
-    Scratch(Scratch),
+    Scratch(ScratchDir),
 }
 
 impl Place {
@@ -298,7 +309,7 @@ impl Place {
                 Place::Stored(run)
             }
             Keep::Resumed(run) => Place::Stored(run),
-            Keep::Nothing(below) => Place::Scratch(Scratch::make(&below, "fsarena-scratch")?),
+            Keep::Nothing(below) => Place::Scratch(ScratchDir::make(&below, "fsarena-scratch")?),
         })
     }
 
@@ -317,6 +328,44 @@ impl Place {
             }
             Place::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
         }
+    }
+}
+
+/// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
+pub struct ScratchDir {
+    /// The undo journal that has its removal, and that takes whatever is made in it.
+    pub journal: Journal,
+    dir: MadeDir,
+}
+
+impl ScratchDir {
+    /// Makes a directory below this one. Its name ends with the id of this process.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or is there already.
+    pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
+        tree::make_dirs(below).map_err(Error::io("making", below))?;
+        let below = below.canonicalize().map_err(Error::io("reading", below))?;
+        let dir = below.join(format!("{name}-{}", std::process::id()));
+        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+        let why =
+            || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
+        require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
+        Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
+    }
+
+    /// The path of the directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Removes the directory with everything in it.
+    ///
+    /// # Errors
+    /// Where something in it is in use.
+    pub fn clear(self) -> Result<()> {
+        self.dir.remove()?;
+        Ok(())
     }
 }
 
@@ -400,9 +449,10 @@ impl Session {
 fn executor(run: RunContext, clients: Box<dyn Clients>, tell: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            return Err(RunError::Plan(
-                "a guest cannot be traced; explain a run of this kernel (--on loop)".into(),
-            ));
+            return Err(RunError::Plan(format!(
+                "a guest cannot be traced; explain a run of this kernel ({})",
+                setting("on", "loop")
+            )));
         }
         Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
         Backing::Dir => Box::new(Directories::start(run, clients, tell)?),

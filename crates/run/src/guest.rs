@@ -1,35 +1,30 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
-mod booting;
-mod caveat;
-mod format_cache;
 mod images;
 mod initramfs;
-mod power;
 mod readings;
 mod session;
 mod snapshot_pool;
 
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::executor::{CellSink, Executor, Log, RunContext, RunSink, logged};
+use crate::power_cut::{self, PowerSupply};
+use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
-use crate::{context::RunContext, preflight::guests};
-use booting::{Starting, ThisCell};
-use format_cache::FormatCache;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
+use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
+use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, space};
-use images::Images;
+use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
-use power::Supply;
-use session::Running;
+use session::{GuestCell, GuestOwner, GuestStarter};
 use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
@@ -54,13 +49,13 @@ pub struct Guests {
     facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
     /// The machines that guests begin with; none where each boots.
-    booted: Option<SnapshotPool>,
+    snapshots: Option<SnapshotPool>,
     /// From launch to the first timed operation, of every guest that came so far.
-    boots: Vec<Duration>,
+    boot_times: Vec<Duration>,
     /// What counts the instructions of exact guests, where this QEMU can load it.
     counter: Option<Counter>,
     /// The filesystems of exact guests.
-    pristine: FormatCache,
+    format_cache: FormatCache,
     images: Images,
 }
 
@@ -75,7 +70,7 @@ impl Guests {
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
         make_dir(&dir.join("guests"))?;
         let images = Images::make(plan, check, journal, &dir.join("images"), tell)?;
-        tell(Event::Note(caveat::caveat(&guest, &check.kernels)))?;
+        tell(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
             Emulator::Exact => counter(images.guests.path(), tell)?,
@@ -83,10 +78,10 @@ impl Guests {
         };
         Ok(Guests {
             packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
-            booted: snapshot_pool::wanted(&guest).then(|| SnapshotPool::new(images.guests.path())),
-            pristine: FormatCache::new(images.dir.path(), check.size_bytes, journal),
+            snapshots: snapshot_pool::wanted(&guest).then(|| SnapshotPool::new(images.guests.path())),
+            format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
-            boots: vec![],
+            boot_times: vec![],
             counter,
             images,
             guest,
@@ -98,18 +93,18 @@ impl Guests {
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::options(def, &cell.variant)?;
-        let asked = cell.variant.level(factor::MKFS);
-        let blamed = |error| CellError::from(error).with_options(asked);
+        let written = cell.variant.level(factor::MKFS);
+        let blamed = |error| CellError::from(error).with_options(written);
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self.pristine.of(def, &options, &mut log).map_err(blamed)?;
+            let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
             (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
             let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) = format_cache::make(&devices, def, &options, &mut log).map_err(blamed)?;
+            let (said, features) = images::format(&devices, def, &options, &mut log).map_err(blamed)?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
@@ -128,7 +123,7 @@ impl Guests {
         &mut self,
         cell: &Cell,
         formatted: &Formatted,
-        supply: &Supply,
+        supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
@@ -157,33 +152,33 @@ impl Guests {
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
-        let asked = KernelDemands {
+        let demands = KernelDemands {
             level,
             modules: &machine.kernel.modules,
             def: formatted.facts.def,
             further: &further,
         };
         let config = GuestConfig {
-            modules: self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect(),
+            modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
             disks: machine.disks(),
             stack,
             request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
-        let cell = ThisCell { machine: &machine, config: &config, asked };
-        let mut starting = Starting {
-            running: Running { journal: &self.run.journal, guest: &self.guest },
+        let cell = GuestCell { machine: &machine, config: &config, demands };
+        let mut starter = GuestStarter {
+            owner: GuestOwner { journal: &self.run.journal, guest: &self.guest },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,
         };
-        let end = match &mut self.booted {
-            None => starting.anew(&cell, emit)?,
-            Some(booted) => starting.with(booted, &cell, emit)?,
+        let exit = match &mut self.snapshots {
+            None => starter.boot(&cell, emit)?,
+            Some(pool) => starter.start_from_snapshot(pool, &cell, emit)?,
         };
-        self.boots.extend(end.boot);
-        Ok(end.outcome)
+        self.boot_times.extend(exit.boot_time);
+        Ok(exit.outcome)
     }
 
     /// The request to the agent in a guest, which finds its disks by itself.
@@ -205,8 +200,8 @@ impl Guests {
             power,
             ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
         };
-        let asked = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
-        serde_json::to_value(&asked).map_err(|error| RunError::Agent(error.to_string()))
+        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
+        serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
     /// Where what a guest leaves is kept.
@@ -228,7 +223,7 @@ impl Guests {
 
     /// How long guests took to start.
     fn started(&self) -> Option<Note> {
-        let mut boots = self.boots.clone();
+        let mut boots = self.boot_times.clone();
         boots.sort_unstable();
         let (middle, longest) = (boots.get(boots.len() / 2)?, boots.last()?);
         let (middle, count, longest) = (middle.as_secs_f64(), boots.len(), longest.as_secs_f64());
@@ -268,8 +263,8 @@ impl Executor for Guests {
             event => emit(event),
         };
         let guests = self.images.guests.path().to_path_buf();
-        let mut boot = |supply: &Supply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
-        let outcome = power::powered(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
+        let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
+        let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.with_room(outcome);
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // What the first that died has left stays beside what the next leaves.
@@ -285,14 +280,14 @@ impl Executor for Guests {
     fn remarks(&self) -> Vec<Note> {
         let mut notes = self.run.unfair(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
-        notes.extend(self.booted.iter().flat_map(SnapshotPool::notes));
+        notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.started());
         notes
     }
 
     fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
-        let Guests { images, pristine, .. } = *self;
-        logged(tell, |log: Log| pristine.release(log))??;
+        let Guests { images, format_cache, .. } = *self;
+        logged(tell, |log: Log| format_cache.release(log))??;
         images.finish(tell)
     }
 }
@@ -324,4 +319,60 @@ fn counter(dir: &Path, tell: RunSink) -> Result<Option<Counter>> {
         tell(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }
     Ok(counter)
+}
+
+/// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
+/// `truth` of the program measures how many differences guests reproduce; the table is in docs/guide/guests.md.
+fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
+    let kernels = kernel_names(kernels);
+    let worth = match (guest.emulator, guest.accelerator) {
+        (Emulator::Exact, _) => {
+            "the figures are instructions, not time: they know no caches, no memory, no device, no waiting and no \
+             parallelism; the disk is memory, and copying to it is counted with the kernel; compare them with no \
+             other run's than of such a guest (of 15 differences between filesystems on a machine they kept all, and with \
+             another kernel 16 of 18, and turned 2: docs/guide/guests.md)"
+        }
+        (Emulator::Qemu, Some(Accelerator::Kvm)) => {
+            "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
+             the machine itself"
+        }
+        (Emulator::Qemu, _) => {
+            "times are several times those of the machine itself and not comparable with them, and only differences \
+             above 1.5 times in the same table mean anything (of 15 differences between filesystems on a machine they \
+             showed 6 and turned none: docs/guide/guests.md)"
+        }
+    };
+    let text =
+        format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
+    Note::new(NoteKind::Fairness, text)
+}
+
+/// The names of the kernels; if there are several, with the levels by which variants name them.
+fn kernel_names(kernels: &Kernels) -> String {
+    let several = kernels.by_level.len() > 1;
+    let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
+        name if several && *level != name => format!("{name} ({level})"),
+        name => name,
+    };
+    let names: Vec<String> = kernels.by_level.iter().map(name).collect();
+    format!("{} {}", if several { "kernels" } else { "kernel" }, names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_kernels_are_told_apart_by_what_variants_call_them() {
+        let kernel = |release: &str| GuestKernel {
+            image: "/k".into(),
+            release: release.into(),
+            ..GuestKernel::default()
+        };
+        let mut kernels = Kernels::default();
+        kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
+        assert_eq!(kernel_names(&kernels), "kernel 6.1.0-9-amd64");
+        kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
+        assert_eq!(kernel_names(&kernels), "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)");
+    }
 }

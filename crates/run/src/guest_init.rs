@@ -12,13 +12,13 @@ use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
-pub use fsarena_guest::inside::is_here;
+pub use fsarena_guest::inside::is_here as is_guest_init;
 
 /// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Runs the cell that the guest was booted for, and ends the guest.
-pub fn main() -> ! {
+pub fn run_guest() -> ! {
     if let Err(error) = inside::boot().and_then(work) {
         // The event channel may not work yet; the host keeps the console log and shows its end.
         println!("fsarena: the guest cannot work: {error}");

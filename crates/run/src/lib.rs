@@ -1,19 +1,16 @@
 //! The runner: rounds to events, idle wait, stopping, and the executors behind the seam.
 //!
-//! Cell in, samples out: an [`executor::Executor`] takes a cell and says what happened. Everything that
-//! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a
-//! cell can be killed whole and its CPU time is its own.
+//! [`execute`] turns a plan into a stored run. Cell in, samples out: an [`executor::Executor`] takes a cell and emits its
+//! events. Everything that is measured happens in an agent process ([`agent`]), in this kernel as in a guest: see
+//! [`run_as_agent_if_requested`].
 
 pub mod agent;
-pub mod agents;
 pub mod axes;
 mod backing;
 pub mod bench;
 pub mod child;
 pub mod claim_forecast;
-pub mod clients;
 pub mod config;
-pub mod context;
 pub mod dir;
 mod elimination;
 mod erased;
@@ -25,16 +22,15 @@ pub mod guest_init;
 pub mod idle;
 pub mod layout;
 pub mod local;
+mod power_cut;
 pub mod preflight;
 mod printed;
-mod privsep;
+pub mod privsep;
 pub mod protocol;
 mod recorder;
-mod recovery;
 pub mod registry;
 mod runner;
-pub mod scratch;
-mod source_disk;
+mod settings;
 pub mod stages;
 pub mod stopping;
 mod target;
@@ -44,20 +40,36 @@ mod testing;
 pub mod work;
 
 pub use error::{CellError, RunError};
-pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_options};
+pub use execute::{Keep, Request, RunOutcome, ScratchDir, check, execute, execute_by, try_options};
 pub use recorder::{Beginning, Consumer};
+pub use settings::{SettingFormat, format_settings_by};
 
-/// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
-/// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process has called [`run_as_agent_if_requested`].
+static CALLS_AGENT: AtomicBool = AtomicBool::new(false);
+
+/// Runs this process as an agent and ends it, if fsarena started it as one; else returns at once.
+///
+/// Each cell runs in a separate process, the agent, so that fsarena can kill it with everything that it started, and so that
+/// its CPU time is that of the cell alone. The agent is this same program, started with the argument `agent`, or as the first
+/// process of a guest. A program that calls [`execute`] therefore calls this first in `main`, before it reads its arguments
+/// or starts a thread; [`execute`] refuses to run without.
 ///
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn run_as_agent_if_requested() {
+    CALLS_AGENT.store(true, Ordering::Release);
     fsarena_sys::limits::prepare();
-    if guest_init::is_here() {
-        guest_init::main();
+    if guest_init::is_guest_init() {
+        guest_init::run_guest();
     }
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == "agent") && args.next().is_none() {
-        agent::main();
+        agent::run();
     }
+}
+
+/// Whether a second process of this program would become an agent.
+fn is_ready_for_agents() -> bool {
+    CALLS_AGENT.load(Ordering::Acquire)
 }

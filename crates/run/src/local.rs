@@ -3,11 +3,9 @@
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
 use crate::error::{CellError, Result, RunError, require};
-use crate::executor::{CellSink, Executor, Log, RunSink};
+use crate::executor::{CellSink, Executor, Log, RunContext, RunSink};
 use crate::protocol::{MountRequest, Request};
-use crate::{
-    backing::BackingDevices, child, context::RunContext, erased::Erased, preflight::RAW_NEEDS_AN_IMAGE,
-};
+use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -93,7 +91,7 @@ impl Local {
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
     fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: CellSink) -> Result<Outcome> {
-        require(devices.members[0].is_made(), || RunError::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
+        require(devices.members[0].is_made(), || RunError::Plan(raw_needs_an_image()))?;
         let mut request = self.request(cell, devices, devices.first());
         // The device belongs to root.
         request.role = self.run.agents.role.as_root();

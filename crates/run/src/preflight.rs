@@ -12,7 +12,7 @@ pub(crate) use room::{named, to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, recovery};
+use crate::{axes, power_cut, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -29,7 +29,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Why a bare device of the user's own is refused.
-pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `--on loop` or `--on ram`";
+pub fn raw_needs_an_image() -> String {
+    let (image, memory) = (setting("on", "loop"), setting("on", "ram"));
+    format!(
+        "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `{image}` or `{memory}`"
+    )
+}
 
 /// The size of the database of a small run, in bytes. SQLite keeps to itself why it cannot write one.
 const DATABASE: u64 = 1 << 20;
@@ -122,7 +127,7 @@ pub fn check(
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
-    programs.extend(recovery::check(plan, variants)?);
+    programs.extend(power_cut::check_plan(plan, variants)?);
     let mut check = Check {
         size_bytes: 0,
         devices: BTreeSet::new(),
@@ -250,18 +255,20 @@ fn able_to_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()>
 
 /// Why this machine cannot make and mount filesystems, and where it can run instead.
 fn unable(obstacle: Obstacle) -> RunError {
+    let guest = setting("on", "qemu");
     if !rustix::process::geteuid().is_root() {
-        return RunError::Missing(
-            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
-             qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
+        let directory = setting("on", "dir:PATH");
+        return RunError::Missing(format!(
+            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel \
+             (`{guest}`) or the filesystem a directory is on (`{directory}`), and see `fsarena doctor` for what else is \
              possible"
-                .into(),
-        );
+        ));
     }
     let Obstacle { what, fix } = obstacle;
+    let directory = setting("on", "dir:DIR");
     RunError::Missing(format!(
         "this machine lets root make and mount no filesystems ({what}), as in many containers: {fix}; or take a guest \
-         kernel (`--on qemu`) or the filesystem a directory is on (`--on dir:DIR`)"
+         kernel (`{guest}`) or the filesystem a directory is on (`{directory}`)"
     ))
 }
 
@@ -272,23 +279,24 @@ fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
 
 fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
-    let why = "precondition: requires a device of your own, --erase DEVICE";
-    require(!plan.device.precondition || erases, || RunError::Plan(why.into()))
+    let why = || format!("precondition: requires a device of your own, {}", setting("erase", "DEVICE"));
+    require(!plan.device.precondition || erases, || RunError::Plan(why()))
 }
 
 /// Only a guest boots a separate kernel.
 fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
-    let why = "a kernel is booted in a guest: --on qemu or --on exact";
+    let (qemu, exact) = (setting("on", "qemu"), setting("on", "exact"));
+    let why = format!("a kernel is booted in a guest: {qemu} or {exact}");
     let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
-    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, why)))
+    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, &why)))
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || RunError::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
+    require(image, || RunError::Plan(raw_needs_an_image()))?;
     let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal and no raid";
@@ -335,7 +343,8 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
-        let why = || format!("{path:?} is not a directory; --on dir:PATH needs one that exists");
+        let flag = setting("on", "dir:PATH");
+        let why = || format!("{path:?} is not a directory; {flag} needs one that exists");
         require(path.is_dir(), || RunError::Plan(why()))?;
         rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let error = std::io::Error::from(error);
@@ -352,7 +361,8 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
         require(free >= needed, || {
             let (needed, free) = (ByteSize(needed), ByteSize(free));
             RunError::Missing(format!(
-                "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller --scale"
+                "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller {}",
+                setting("scale", "")
             ))
         })?;
     }
@@ -366,8 +376,10 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
     require(missing.is_empty(), || {
         RunError::Missing(format!(
             "not installed: {missing}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-             sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
-             `--engine native` for loads, proxy-cache for squid"
+             sysbench, fio, dbench, squid, postgresql), or do the work natively: `{}` for programs, `{}` for loads, \
+             proxy-cache for squid",
+            setting("set", "driver=native"),
+            setting("engine", "native")
         ))
     })
 }

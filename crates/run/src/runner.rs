@@ -4,7 +4,7 @@ use crate::claim_forecast::{self, ClaimForecast, Names, quickest};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
 use crate::stopping::{Fit, Stopping, Work, forecast, format_duration, rounds_among, rounds_for_an_answer};
-use crate::{elimination, printed, recorder::Recorder};
+use crate::{elimination, printed, recorder::Recorder, settings::setting};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
@@ -42,7 +42,7 @@ pub fn run(
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
 ) -> Result<(RunEnd, String)> {
-    if let Some(fault) = elimination::fault(plan, variants) {
+    if let Some(fault) = elimination::check_search(plan, variants) {
         return Err(RunError::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
@@ -61,6 +61,11 @@ pub fn run(
     }
     runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == RunEnd::Done })?;
     Ok((end, why))
+}
+
+/// The fix for a variant that is not compared because the budget is too short.
+fn larger_budget() -> String {
+    format!("a larger {}", setting("budget", ""))
 }
 
 struct Runner<'a, 'b, 'c> {
@@ -144,7 +149,7 @@ impl Runner<'_, '_, '_> {
                  variants",
                 variants.len()
             );
-            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
             self.recorder.tell(Event::Note(note))?;
         }
         Ok(())
@@ -183,7 +188,7 @@ impl Runner<'_, '_, '_> {
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
             let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
-            return Some(elimination::outlook(
+            return Some(elimination::eliminate(
                 &self.state().record,
                 &self.live(round),
                 number,
@@ -195,7 +200,7 @@ impl Runner<'_, '_, '_> {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(claim_forecast::outlook(&self.state().record, &self.live(round), number, left_s))
+        Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), number, left_s))
     }
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
@@ -213,7 +218,7 @@ impl Runner<'_, '_, '_> {
         let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
         let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
-            let standing = claim_forecast::standing(record);
+            let standing = claim_forecast::claim_statuses(record);
             self.recorder.tell(Event::Claims { standing })?;
         }
         if let Some(text) = forecast {
@@ -285,7 +290,7 @@ impl Runner<'_, '_, '_> {
         }
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         let text = format!("not tried: the budget of {budget} is too short");
-        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
         self.recorder.tell(Event::Note(note))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, RunError, require};
 use crate::execute::{Keep, Request, check, try_options};
-use crate::{preflight::trial::Trying, registry};
+use crate::{preflight::trial::Trying, registry, settings::setting};
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Stage, Written};
@@ -97,7 +97,8 @@ impl<'a> Stages<'a> {
             return Ok(Some(Next::Plan(Box::new(plan), None)));
         };
         let Some(id) = self.earlier.get(of) else {
-            let why = format!("stage {name} goes on with a run of stage {of}: name it, --after RUN");
+            let after = setting("after", "RUN");
+            let why = format!("stage {name} goes on with a run of stage {of}: name it, {after}");
             require(dry_run, || RunError::Plan(why))?;
             let later = format!("stage {name}: every variant at its best {best} of stage {of}");
             return Ok(Some(Next::Later(later)));

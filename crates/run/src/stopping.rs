@@ -1,7 +1,7 @@
 //! When a run stops: by the clock and the number of rounds, and where its samples have a say, once they answer it. And
 //! the smallest difference that it will have detected by then, from a pilot of a few rounds.
 
-use crate::{claim_forecast::ClaimForecast, work};
+use crate::{claim_forecast::ClaimForecast, settings::setting, work};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
 use fsarena_core::plan::{Plan, StopPlan};
@@ -207,8 +207,8 @@ impl Work {
     /// What makes room for a first answer that takes this long in all, where a round takes `round` seconds.
     fn remedy(&self, takes: f64, round: f64, budget: f64) -> String {
         // Runs that share the error share the budget too.
-        let mut ways = vec![format!("--budget {}", round_up_duration(1.1 * takes * self.split as f64))];
-        ways.extend(self.smaller.map(|scale| format!("--scale {}", scale.name())));
+        let mut ways = vec![setting("budget", &round_up_duration(1.1 * takes * self.split as f64))];
+        ways.extend(self.smaller.map(|scale| setting("scale", scale.name())));
         let cell = round / self.candidates.max(1) as f64;
         let takes =
             |candidates: usize| cell * (candidates as u32 * rounds_among(candidates, self.split)) as f64;
@@ -242,7 +242,7 @@ pub fn format_duration(seconds: f64) -> String {
     }
 }
 
-/// A time for `--budget` that is not shorter: `40s`, `4m`.
+/// A budget that is not shorter than this time: `40s`, `4m`.
 pub fn round_up_duration(seconds: f64) -> String {
     match seconds {
         short if short <= 90.0 => format!("{}s", 10.0 * (short / 10.0).ceil()),
@@ -349,10 +349,10 @@ mod tests {
         assert_eq!(
             short(&[20.0], work).ahead(),
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
-             requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
+             requires. For an answer: budget=4m, scale=tiny or fewer variants (about 3 fit)."
         );
-        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "--budget 8m");
-        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 2 }).remedy, "--budget 15m");
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "budget=8m");
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 2 }).remedy, "budget=15m");
         assert_eq!(fit(false, &[20.0, 8.0], work), Some(Fit::Holds), "the first round found cold caches");
         assert_eq!(
             short(&[20.0, 20.0, 20.0, 20.0], work).afterwards(),

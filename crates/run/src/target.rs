@@ -6,7 +6,7 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::protocol::MountRequest;
+use crate::{protocol::MountRequest, settings::setting};
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
@@ -115,6 +115,7 @@ pub fn drop_caches(dirs: &[&Path]) -> CellResult {
         synced.map_err(Error::io("syncing", dir))?;
     }
     std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| {
-        CellError::missing(format!("dropping caches: {error}; run as root, or take `--set cache=warm`"))
+        let flag = setting("set", "cache=warm");
+        CellError::missing(format!("dropping caches: {error}; run as root, or take `{flag}`"))
     })
 }

@@ -5,7 +5,7 @@ use crate::error::{CellError, CellResult};
 use crate::executor::Log;
 use crate::protocol::{self, Answers, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::{axes::further_idle, printed, work};
+use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -171,7 +171,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         (PrivilegedRequest::WaitUntilIdle(task), _) => {
             bench.wait_until_idle(&task);
             let level = request.cell.variant.level(factor::FURTHER_IDLE);
-            bench.rest(further_idle::time(level).unwrap_or_default());
+            bench.rest(parse_idle_time(level).unwrap_or_default());
             return Ok(());
         }
         (PrivilegedRequest::Remount, Some(mount)) => {

@@ -1,9 +1,10 @@
-//! Guests that begin with a machine that has booted already: found in the cache, or booted now and kept.
+//! Snapshots of booted machines, from which guests start: found in the cache, or booted now and kept.
 
 use super::initramfs::{KernelDemands, Packer};
-use super::session::{CONSOLE, Running, attend};
+use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until};
 use crate::error::{CellError, Result, RunError};
-use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
+use crate::settings::setting;
+use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::snapshot::{self, Draft, Snapshot};
@@ -11,12 +12,12 @@ use fsarena_guest::{cache, emulator::Machine, launch::Launch};
 use fsarena_sys::{Error, argv::Argv, undo::MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::{cell::Cell, os::unix::fs::DirBuilderExt, time::Instant};
+use std::{os::unix::fs::DirBuilderExt, time::Instant};
 
 /// What a kernel takes beside its initramfs before it can even complain, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-/// The machines that guests of a run begin with.
+/// The snapshots that guests of a run start from.
 pub struct SnapshotPool {
     cache: PathBuf,
     /// The file with the config of the next guest.
@@ -55,15 +56,15 @@ impl SnapshotPool {
     ///
     /// # Errors
     /// Where its files cannot be written, or the emulator cannot be started.
-    pub fn beginning(
+    pub fn take(
         &mut self,
         machine: &Machine,
         config: &GuestConfig,
-        asked: KernelDemands,
+        demands: KernelDemands,
         packer: &mut Packer,
-        running: Running,
+        owner: GuestOwner,
     ) -> Result<Option<Snapshot>> {
-        let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(asked)) else {
+        let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(demands)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
             return Ok(self.give_up(&self.cache.clone(), machine, &why));
         };
@@ -76,16 +77,17 @@ impl SnapshotPool {
             return Ok(Some(found));
         }
         std::fs::write(&self.config, NO_CONFIG).map_err(Error::io("writing", &self.config))?;
-        let (mut initramfs, modules) = packer.for_any(asked)?;
+        let (mut initramfs, modules) = packer.for_any(demands)?;
         // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
         if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + LEAST_MEMORY {
-            let why = "it has too little memory for all modules (--guest-memory)";
-            return Ok(self.give_up(&place, machine, why));
+            let flag = setting("guest_memory", "");
+            let why = format!("it has too little memory for all modules ({flag})");
+            return Ok(self.give_up(&place, machine, &why));
         }
         let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
         initramfs.hand_over(&first)?;
         let machine = Machine { initramfs: Some(&initramfs.path), ..machine.clone() };
-        let made = self.make(&machine, &place, running);
+        let made = self.make(&machine, &place, owner);
         // It is in a directory that goes with the run.
         let _ = std::fs::remove_file(&initramfs.path);
         made
@@ -105,7 +107,7 @@ impl SnapshotPool {
 
     /// Boots a machine and keeps it. One that does not come up boots again, for the cell alone, and that is the cell's own
     /// failure then.
-    fn make(&mut self, machine: &Machine, place: &Path, running: Running) -> Result<Option<Snapshot>> {
+    fn make(&mut self, machine: &Machine, place: &Path, owner: GuestOwner) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
@@ -114,12 +116,12 @@ impl SnapshotPool {
             }
         };
         // A half-written state never stays, however this ends.
-        let unfinished = MadeDir::adopt_tree(running.journal, &draft.dir)?;
+        let unfinished = MadeDir::adopt_tree(owner.journal, &draft.dir)?;
         let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut draft = Some(draft);
         let failed = |why: String| CellError::new(Cause::Work, why);
-        let heard = attend(running, launch, &Cell::new(None), &mut |line| {
+        let (end, _) = run_until(owner, launch, &mut |line, _| {
             if let Some(why) = line.strip_prefix(NOT_READY) {
                 return Err(failed(why.into()));
             }
@@ -128,24 +130,24 @@ impl SnapshotPool {
             };
             let place = draft.dir.display().to_string();
             draft.keep(&machine.console()).map(Some).map_err(|error| failed(format!("{place}: {error}")))
-        });
+        })?;
         unfinished.remove()?;
-        Ok(match heard? {
-            Ok((kept, _)) => {
+        match end {
+            SessionEnd::Value(snapshot) => {
                 let took = begun.elapsed().as_secs_f64();
                 let text =
                     format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
                 self.note(place, machine, &text);
                 self.verified.insert(place.into());
-                Some(kept)
+                Ok(Some(snapshot))
             }
-            Err(Outcome::Failed { why, .. }) => self.give_up(place, machine, &why),
-            Err(_) => None,
-        })
+            SessionEnd::Failed(error) => Ok(self.give_up(place, machine, &error.why)),
+            SessionEnd::PowerCut | SessionEnd::Interrupted => Ok(None),
+        }
     }
 
     /// Makes no more use of a machine that a guest could not begin with.
-    pub fn failed(&mut self, snapshot: Snapshot, machine: &Machine, why: &str) {
+    pub fn discard(&mut self, snapshot: Snapshot, machine: &Machine, why: &str) {
         self.give_up(&snapshot.dir, machine, why);
         snapshot.discard();
     }

@@ -1,6 +1,7 @@
 //! Checks whether the filesystems support the files that the work creates.
 
 use crate::error::{Result, RunError};
+use crate::settings::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{available::to_install, def::FsDef, filesystems};
 use fsarena_load::demands::{Demands, name_bytes};
@@ -16,8 +17,12 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
         if let Some(why) = cannot(def, demands) {
-            let or = if why == NO_DIRECT_IO { "" } else { ", or take another tree (--tree)" };
-            let why = format!("{} {why}; leave {} out (--fs){or}", def.title, def.id);
+            let lacks_direct_io = demands.direct_io && why == no_direct_io();
+            let or = match lacks_direct_io {
+                true => String::new(),
+                false => format!(", or take another tree ({})", setting("tree", "")),
+            };
+            let why = format!("{} {why}; leave {} out ({}){or}", def.title, def.id, setting("fs", ""));
             return Err(RunError::variant(variant, why));
         }
     }
@@ -55,10 +60,15 @@ fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
             longest.display()
         ))
     });
-    found.or_else(|| (*direct_io && !traits.direct_io).then(|| NO_DIRECT_IO.into()))
+    found.or_else(|| (*direct_io && !traits.direct_io).then(no_direct_io))
 }
 
-const NO_DIRECT_IO: &str = "has no direct I/O, which the workload asks for; take `--set direct=false`, which goes through the page cache";
+fn no_direct_io() -> String {
+    let flag = setting("set", "direct=false");
+    format!(
+        "has no direct I/O, which the workload asks for; take `{flag}`, which goes through the page cache"
+    )
+}
 
 /// Refuses a directory whose filesystem cannot do the work.
 ///
@@ -71,7 +81,7 @@ pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
     // Whatever else is in the way, the work itself meets it: not every filesystem has files without a name.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match open(path, flags, Mode::RUSR | Mode::WUSR) {
-        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {NO_DIRECT_IO}"))),
+        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {}", no_direct_io()))),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use super::fs_capabilities;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::work;
+use crate::{settings::setting, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -25,8 +25,10 @@ pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
         require(workload.programs(&job).is_empty(), || {
             let (name, others) = (&asked.name, without_programs(&job).join(", "));
             RunError::Missing(format!(
-                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`--on \
-                 loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {others}"
+                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`{}`), or \
+                 in a directory (`{}`). Workloads that run in guests: {others}",
+                setting("on", "loop"),
+                setting("on", "dir:PATH")
             ))
         })?;
     }
@@ -62,8 +64,9 @@ pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> 
     let places = Places::usual(guest.modules.clone());
     require(program::find(QEMU).is_some(), || {
         RunError::Missing(format!(
-            "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on (--on \
-             dir:PATH); `fsarena doctor` says what else is possible"
+            "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on ({}); \
+             `fsarena doctor` says what else is possible",
+            setting("on", "dir:PATH")
         ))
     })?;
     let mut kernels = Kernels::default();
@@ -168,9 +171,16 @@ pub fn mountable(
 fn lacks(kernel: &GuestKernel, def: &FsDef) -> RunError {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
     let fix = match here.last() {
-        Some(release) => &format!("one that has it is here: --kernel debian:{release}"),
-        None if !def.kernels.is_empty() => def.kernels,
-        None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR",
+        Some(release) => {
+            format!("one that has it is here: {}", setting("kernel", &format!("debian:{release}")))
+        }
+        None if !def.kernels.is_empty() => def.kernels.into(),
+        None => format!(
+            "name one that has it: {}, or {} {}",
+            setting("kernel", "debian:VERSION"),
+            setting("kernel", "PATH"),
+            setting("modules", "DIR")
+        ),
     };
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
@@ -183,7 +193,8 @@ fn nothing_around(variant: &Variant) -> Result<()> {
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
-         take `--on qemu`"
+         take `{}`",
+        setting("on", "qemu")
     );
     Err(RunError::variant(variant, why))
 }
@@ -196,7 +207,8 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     if let Some(axis) = named.or(apart) {
         let why = format!(
             "the disks of a guest are image files, so `{axis}` cannot name another backing device; leave it out, or take \
-             `--on loop`"
+             `{}`",
+            setting("on", "loop")
         );
         return Err(RunError::variant(variant, why));
     }

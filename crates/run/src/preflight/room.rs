@@ -2,6 +2,7 @@
 
 use crate::error::{Result, RunError, require};
 use crate::layout::{Carrier, DeviceSpec};
+use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
@@ -43,7 +44,8 @@ fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
     require(size >= needed, || {
         let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
         RunError::Missing(format!(
-            "{path} has {size} and {who} {needed} for this work; take a smaller --scale"
+            "{path} has {size} and {who} {needed} for this work; take a smaller {}",
+            setting("scale", "")
         ))
     })
 }
@@ -68,7 +70,8 @@ pub fn other_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
     let erased =
         matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path));
-    let why = || format!("{} is both --erase and --other; name another device", other.path.display());
+    let (erase, source) = (setting("erase", ""), setting("other", ""));
+    let why = || format!("{} is both {erase} and {source}; name another device", other.path.display());
     require(!erased, || RunError::Plan(why()))?;
     large_enough(&other.path, device.size_bytes(), "the source disk needs", needed)
 }
@@ -79,9 +82,11 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
         None => Ok(needed.checked_next_multiple_of(SIZE_STEP).unwrap_or(u64::MAX)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
         Some(size) => Err(RunError::Missing(format!(
-            "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
-             or a smaller --scale",
-            ByteSize(needed)
+            "an image of {size} is too small: these filesystems need {} for this work; give {} that or more, or a smaller \
+             {}",
+            ByteSize(needed),
+            setting("size", ""),
+            setting("scale", "")
         ))),
     }
 }
@@ -140,7 +145,8 @@ pub fn images(
     let (zram, available) = (ByteSize(zram), ByteSize(available));
     Err(RunError::Missing(format!(
         "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
-         a smaller --scale"
+         a smaller {}",
+        setting("scale", "")
     )))
 }
 
@@ -149,8 +155,10 @@ fn room(dir: &Path, needed: u64) -> Result<()> {
     require(free >= needed, || {
         let (needed, free) = (ByteSize(needed), ByteSize(free));
         RunError::Missing(format!(
-            "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller --scale, or \
-             put them elsewhere: --on loop:DIR"
+            "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller {}, or put them \
+             elsewhere: {}",
+            setting("scale", ""),
+            setting("on", "loop:DIR")
         ))
     })
 }
@@ -175,11 +183,14 @@ fn image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) if dir == Path::new(RAM) => {
-            let fix = "images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `--on loop:DIR`";
+            let flag = setting("on", "loop:DIR");
+            let fix =
+                format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{flag}`");
             return Err(RunError::Missing(format!("{RAM}: {error}; {fix}")));
         }
         Err(error) => {
-            let why = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
+            let flag = setting("on", "loop:DIR");
+            let why = format!("{dir:?}: {error}; {flag} needs a directory that exists");
             return Err(RunError::Plan(why));
         }
     };

@@ -3,9 +3,9 @@
 
 use super::room::{RAM, images_dir};
 use crate::error::{Result, RunError};
+use crate::execute::ScratchDir;
 use crate::executor::Log;
 use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
-use crate::scratch::Scratch;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -51,7 +51,7 @@ pub fn options(
         Backing::Ram | Backing::Zram => Path::new(RAM),
         _ => images_dir(&plan.device, runs),
     };
-    let scratch = Scratch::make(place, "fsarena-trial")?;
+    let scratch = ScratchDir::make(place, "fsarena-trial")?;
     for (done, variant) in variants.iter().enumerate() {
         trying(done, variants.len());
         let (def, options) = filesystem_of(variant)?;
@@ -95,7 +95,7 @@ struct Trial<'a> {
     def: &'static FsDef,
     options: VariantOptions,
     guest: bool,
-    scratch: &'a Scratch,
+    scratch: &'a ScratchDir,
 }
 
 impl Trial<'_> {
