@@ -1,6 +1,6 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
-use crate::{color, flags::Runs};
+use crate::{flags::Runs, output};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
@@ -238,7 +238,7 @@ fn words() -> impl Iterator<Item = String> {
 /// The runs directory, where a shell completes.
 fn runs_dir() -> Option<PathBuf> {
     words().next()?;
-    Some(color::flag("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
+    Some(output::flag_value("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {

@@ -150,21 +150,24 @@ pub fn try_options(
 /// Runs a plan to its end. Stores each event, then passes it to the consumers.
 ///
 /// Each cell runs in a separate process, which starts this same program again. `main` must therefore begin with
-/// [`crate::run_as_agent_if_requested`].
+/// [`crate::run_as_agent_if_requested`]. A process makes one run at a time.
 ///
 /// # Errors
-/// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure; everything
-/// measured until then is kept in the directory that [`Consumer::begin`] names.
+/// Before the start: a requirement that the machine lacks, a program that cannot become an agent, or another run of this
+/// process. Later: a failure that leaves nothing to measure; everything measured until then is kept in the directory that
+/// [`Consumer::begin`] names.
 ///
 /// # Examples
-/// Two rounds of a small tree in a directory as it is, which needs no root:
+/// Compares two existing directories, which needs no root: two rounds of a small tree in each, then the report.
 ///
 /// ```standalone_crate
 /// use fsarena_core::event::{CellEvent, Event};
 /// use fsarena_core::plan::Backing;
 /// use fsarena_core::plan::file::PlanFile;
 /// use fsarena_core::plan::resolve::Overrides;
-/// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested};
+/// use fsarena_report::exporters;
+/// use fsarena_report::report::{self, Asked};
+/// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested, work};
 ///
 /// const PLAN: &str = "
 /// name = 'embedded'
@@ -183,26 +186,35 @@ pub fn try_options(
 ///     let dir = tempfile::tempdir()?;
 /// #   // SAFETY: no other thread runs yet.
 /// #   unsafe { std::env::set_var("FSARENA_STATE_DIR", dir.path().join("state")) };
-///     let here = dir.path().to_str().ok_or("a path that is not UTF-8")?;
+///     let mut directories = vec![];
+///     for name in ["a", "b"] {
+///         let path = dir.path().join(name);
+///         std::fs::create_dir(&path)?;
+///         directories.push(path.to_str().ok_or("a path that is not UTF-8")?.to_string());
+///     }
 ///     let over = Overrides {
 ///         backing: Some(Backing::Dir),
-///         factors: vec![("dir".into(), vec![here.into()])],
+///         factors: vec![("dir".into(), directories)],
 ///         ..Overrides::default()
 ///     };
 ///     let plan = registry::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
 ///
-///     let mut tasks = vec![];
-///     let mut follow = |event: &Event| {
-///         if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
-///             tasks.push(sample.task.id.to_string());
+///     let mut samples = 0;
+///     let mut count = |event: &Event| {
+///         if let Event::Cell { what: CellEvent::Sample(_), .. } = event {
+///             samples += 1;
 ///         }
 ///         Ok(())
 ///     };
-///     let outcome = execute(Request::new(plan, Keep::New(dir.path().join("runs"))), &mut [&mut follow])?;
+///     let request = Request::new(plan, Keep::New(dir.path().join("runs")));
+///     let outcome = execute(request, &mut [&mut count])?;
 ///
 ///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
-///     assert!(record.status.complete && !tasks.is_empty());
-///     assert_eq!(record.samples.len(), tasks.len());
+///     assert!(record.status.complete && record.samples.len() == samples);
+///     let metrics = work::answering(&record);
+///     let report = report::of(record, Asked { metrics, ..Asked::default() })?;
+///     assert_eq!(report.record.variants.len(), 2);
+///     exporters::find("md")?.export(&report, &mut std::io::stdout())?;
 ///     Ok(())
 /// }
 /// ```
@@ -225,6 +237,7 @@ pub fn execute_by(
                    fsarena_run::run_as_agent_if_requested first in main";
         RunError::Plan(why.into())
     })?;
+    let _only_run = OnlyRun::begin()?;
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
         recover_stale_runs(&kernel, consumers)?;
@@ -247,7 +260,6 @@ pub fn execute_by(
     check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
-    let _only_run = OnlyRun::begin()?;
     let _in_order = cancel::in_order();
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;

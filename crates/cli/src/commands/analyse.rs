@@ -6,7 +6,7 @@ mod rerun;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
 use crate::terminal::progress::Progress;
-use crate::{given::Given, output, running::handle_signals};
+use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::findings::{self, rows};
 use fsarena_report::published;
@@ -38,7 +38,7 @@ const FILE_SEED: u64 = 1;
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    given: Given,
+    given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
     #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
     what: String,

@@ -1,8 +1,8 @@
 //! `fsarena list`: the names that other commands accept, from the registries and from a directory of runs.
 
+use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
-use crate::given::Given;
 use crate::output;
 use clap::ValueEnum;
 use fsarena_core::app::{APPS, App};
@@ -23,7 +23,7 @@ use std::path::Path;
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    given: Given,
+    given: ExplicitFlags,
     /// What to list
     #[arg(value_enum)]
     what: What,

@@ -1,7 +1,7 @@
 //! `fsarena show`: a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::terminal::{rows::table, stdout};
+use crate::terminal::rows::table;
 use crate::{commands::list, flags::Runs, output};
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Outcome {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
     } else if let Some(filesystem) = list::filesystem(&args.what)? {
-        let sets = table(filesystem.option_sets(), stdout::width()).map_err(output::not_json)?;
+        let sets = table(filesystem.option_sets(), output::width()).map_err(output::not_json)?;
         print(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.head()), || {
             Ok(json!(filesystem))
         })

@@ -3,7 +3,6 @@
 
 mod bars;
 mod lines;
-mod ticker;
 
 pub use lines::expected;
 

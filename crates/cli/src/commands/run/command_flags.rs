@@ -1,8 +1,8 @@
 //! Commands of the user on the command line: they become the plan of a run.
 
+use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
 use crate::flags::time;
-use crate::given::Given;
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::app;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl CommandFlags {
     }
 
     /// The plan of the commands on the command line, where there are any.
-    pub fn plan(&self, given: &Given) -> Result<Option<String>, Failure> {
+    pub fn plan(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
         let texts = [
             ("setup", &self.setup),
             ("prepare", &self.prepare),
@@ -93,7 +93,7 @@ impl CommandFlags {
     }
 
     /// The tasks, each with the name that `--name` gives it right before it.
-    fn tasks(&self, given: &Given) -> Result<Vec<Value>, Failure> {
+    fn tasks(&self, given: &ExplicitFlags) -> Result<Vec<Value>, Failure> {
         let mut names = self.name.iter().zip(given.places("name")).peekable();
         let shell = self.cmd.iter().zip(given.places("cmd")).map(|(cmd, at)| ("cmd", cmd.clone().into(), at));
         let vector = given.places("command").into_iter().next();

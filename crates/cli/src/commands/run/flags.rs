@@ -3,9 +3,9 @@
 use super::command_flags::CommandFlags;
 use super::variants::{self, parse_variant};
 use crate::commands::report::{Export, parse_export};
+use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
 use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
-use crate::given::Given;
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
@@ -28,7 +28,7 @@ const FIXED: &str = "plan on variant fs options mkfs mount factor kernel modules
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    pub given: Given,
+    pub given: ExplicitFlags,
     /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,

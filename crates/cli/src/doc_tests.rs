@@ -1,7 +1,7 @@
 //! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
 
 use crate::args::{Cli, EXIT_CODES};
-use crate::page::{Block, pages, root, split, text};
+use crate::doc_pages::{Block, pages, root, split, text};
 use clap::{CommandFactory, Parser};
 use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};

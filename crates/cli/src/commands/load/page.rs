@@ -15,7 +15,7 @@ use std::path::Path;
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Returns the page of reads and writes, with what the probes read meanwhile.
-pub fn of_data(
+pub fn data_page(
     job: &Job,
     files: &Files,
     outcome: &Outcome,
@@ -51,7 +51,12 @@ pub fn of_data(
 }
 
 /// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
-pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)], interrupted: bool) -> Page {
+pub fn metadata_page(
+    job: &meta::Job,
+    dir: &Path,
+    phases: &[(Operation, Outcome)],
+    interrupted: bool,
+) -> Page {
     let mut document = Document::default();
     document.heading(1, "Metadata load");
     let rows = phases.iter().flat_map(|(operation, outcome)| {

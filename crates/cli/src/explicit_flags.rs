@@ -5,9 +5,9 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches, parser::ValueSource
 
 /// Tells which arguments the user gave. Defaults, of the config file too, are not given.
 #[derive(Debug)]
-pub struct Given(ArgMatches);
+pub struct ExplicitFlags(ArgMatches);
 
-impl Given {
+impl ExplicitFlags {
     /// The first of these flags that is given, as it is written: `--max-rounds`.
     ///
     /// # Panics
@@ -32,18 +32,18 @@ impl Given {
     }
 }
 
-impl FromArgMatches for Given {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Given, Error> {
-        Ok(Given(matches.clone()))
+impl FromArgMatches for ExplicitFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ExplicitFlags, Error> {
+        Ok(ExplicitFlags(matches.clone()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Given::from_arg_matches(matches)?;
+        *self = ExplicitFlags::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-impl Args for Given {
+impl Args for ExplicitFlags {
     fn augment_args(command: Command) -> Command {
         command
     }
