@@ -1,8 +1,9 @@
 //! The backing devices of a run in this kernel: those under test, the source disk (a second device that tasks copy from and
 //! to), and the directories that their images are in.
 
+use crate::context::RunContext;
 use crate::error::{Result, RunError};
-use crate::executor::{RunContext, RunSink, logged, remove};
+use crate::executor::{RunSink, logged, remove};
 use crate::layout::filesystem_of;
 use crate::layout::{Carrier, DeviceSpec, Layout};
 use crate::preflight::{RAM, named, to_erase};

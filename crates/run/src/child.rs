@@ -12,6 +12,7 @@ use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, shortage, undo
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,19 @@ const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub const UNEXPECTED_REQUEST: &str = "asked for what only a worker asks for";
 /// How many bytes at the end of an agent's standard error the message of a failure quotes.
 const LAST_BYTES: u64 = 2048;
+
+/// Whether this program can become an agent.
+static IS_AGENT_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this program becomes an agent when it is started as one.
+pub(crate) fn note_agent_program() {
+    IS_AGENT_PROGRAM.store(true, Ordering::Release);
+}
+
+/// Whether this program becomes an agent when it is started as one. Another program would start itself again without end.
+pub(crate) fn is_agent_program() -> bool {
+    IS_AGENT_PROGRAM.load(Ordering::Acquire)
+}
 
 /// The receiver of an agent's events in the process that started it.
 pub trait Parent {

@@ -1,8 +1,9 @@
 //! Existing directories: nothing is formatted or mounted, and no root is needed. The work of a cell is done by one agent on
 //! this machine, or by one on each of many machines ([`Clients`]).
 
+use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
-use crate::executor::{CellSink, Executor, RunContext, RunSink, remove};
+use crate::executor::{CellSink, Executor, RunSink, remove};
 use crate::settings::setting;
 use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::inputs};
 use fsarena_core::cell::{Cell, Variant};

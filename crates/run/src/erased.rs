@@ -1,7 +1,8 @@
 //! A device that the user named for erasing: the same state before every filesystem, and its health.
 
+use crate::context::RunContext;
 use crate::error::{CellResult, Result};
-use crate::executor::{Log, RunContext, RunSink, logged};
+use crate::executor::{Log, RunSink, logged};
 use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::event::{Event, Note, NoteKind};

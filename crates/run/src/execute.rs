@@ -1,9 +1,10 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
 use crate::bench::readings;
+use crate::context::RunContext;
 use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
-use crate::executor::{Executor, RunContext, RunSink};
+use crate::executor::{Executor, RunSink};
 use crate::preflight::{self, Check, trial::Trying};
 use crate::privsep::{self, Agents};
 use crate::protocol::Profiling;
@@ -11,13 +12,13 @@ use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::settings::setting;
 use crate::work::{self, main_metric, outline};
-use crate::{guest::Guests, local::Local};
+use crate::{child, guest::Guests, local::Local, scratch::ScratchDir};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
-use fsarena_sys::undo::{self, Journal, MadeDir};
+use fsarena_sys::undo::{self, Journal};
 use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -232,7 +233,7 @@ pub fn execute_by(
     consumers: &mut [&mut dyn Consumer],
 ) -> Result<RunOutcome, RunError> {
     let kernel = SysRoot::host();
-    require(crate::is_ready_for_agents(), || {
+    require(child::is_agent_program(), || {
         let why = "each cell runs in an agent, which is this program started again: call \
                    fsarena_run::run_as_agent_if_requested first in main";
         RunError::Plan(why.into())
@@ -340,44 +341,6 @@ impl Place {
             }
             Place::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
         }
-    }
-}
-
-/// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
-pub struct ScratchDir {
-    /// The undo journal that has its removal, and that takes whatever is made in it.
-    pub journal: Journal,
-    dir: MadeDir,
-}
-
-impl ScratchDir {
-    /// Makes a directory below this one. Its name ends with the id of this process.
-    ///
-    /// # Errors
-    /// Where it cannot be made, or is there already.
-    pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
-        tree::make_dirs(below).map_err(Error::io("making", below))?;
-        let below = below.canonicalize().map_err(Error::io("reading", below))?;
-        let dir = below.join(format!("{name}-{}", std::process::id()));
-        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        let why =
-            || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
-        require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
-        Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
-    }
-
-    /// The path of the directory.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// Removes the directory with everything in it.
-    ///
-    /// # Errors
-    /// Where something in it is in use.
-    pub fn clear(self) -> Result<()> {
-        self.dir.remove()?;
-        Ok(())
     }
 }
 

@@ -1,16 +1,19 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
+mod boot;
 mod images;
 mod initramfs;
 mod readings;
 mod session;
 mod snapshot_pool;
 
+use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{CellSink, Executor, Log, RunContext, RunSink, logged};
+use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use boot::{GuestCell, GuestStarter};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -24,7 +27,7 @@ use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, space};
 use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
-use session::{GuestCell, GuestOwner, GuestStarter};
+use session::GuestOwner;
 use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;
+pub mod context;
 pub mod dir;
 mod elimination;
 mod erased;
@@ -30,6 +31,7 @@ pub mod protocol;
 mod recorder;
 pub mod registry;
 mod runner;
+mod scratch;
 mod settings;
 pub mod stages;
 pub mod stopping;
@@ -40,14 +42,10 @@ mod testing;
 pub mod work;
 
 pub use error::{CellError, RunError};
-pub use execute::{Keep, Request, RunOutcome, ScratchDir, check, execute, execute_by, try_options};
+pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_options};
 pub use recorder::{Beginning, Consumer};
+pub use scratch::ScratchDir;
 pub use settings::{SettingFormat, format_settings_by};
-
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether this process has called [`run_as_agent_if_requested`].
-static CALLS_AGENT: AtomicBool = AtomicBool::new(false);
 
 /// Runs this process as an agent and ends it, if fsarena started it as one; else returns at once.
 ///
@@ -58,7 +56,7 @@ static CALLS_AGENT: AtomicBool = AtomicBool::new(false);
 ///
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn run_as_agent_if_requested() {
-    CALLS_AGENT.store(true, Ordering::Release);
+    child::note_agent_program();
     fsarena_sys::limits::prepare();
     if guest_init::is_guest_init() {
         guest_init::run_guest();
@@ -67,9 +65,4 @@ pub fn run_as_agent_if_requested() {
     if args.next().is_some_and(|first| first == "agent") && args.next().is_none() {
         agent::run();
     }
-}
-
-/// Whether a second process of this program would become an agent.
-fn is_ready_for_agents() -> bool {
-    CALLS_AGENT.load(Ordering::Acquire)
 }

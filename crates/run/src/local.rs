@@ -2,8 +2,9 @@
 
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
+use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
-use crate::executor::{CellSink, Executor, Log, RunContext, RunSink};
+use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};

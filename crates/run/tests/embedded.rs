@@ -4,7 +4,7 @@ use fsarena_core::event::Event;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_run::{Keep, Request, RunError, execute, registry, run_as_agent_if_requested};
+use fsarena_run::{Keep, Request, RunError, RunOutcome, execute, registry, run_as_agent_if_requested};
 use std::path::Path;
 
 const PLAN: &str = "
@@ -42,6 +42,10 @@ fn request(dir: &Path) -> Request {
     Request::new(plan(dir), Keep::New(dir.join("runs")))
 }
 
+fn is_complete(outcome: RunOutcome) -> bool {
+    fsarena_store::read(&outcome.run.unwrap()).unwrap().status.complete
+}
+
 fn a_program_that_cannot_become_an_agent_is_refused(dir: &Path) {
     let error = execute(request(dir), &mut []).unwrap_err();
     assert!(error.to_string().contains("call fsarena_run::run_as_agent_if_requested first"), "{error}");
@@ -57,12 +61,11 @@ fn a_run_beside_another_is_refused_and_does_not_disturb_it(dir: &Path) {
         Ok(())
     };
     let outcome = execute(request(dir), &mut [&mut run_another]).unwrap();
-    assert!(outcome.record.status.complete, "{}", outcome.why);
+    assert!(is_complete(outcome));
     assert_eq!(refused, ["this process is executing another run: wait until it has ended"]);
     assert_eq!(std::fs::read_dir(dir.join("runs")).unwrap().count(), 1);
 }
 
 fn a_run_after_another_succeeds(dir: &Path) {
-    let outcome = execute(request(dir), &mut []).unwrap();
-    assert!(outcome.record.status.complete, "{}", outcome.why);
+    assert!(is_complete(execute(request(dir), &mut []).unwrap()));
 }

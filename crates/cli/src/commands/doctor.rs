@@ -1,12 +1,14 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
+mod finding;
 mod guests;
 mod install;
 
 use crate::flags::{ListFormat, Runs};
 use crate::{failure::Outcome, output};
 use bytesize::ByteSize;
-use fsarena_core::{app, exit::ExitCode, row::Row, setting::Settings};
+use finding::{Finding, ids, installed, limited, missing, ok};
+use fsarena_core::{app, exit::ExitCode, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
@@ -14,7 +16,6 @@ use fsarena_sys::{
     Error, argv, host, kernel::SysRoot, limits, program, rights, space, undo, user::UserDatabase,
 };
 use install::install;
-use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
@@ -39,60 +40,6 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::Done);
     }
     output::rows(&findings(&kernel, &args.runs.runs), args.format)
-}
-
-/// The result of one check.
-#[derive(Debug, Serialize)]
-pub struct Finding {
-    /// Name of the check.
-    pub what: &'static str,
-    /// State of what was checked.
-    pub state: State,
-    /// Result of the check.
-    pub found: String,
-    /// How to get more; empty where there is nothing to do.
-    pub fix: String,
-}
-
-impl Row for Finding {
-    const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
-}
-
-/// State of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// As good as it gets.
-    Ok,
-    /// Usable, with less to tell.
-    Limited,
-    /// Not usable.
-    Missing,
-}
-
-/// All is well.
-fn ok(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, state: State::Ok, found: found.into(), fix: String::new() }
-}
-
-/// Usable, and how to get more.
-fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, state: State::Limited, found: found.into(), fix: fix.into() }
-}
-
-/// Not usable, and how to change that.
-fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, state: State::Missing, found: found.into(), fix: fix.into() }
-}
-
-/// Those of these programs that `PATH` has, and the others.
-fn installed<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
-    programs.into_iter().partition(|name| program::find(name).is_some())
-}
-
-/// The ids of filesystems in a line.
-fn ids<'a>(found: impl IntoIterator<Item = &'a fsarena_fs::available::Availability>) -> String {
-    found.into_iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ")
 }
 
 /// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by

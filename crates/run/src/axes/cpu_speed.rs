@@ -1,7 +1,7 @@
 //! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
 
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
 use super::load::parse_cpus;
-use super::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;

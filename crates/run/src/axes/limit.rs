@@ -4,7 +4,7 @@
 //! kernel's own threads write back. It applies to one device, so no other is slowed. In version 2 the measuring process
 //! gets a separate group, and writeback counts for the process that dirtied the pages.
 
-use super::{Axis, CellSetup, LevelCheck, lacking, unfit};
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};

@@ -1,6 +1,6 @@
 //! The axes of the load: its clients, its CPUs, its memory, and the time to idle before each task.
 
-use super::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, bytes, clients};

@@ -1,6 +1,6 @@
 //! The I/O scheduler of every device of the variant.
 
-use super::{Axis, CellSetup, LevelCheck, lacking, wrong};
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
 use crate::{error::Result, settings::setting};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};

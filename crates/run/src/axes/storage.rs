@@ -1,7 +1,7 @@
 //! The axes of the devices below a filesystem: where its journal is, how many devices it has, what carries them, and
 //! whether they misbehave.
 
-use super::{Axis, LevelCheck, lacking, wrong};
+use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
 use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::factor::device::{self, BackingDevice};

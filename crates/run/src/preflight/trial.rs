@@ -3,9 +3,9 @@
 
 use super::room::{RAM, images_dir};
 use crate::error::{Result, RunError};
-use crate::execute::ScratchDir;
 use crate::executor::Log;
 use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
+use crate::scratch::ScratchDir;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};

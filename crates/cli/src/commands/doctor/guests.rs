@@ -1,6 +1,6 @@
 //! Guests: what emulates them, what they boot, and which filesystems they can have.
 
-use super::{Finding, ids, limited, missing, ok};
+use super::finding::{Finding, ids, limited, missing, ok};
 use fsarena_fs::available::{Availability, to_install};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::kernel::Places;
