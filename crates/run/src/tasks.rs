@@ -109,9 +109,8 @@ fn one_task(
     }
     match task.before {
         Before::Warm => {}
-        Before::Remount if request.mount.is_some() => privileged(PrivilegedRequest::Remount, bench)?,
-        // A directory cannot be remounted; dropping the caches comes nearest.
-        Before::ColdCache | Before::Remount => privileged(PrivilegedRequest::DropCaches, bench)?,
+        Before::Remount => privileged(PrivilegedRequest::Remount, bench)?,
+        Before::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
@@ -177,6 +176,11 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         (PrivilegedRequest::Remount, Some(mount)) => {
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
+        }
+        // A directory cannot be remounted; dropping the caches comes nearest.
+        (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
+            let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
+            bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, _) => {
             target::drop_caches(&request.places())?
