@@ -137,8 +137,8 @@ mod variants {
 
 // ANCHOR: factor
 mod read_ahead {
-    use fsarena_run::axes::{Asked, Axis, Stage, lacking};
-    use fsarena_run::executor::Fatal;
+    use fsarena_run::RunError;
+    use fsarena_run::axes::{Axis, CellSetup, LevelCheck, lacking};
     use fsarena_sys::{Error, attribute};
 
     /// The name in plans.
@@ -161,14 +161,14 @@ mod read_ahead {
         }
     }
 
-    fn check(asked: &Asked) -> Result<(), Fatal> {
-        match asked.variant.level(ID).is_empty() || asked.kernel.path("sys/block").exists() {
+    fn check(check: &LevelCheck) -> Result<(), RunError> {
+        match check.variant.level(ID).is_empty() || check.kernel.path("sys/block").exists() {
             true => Ok(()),
-            false => Err(lacking(asked, ID, "this machine has no /sys/block")),
+            false => Err(lacking(check, ID, "this machine has no /sys/block")),
         }
     }
 
-    fn set_up(stage: &mut Stage) -> Result<(), Error> {
+    fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
         for device in stage.devices {
             let path = device.queue_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();

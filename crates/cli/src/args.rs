@@ -129,9 +129,9 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
     use fsarena_core::event::{Cause, VariantExit};
-    use fsarena_core::exit::Exits;
-    use fsarena_run::executor::Fatal;
+    use fsarena_run::RunError;
     use std::collections::BTreeMap;
 
     /// A flag that several commands have takes the same kind of value in each: one, or several with commas between.
@@ -172,7 +172,8 @@ mod tests {
             let left = |(at, cause): (usize, &Cause)| {
                 (at.to_string(), VariantExit { round: 0, why: String::new(), cause: *cause })
             };
-            Fatal::EveryVariant(causes.iter().enumerate().map(left).collect()).exit_code().code()
+            let all = RunError::EveryVariant(causes.iter().enumerate().map(left).collect());
+            Failure::from(all).exit_code().code()
         };
         let place = |cause: Cause| told.iter().position(|told| *told == code(&[cause])).unwrap();
         for (one, other) in causes.iter().flat_map(|one| causes.iter().map(move |other| (*one, *other))) {

@@ -1,6 +1,6 @@
 //! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
 
-use crate::{color, flags::Runs};
+use crate::{flags::Runs, output};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
@@ -11,7 +11,7 @@ use fsarena_core::{
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;
-use fsarena_run::{axes, vocabulary, work};
+use fsarena_run::{axes, registry, work};
 use fsarena_store::{RunDir, RunSummary};
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -83,7 +83,7 @@ fn values(arg: &Arg) -> Option<Values> {
             |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help)))
         }
         (_, "METRIC" | "METRIC,…") => |_| {
-            let readings = vocabulary::readings().map(|reading| (reading.id, reading.help));
+            let readings = registry::readings().map(|reading| (reading.id, reading.help));
             unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
         },
         (_, "TASK") => |_| tasks(),
@@ -238,7 +238,7 @@ fn words() -> impl Iterator<Item = String> {
 /// The runs directory, where a shell completes.
 fn runs_dir() -> Option<PathBuf> {
     words().next()?;
-    Some(color::flag("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
+    Some(output::flag_value("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {
@@ -260,7 +260,7 @@ fn tasks() -> Vec<Value> {
         return plain(run.tasks);
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
-        vocabulary::resolve(&study.written().ok()?, &Overrides::default()).ok()
+        registry::resolve(&study.written().ok()?, &Overrides::default()).ok()
     };
     let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
     unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))

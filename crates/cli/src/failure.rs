@@ -2,17 +2,20 @@
 
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::safe;
+use fsarena_run::RunError;
 use fsarena_sys::shortage;
 use std::io::{ErrorKind, Write};
-use std::{any::Any, fmt, panic::Location};
+use std::{any::Any, error::Error, fmt, panic::Location};
 
-/// What a command returns where it cannot do its work.
-#[derive(Debug, Clone)]
+/// The failure of a command.
+#[derive(Debug)]
 pub struct Failure {
     message: String,
     code: ExitCode,
     /// Whether the reader of standard output closed it.
     pub broken_pipe: bool,
+    /// The error of the library that failed; None if the command itself refused.
+    error: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// Refuses wrong usage, with what to do instead.
@@ -26,7 +29,7 @@ pub type Outcome = Result<ExitCode, Failure>;
 impl Failure {
     /// A failure of this kind.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code, broken_pipe: false }
+        Failure { message: message.into(), code, broken_pipe: false, error: None }
     }
 
     /// The documented exit code.
@@ -117,21 +120,66 @@ impl fmt::Display for Failure {
     }
 }
 
-impl<E: Exits> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        let (io, code) = (io_cause(&error), error.exit_code());
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.as_ref()?.source()
+    }
+}
+
+impl Failure {
+    /// The failure of a library that ends a command with this exit code, unless an I/O error caused it that has another.
+    fn of_library(error: impl Error + Send + Sync + 'static, code: ExitCode) -> Failure {
+        let io = io_cause(&error);
         let code = match io {
             Some(io) if code == ExitCode::Internal => of_io(io, code),
             _ => code,
         };
-        Failure { message: error.to_string(), code, broken_pipe: io.is_some_and(is_broken_pipe) }
+        let broken_pipe = io.is_some_and(is_broken_pipe);
+        Failure { message: error.to_string(), code, broken_pipe, error: Some(Box::new(error)) }
     }
 }
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        let code = error.cause().exit_code();
+        Failure::of_library(error, code)
+    }
+}
+
+/// The errors of libraries that name their exit code.
+macro_rules! failure_from {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                let code = error.exit_code();
+                Failure::of_library(error, code)
+            }
+        }
+    )*};
+}
+
+failure_from!(
+    fsarena_core::names::Unknown,
+    fsarena_core::plan::error::PlanError,
+    fsarena_core::published::Error,
+    fsarena_engine::Error,
+    fsarena_fs::Error,
+    fsarena_probe::trace::Unavailable,
+    fsarena_report::error::Error,
+    fsarena_report::import::ImportError,
+    fsarena_serve::Error,
+    fsarena_stats::matrix::cells::Error,
+    fsarena_stats::scaling::series::Error,
+    fsarena_store::Error,
+    fsarena_sys::Error,
+    fsarena_watch::Error,
+);
 
 /// A failure to write results to standard output.
 pub fn printing(error: std::io::Error) -> Failure {
     let (code, broken_pipe) = (of_io(&error, ExitCode::Internal), is_broken_pipe(&error));
-    Failure { message: format!("standard output: {error}"), code, broken_pipe }
+    let message = format!("standard output: {error}");
+    Failure { message, code, broken_pipe, error: Some(Box::new(error)) }
 }
 
 fn is_broken_pipe(error: &std::io::Error) -> bool {

@@ -66,6 +66,12 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::file(path))
 }
 
+/// The flag of a setting, with its value: `--guest-memory`, `--budget 4m`.
+pub fn flag_text(name: &str, value: &str) -> String {
+    let flag = format!("--{}", name.replace('_', "-"));
+    if value.is_empty() { flag } else { format!("{flag} {value}") }
+}
+
 /// Reads a percentage, `1%` or `1`, as a fraction.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
@@ -114,7 +120,7 @@ pub fn metric(text: &str) -> Result<String, String> {
 
 /// Reads the name of a metric or reading that fsarena takes itself.
 pub fn known_metric(text: &str) -> Result<String, String> {
-    let readings = fsarena_run::vocabulary::readings().map(|reading| reading.id);
+    let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
     let found = find("metric", text, known, |id| id).map_err(|unknown| unknown.list("fsarena list metrics"));
     Ok(found?.into())

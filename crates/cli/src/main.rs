@@ -1,19 +1,17 @@
 //! `fsarena`: arguments and wiring, nothing else.
 
 mod args;
-#[cfg(test)]
-mod book;
-mod color;
 mod commands;
 mod complete;
-mod failure;
-mod flags;
-mod given;
-mod output;
 #[cfg(test)]
 #[allow(dead_code)] // Another test program reads pages by it too.
-mod page;
-mod progress;
+mod doc_pages;
+#[cfg(test)]
+mod doc_tests;
+mod explicit_flags;
+mod failure;
+mod flags;
+mod output;
 mod running;
 mod terminal;
 
@@ -29,14 +27,15 @@ use std::{io::Write, path::PathBuf};
 
 fn main() -> std::process::ExitCode {
     keep_own_rights();
-    fsarena_run::take_over();
+    fsarena_run::format_settings_by(flags::flag_text);
+    fsarena_run::run_as_agent_if_requested();
     look_in_sbin();
     failure::report_panics();
     // Where a shell completes a line, this answers it and ends the process.
     CompleteEnv::with_factory(|| complete::command(Cli::command())).complete();
     let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
-    color::choose(std::env::args_os(), settings.and_then(|config| config.get("color")));
+    output::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
     // Unwinding undoes what the command set up.
     let result = std::panic::catch_unwind(|| {
         let command = parsed(settings);

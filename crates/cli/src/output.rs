@@ -1,25 +1,30 @@
-//! What commands print on standard output: rows, pages, JSON, text.
+//! Standard output: the rows, pages, JSON and text that commands print, and what the terminal behind it can show.
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::ListFormat;
-use crate::terminal::{rows::table, stdout};
+use crate::terminal::rows::table;
+use anstream::AutoStream;
+use clap::{ColorChoice, ValueEnum};
 use fsarena_core::{exit::ExitCode, row::Row};
+use fsarena_report::document::terminal::Screen;
 use fsarena_report::page::Page;
+use fsarena_run::config::Setting;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// Prints rows as a table for people or as a JSON array for programs.
 pub fn rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
     match format {
         ListFormat::Json => json(rows),
-        ListFormat::Term => text(table(rows, stdout::width()).map_err(not_json)?),
+        ListFormat::Term => text(table(rows, width()).map_err(not_json)?),
     }
 }
 
 /// Prints a result that is not the report of one run.
 pub fn page(page: &Page, format: &str) -> Outcome {
     let mut out = Vec::new();
-    page.write(format, stdout::screen(), &mut out)?;
+    page.write(format, screen(), &mut out)?;
     text(out)
 }
 
@@ -37,4 +42,54 @@ pub fn text(text: impl AsRef<[u8]>) -> Outcome {
 /// A value that does not serialize.
 pub fn not_json(error: serde_json::Error) -> Failure {
     printing(io::Error::other(error))
+}
+
+/// Returns what standard output can show.
+pub fn screen() -> Screen {
+    Screen { width: width(), colour: has_color() }
+}
+
+/// Returns the columns to keep within: those that `COLUMNS` asks for, else the terminal's; none without either.
+pub fn width() -> Option<u16> {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    asked.or_else(terminal).filter(|columns| *columns > 0)
+}
+
+/// Whether standard output gets colors: as `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` say, else on a terminal.
+fn has_color() -> bool {
+    AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The environment variables that choose colors, before the config file does.
+pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
+
+/// Applies `--color`, else the config file, before clap parses, so that it holds for help and usage errors too.
+pub fn choose_color(args: impl Iterator<Item = OsString>, file: Option<Setting>) {
+    let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
+    let chosen =
+        COLOR_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let file = file.filter(|_| !chosen).map(|setting| setting.value.to_string());
+    let asked = flag_value("--color", args).or(file);
+    if let Some(choice) = asked.and_then(|value| ColorChoice::from_str(&value, false).ok()) {
+        match choice {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// The last value of a flag in these arguments, before clap parses them.
+pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
+    let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(name) {
+            Some("") => last = args.next(),
+            Some(rest) => last = rest.strip_prefix('=').map(String::from).or(last),
+            None => {}
+        }
+    }
+    last
 }

@@ -1,11 +1,7 @@
-//! What a terminal shows: runs, loads and watches in progress on standard error, rows and windows on standard output.
+//! Drawing on a terminal: the progress of runs on standard error, and rows as tables.
 //!
-//! Each view draws facts that a lower crate has gathered; none knows how a run is made. The result of a load is here
-//! too, as no lower crate knows both the load engine and the documents of reports.
+//! The views draw facts that a lower crate has gathered; none knows how a run is made.
 
-pub mod load;
 pub mod progress;
 pub mod rows;
-mod screen;
-pub mod stdout;
-pub mod watch;
+pub mod screen;

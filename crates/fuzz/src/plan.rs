@@ -6,7 +6,7 @@ use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Plan, Written};
 use fsarena_fs::{filesystems::FILESYSTEMS, grammar};
-use fsarena_run::vocabulary;
+use fsarena_run::registry;
 use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
@@ -49,7 +49,7 @@ fn words() -> &'static Vocabulary {
     static WORDS: OnceLock<Vocabulary> = OnceLock::new();
     WORDS.get_or_init(|| Vocabulary {
         available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
-        ..vocabulary::collect(&SysRoot::host(), &Overrides::default()).expect("words")
+        ..registry::collect(&SysRoot::host(), &Overrides::default()).expect("words")
     })
 }
 

@@ -4,7 +4,7 @@ use crate::mountstats::{self, Bytes};
 use crate::{part, wire::Wire};
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample};
-use fsarena_run::executor::Failed;
+use fsarena_run::CellError;
 use fsarena_run::idle::{self, wait_until_idle};
 use fsarena_run::protocol::Request;
 use fsarena_sys::kernel::SysRoot;
@@ -52,7 +52,7 @@ impl Agent {
     /// Waits until this machine is idle. A note where it is busy all the same.
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
         self.task = task.into();
-        let scene = idle::Scene { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
+        let scene = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
         let wait = wait_until_idle(scene, &self.idle);
         let text = format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
         (!wait.busy.is_empty()).then(|| Note::new(NoteKind::IdleTimeout, text).task(task))
@@ -62,7 +62,7 @@ impl Agent {
     pub fn begin(&mut self, wire: &dyn Wire) -> Outcome {
         self.moved = moved(&self.root);
         if !wire.barrier(self.patience) {
-            return Failed::internal("not all ranks came to the barrier").into();
+            return CellError::internal("not all ranks came to the barrier").into();
         }
         self.goes_on()
     }
@@ -83,7 +83,7 @@ impl Agent {
     pub fn overdue(&self) -> Option<Outcome> {
         let late = self.since.is_some_and(|since| since.elapsed() > self.patience);
         let why = || format!("{} did not end within {:?} (--timeout)", self.task, self.patience);
-        late.then(|| Failed::new(Cause::Work, why()).into())
+        late.then(|| CellError::new(Cause::Work, why()).into())
     }
 }
 

@@ -6,7 +6,7 @@ use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::ranks::Ranks;
-use fsarena_run::{Keep, Request, clients::Clients, executor::Fatal, vocabulary};
+use fsarena_run::{Keep, Request, RunError, dir::Clients, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 
 impl Run {
     /// The run that these arguments ask for.
-    pub fn request(&self, ranks: &Ranks) -> Result<Request, Fatal> {
+    pub fn request(&self, ranks: &Ranks) -> Result<Request, RunError> {
         let mut request = match &self.resume {
             Some(name) => resumed(&self.runs, name, ranks)?,
             None => Request::new(self.plan()?, Keep::New(self.runs.clone())),
@@ -98,7 +98,7 @@ impl Run {
         Ok(request)
     }
 
-    fn plan(&self) -> Result<Plan, Fatal> {
+    fn plan(&self) -> Result<Plan, RunError> {
         let (origin, bytes) = match study::find(&self.plan) {
             Some(study) => (format!("study {}", study.name), study.plan.as_bytes().to_vec()),
             None => (self.plan.clone(), read(&self.plan)?),
@@ -120,19 +120,19 @@ impl Run {
             ..Overrides::default()
         };
         written.file.stages.clear();
-        vocabulary::resolve(&written, &over)
+        registry::resolve(&written, &over)
     }
 }
 
-fn read(name: &str) -> Result<Vec<u8>, Fatal> {
+fn read(name: &str) -> Result<Vec<u8>, RunError> {
     input::read(Path::new(name), file::MAX_BYTES as u64).map_err(|error| {
         let known = study::STUDIES.iter().map(|study| study.name);
-        Fatal::Plan(format!("{} ({error})", unknown("study or plan file", name, known)))
+        RunError::Plan(format!("{} ({error})", unknown("study or plan file", name, known)))
     })
 }
 
 /// The rest of a run of as many clients.
-fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, Fatal> {
+fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, RunError> {
     let run = RunDir::find(runs, name)?;
     let record = fsarena_store::read(&run)?;
     let before = record.hosts.first().and_then(|host| host.facts.get("clients"));
@@ -140,7 +140,7 @@ fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, Fatal> {
     if before.is_some_and(|before| *before != now) {
         let before = before.map_or("", String::as_str);
         let message = format!("run {} has {before} clients: resume it with mpirun -n {before}", run.id());
-        return Err(Fatal::Plan(message));
+        return Err(RunError::Plan(message));
     }
-    Request::resume(run, None, None).map_err(|error| *error.cause)
+    Request::resume(run, None, None)
 }

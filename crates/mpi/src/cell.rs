@@ -8,8 +8,8 @@ use fsarena_core::metric::Declared;
 use fsarena_core::sample::{MetricSpec, Sample};
 use fsarena_run::axes::Confine;
 use fsarena_run::child::{self, Parent};
-use fsarena_run::executor::{Failed, Fatal};
-use fsarena_run::protocol::{Ask, Request};
+use fsarena_run::protocol::{PrivilegedRequest, Request};
+use fsarena_run::{CellError, RunError};
 use fsarena_sys::{cancel, undo::Journal};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ enum State {
     /// It works.
     Working,
     /// It waits for the others.
-    Ready(Ask),
+    Ready(PrivilegedRequest),
     /// Its machine is idle.
     Idle,
     /// It has ended.
@@ -55,7 +55,7 @@ pub fn run(
     request: &Request,
     confine: &Confine,
     emit: &mut dyn FnMut(CellEvent),
-) -> Result<Outcome, Fatal> {
+) -> Result<Outcome, RunError> {
     let own = ranks.request(request, 0);
     let states = vec![State::Working; ranks.machines.len()];
     let agent = Agent::new(&own, ranks.patience);
@@ -106,7 +106,7 @@ impl Work<'_> {
             }
             Ok(false) => {}
             Err(contradiction) => {
-                let failed = Failed::new(Cause::Work, contradiction.to_string());
+                let failed = CellError::new(Cause::Work, contradiction.to_string());
                 self.failed.get_or_insert((from, failed.into()));
             }
         }
@@ -138,7 +138,7 @@ impl Work<'_> {
     }
 
     /// Waits for other ranks; the reason where the cell cannot go on.
-    fn wait(&mut self, done: impl Fn(&[State]) -> bool) -> Result<Option<Outcome>, Fatal> {
+    fn wait(&mut self, done: impl Fn(&[State]) -> bool) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
         // A rank ends its own agent before that.
         let patience = self.ranks.patience + self.ranks.answer();
@@ -161,12 +161,12 @@ impl Work<'_> {
     }
 
     /// The failure of the first rank in such a state.
-    fn silent(&self, is: impl Fn(&State) -> bool, patience: Duration) -> Fatal {
+    fn silent(&self, is: impl Fn(&State) -> bool, patience: Duration) -> RunError {
         self.ranks.silent(self.states.iter().position(is).unwrap_or(0) as u32, patience)
     }
 
     /// The outcome of the cell, when all ranks have ended it.
-    fn end(mut self, own: Outcome) -> Result<Outcome, Fatal> {
+    fn end(mut self, own: Outcome) -> Result<Outcome, RunError> {
         self.ended(0, own);
         let all_ended = |states: &[State]| states.iter().all(|state| *state == State::Ended);
         let Some(stopped) = self.wait(all_ended)? else { return Ok(Outcome::Done) };
@@ -185,8 +185,8 @@ impl Work<'_> {
         }
         let rank = self.ranks.name(rank);
         let failed = match outcome {
-            Outcome::Failed { why, cause } => Failed::new(cause, why).of(&rank),
-            outcome => Failed::new(Cause::Work, format!("{rank} ended: {outcome:?}")),
+            Outcome::Failed { why, cause } => CellError::new(cause, why).of(&rank),
+            outcome => CellError::new(Cause::Work, format!("{rank} ended: {outcome:?}")),
         };
         Ok(failed.into())
     }
@@ -204,7 +204,7 @@ impl Work<'_> {
     }
 
     /// All ranks wait for the same; or another outcome than done.
-    fn all_ready(&mut self, ask: &Ask) -> Result<Outcome, Fatal> {
+    fn all_ready(&mut self, ask: &PrivilegedRequest) -> Result<Outcome, RunError> {
         if let Some(outcome) = self.wait(|states| states.iter().all(|state| *state != State::Working))? {
             return Ok(outcome);
         }
@@ -213,7 +213,7 @@ impl Work<'_> {
             return Ok(Outcome::Done);
         };
         let why = format!("not at {ask:?} as rank 0 is, but {:?}", self.states[rank]);
-        let outcome = Outcome::from(Failed::internal(why));
+        let outcome = Outcome::from(CellError::internal(why));
         self.failed = Some((rank as u32, outcome.clone()));
         Ok(outcome)
     }
@@ -231,14 +231,14 @@ impl Parent for Work<'_> {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Outcome, Fatal> {
+    fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.waits();
         self.states[0] = State::Ready(ask.clone());
         match self.all_ready(&ask)? {
             Outcome::Done => {}
             outcome => return Ok(outcome),
         }
-        let Ask::WaitUntilIdle(task) = ask else {
+        let PrivilegedRequest::WaitUntilIdle(task) = ask else {
             self.all(&ToRank::Met);
             return Ok(self.agent.goes_on());
         };

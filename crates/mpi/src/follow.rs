@@ -5,8 +5,8 @@ use crate::wire::{self, GLANCE, LEAVING, Wire};
 use crate::{agent::Agent, clock, guard, measure};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_run::child::{self, Parent};
-use fsarena_run::executor::{Failed, Fatal};
-use fsarena_run::{axes::Confine, protocol::Ask};
+use fsarena_run::{CellError, RunError};
+use fsarena_run::{axes::Confine, protocol::PrivilegedRequest};
 use fsarena_sys::cancel;
 use fsarena_sys::undo::{Journal, state_dir};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// What makes this rank useless: its state directory cannot be written, say.
-pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
+pub fn follow(wire: &dyn Wire) -> Result<(), RunError> {
     let journal = Journal::create(&state_dir(), &format!("rank {} of fsarena-mpi", wire.rank()))?;
     let mut _guard = None;
     wire::tell(wire, &FromRank::Hello(Machine::here()));
@@ -30,7 +30,7 @@ pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
                 let outcome = child::run(&journal, &request, &Confine::default(), &mut Work { wire, agent });
                 wire::tell(
                     wire,
-                    &FromRank::Ended(outcome.unwrap_or_else(|fatal| Failed::from(fatal).into())),
+                    &FromRank::Ended(outcome.unwrap_or_else(|fatal| CellError::from(fatal).into())),
                 );
             }
             ToRank::Echo(bytes) => wire::tell(wire, &FromRank::Echo(bytes)),
@@ -71,7 +71,7 @@ impl Parent for Work<'_> {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Outcome, Fatal> {
+    fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.waits();
         wire::tell(self.wire, &FromRank::Ready(ask));
         loop {

@@ -4,7 +4,7 @@
 //! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
 //! what the journals of dead processes name.
 
-use fsarena_run::executor::Fatal;
+use fsarena_run::RunError;
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
@@ -18,13 +18,13 @@ const GRACE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// Where it cannot be started.
-pub fn start() -> Result<ChildStdin, Fatal> {
+pub fn start() -> Result<ChildStdin, RunError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let pipe = child.and_then(|mut child| child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe")));
     pipe.map_err(|error| {
-        Fatal::Missing(format!("the process that cleans up after a kill cannot be started: {error}"))
+        RunError::Missing(format!("the process that cleans up after a kill cannot be started: {error}"))
     })
 }
 

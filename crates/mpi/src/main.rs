@@ -3,10 +3,10 @@
 mod answer;
 mod args;
 
-use answer::boxed;
+use answer::Failure;
 use args::{Args, Command, Run};
 use clap::{CommandFactory, FromArgMatches};
-use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::error::PlanError;
 use fsarena_mpi::{follow::follow, guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire};
 use fsarena_run::{config::Config, execute_by};
@@ -14,7 +14,11 @@ use fsarena_sys::cancel;
 use std::rc::Rc;
 
 fn main() {
-    fsarena_run::take_over();
+    fsarena_run::format_settings_by(|name, value| {
+        let flag = format!("--{}", name.replace('_', "-"));
+        if value.is_empty() { flag } else { format!("{flag} {value}") }
+    });
+    fsarena_run::run_as_agent_if_requested();
     guard::take_over();
     // What fails before this has no other rank to tell.
     let signals = cancel::install().map_err(|error| format!("signals cannot be handled: {error}"));
@@ -40,7 +44,7 @@ fn first(mpi: Rc<Mpi>) {
             drop(error.print());
             error.exit_code() as u8
         }
-        Err(error) => done(Err(boxed(error))),
+        Err(error) => done(Err(Failure::of(error))),
     };
     if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
         mpi.abort(code);
@@ -59,29 +63,29 @@ fn parsed() -> Result<clap::error::Result<Args>, PlanError> {
     Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
-fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
+fn done(result: Result<ExitCode, Failure>) -> u8 {
     let code = result.unwrap_or_else(|error| {
-        eprintln!("fsarena-mpi: {error}");
-        error.exit_code()
+        eprintln!("fsarena-mpi: {}", error.message);
+        error.code
     });
     code.code()
 }
 
-fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
+fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     let wire: Rc<dyn Wire> = mpi;
-    let ranks = Ranks::meet(wire, run.timeout).map_err(boxed)?;
-    let request = run.request(&ranks).map_err(boxed)?;
+    let ranks = Ranks::meet(wire, run.timeout)?;
+    let request = run.request(&ranks)?;
     let mut progress = answer::Progress::default();
     let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
     let kept = match &ended {
         Ok(outcome) => outcome.run.clone(),
-        Err(error) => error.run.clone(),
+        Err(_) => progress.run.clone(),
     };
     let answered = kept.map(|run| answer::print(&run));
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
-    ended.map_err(boxed)?;
+    ended?;
     answered.unwrap_or(Ok(ExitCode::Done))
 }
 
@@ -91,7 +95,7 @@ fn other(mpi: &Mpi) {
     let followed = follow(mpi);
     if let Err(fatal) = &followed {
         eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());
-        mpi.abort(fatal.exit_code().code());
+        mpi.abort(fatal.cause().exit_code().code());
     }
     if let Some(signal) = cancel::requested() {
         cancel::die_by(signal);

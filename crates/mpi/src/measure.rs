@@ -8,7 +8,7 @@ use crate::wire::{self, Wire};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
-use fsarena_run::vocabulary;
+use fsarena_run::registry;
 use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,7 @@ fn merging(sample: &Sample, bytes: usize) -> String {
 fn typical() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);
-    vocabulary::readings().take(READINGS).enumerate().for_each(|(at, def)| readings.set(def.id, value(at)));
+    registry::readings().take(READINGS).enumerate().for_each(|(at, def)| readings.set(def.id, value(at)));
     let point = |at: u32| Point {
         start_s: f64::from(at) / 10.0,
         length_s: 0.1,

@@ -8,7 +8,7 @@ use crate::{clock::Offset, message::Machine};
 use fsarena_core::latency::Latencies;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
-use fsarena_run::vocabulary;
+use fsarena_run::registry;
 use std::collections::{BTreeMap, HashMap};
 
 /// The definitions of readings, by id.
@@ -16,7 +16,7 @@ pub type Specs = HashMap<String, MetricSpec>;
 
 /// The definitions of all readings that fsarena takes.
 pub fn specs() -> Specs {
-    vocabulary::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
+    registry::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
 /// The sample of one client.

@@ -2,7 +2,7 @@
 
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
-use fsarena_run::protocol::{Ask, Request};
+use fsarena_run::protocol::{PrivilegedRequest, Request};
 use fsarena_sys::{kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
@@ -44,7 +44,7 @@ pub enum FromRank {
     /// The first file that it does not see, and why.
     Looked(Option<String>),
     /// It waits for the others.
-    Ready(Ask),
+    Ready(PrivilegedRequest),
     /// Its machine is idle, or busy all the same.
     Idle(Option<Note>),
     /// A command of its printed a metric that is new to the run.

@@ -6,7 +6,7 @@ use crate::message::{FromRank, Machine, ToRank};
 use crate::wire::{self, GLANCE, LEAVING, Wire};
 use crate::{guard, mapping, remarks::Seen};
 use fsarena_load::workload::Client;
-use fsarena_run::{executor::Fatal, protocol::Request};
+use fsarena_run::{RunError, protocol::Request};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, process::ChildStdin, rc::Rc};
 
@@ -38,7 +38,7 @@ impl Ranks {
     ///
     /// # Errors
     /// One that does not answer.
-    pub fn meet(wire: Rc<dyn Wire>, patience: Duration) -> Result<Ranks, Fatal> {
+    pub fn meet(wire: Rc<dyn Wire>, patience: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![None; wire.size() as usize];
         machines[0] = Some(Machine::here());
         let all = wire::wait(ANSWER, || {
@@ -51,7 +51,7 @@ impl Ranks {
         });
         let Some(machines) = all else {
             let silent = machines.iter().position(Option::is_none).unwrap_or(0);
-            return Err(Fatal::Missing(format!("rank {silent} did not answer within {ANSWER:?}")));
+            return Err(RunError::Missing(format!("rank {silent} did not answer within {ANSWER:?}")));
         };
         let (clients, leaders) = (mapping::clients(&machines), mapping::leaders(&machines));
         let (clocks, specs, seen, _guard) = (BTreeMap::new(), specs(), Seen::default(), guard::start()?);
@@ -87,8 +87,8 @@ impl Ranks {
     /// Waits until every other rank has answered what is looked for.
     pub(crate) fn await_all(
         &self,
-        mut take: impl FnMut(u32, FromRank) -> Result<(), Fatal>,
-    ) -> Result<(), Fatal> {
+        mut take: impl FnMut(u32, FromRank) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
         let mut missing: Vec<u32> = self.others().collect();
         let begun = Instant::now();
         while !missing.is_empty() {
@@ -110,9 +110,9 @@ impl Ranks {
     }
 
     /// The failure of a rank that did not answer in time.
-    pub(crate) fn silent(&self, rank: u32, patience: Duration) -> Fatal {
+    pub(crate) fn silent(&self, rank: u32, patience: Duration) -> RunError {
         let rank = self.name(rank);
-        Fatal::Missing(format!(
+        RunError::Missing(format!(
             "{rank} did not answer within {patience:?}: its machine or its filesystem hangs; leave it out and resume"
         ))
     }

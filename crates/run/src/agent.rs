@@ -1,18 +1,19 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Done, Emit};
-use crate::protocol::{self, Answers, Line, Power, Request, Role};
+use crate::error::CellResult;
+use crate::executor::CellSink;
+use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
-use crate::{confined, recovery};
+use crate::{power_cut, privsep};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::Mark;
 use fsarena_sys::kernel::SysRoot;
 use std::io::{BufRead, BufReader, Result, Write};
 
-/// Runs the cell that standard input asks for, says on standard output what happens, and ends the process.
-pub fn main() -> ! {
+/// Runs the cell that standard input requests, writes its events to standard output, and ends the process.
+pub fn run() -> ! {
     let served = serve(BufReader::new(std::io::stdin()), std::io::stdout().lock(), |_| ());
     if let Err(error) = &served {
         eprintln!("fsarena: agent: {error}");
@@ -47,18 +48,18 @@ fn die_with_parent() -> Result<()> {
 }
 
 /// Mount, every task, unmount.
-fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: Emit) -> Done {
+fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
     let kernel = &SysRoot::host();
     // The probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
-    confined::begin(kernel, request)?;
+    privsep::confine(kernel, request)?;
     // A process whose user changes forgets it.
     die_with_parent().map_err(fsarena_sys::Error::io("following", "the parent process"))?;
-    if let Role::Worker(_) = request.role {
+    if let ProcessRole::Worker(_) = request.role {
         return tasks(request, &mut bench, &mut |ask, _| protocol::ask(answers, ask));
     }
-    if request.power == Power::Back {
-        return recovery::back(kernel, request, &mut bench);
+    if request.power == Power::Restored {
+        return power_cut::recover_and_check(kernel, request, &mut bench);
     }
     if let Some(mount) = &request.mount {
         let asked = request.cell.variant.level(factor::MOUNT);
@@ -66,7 +67,7 @@ fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: Emit) -> Done
             .map_err(|failed| failed.with_options(asked))?;
     }
     let result = match &request.role {
-        Role::Keeper(rights) => confined::keep(request, rights, &mut bench, answers),
+        ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
         _ => tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
     };
     match &request.mount {

@@ -1,24 +1,19 @@
 //! The axes of the machine: what a level of a factor changes around the filesystem, for the time of one cell.
 //!
-//! A new axis is one file here and its line in [`AXES`]: what the factor's levels mean, whether this machine has them,
-//! and how they are set up. What it changes goes into the undo journal before it is changed.
+//! A new axis is one constant, in a file of its own here or beside similar ones, and its line in [`AXES`]: what the levels of
+//! the factor mean, whether this machine has them, and how they are set up. What it changes goes into the undo journal before it is changed.
 
 mod axis;
-mod clients;
 mod cpu_speed;
-mod cpus;
-mod device;
-mod faults;
-pub mod further_idle;
-mod journal;
 mod limit;
-mod memory;
-mod raid;
+pub(crate) mod load;
 mod scheduler;
+mod storage;
 
-pub use axis::{Asked, Axis, Conditions, Confine, Stage, lacking};
+pub use axis::{Axis, CellSetup, Conditions, Confine, LevelCheck, lacking};
 
-use crate::executor::{Fatal, Result, require};
+use crate::error::{Result, RunError, require};
+use crate::settings::setting;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
@@ -26,17 +21,17 @@ use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 
 /// Every axis, in the order in which they are brought about.
 pub const AXES: &[Axis] = &[
-    journal::AXIS,
-    raid::AXIS,
-    device::AXIS,
-    faults::AXIS,
+    storage::JOURNAL,
+    storage::RAID,
+    storage::DEVICE,
+    storage::FAULTS,
     scheduler::AXIS,
     limit::AXIS,
     cpu_speed::AXIS,
-    memory::AXIS,
-    cpus::AXIS,
-    clients::AXIS,
-    further_idle::AXIS,
+    load::MEMORY,
+    load::CPUS,
+    load::CLIENTS,
+    load::FURTHER_IDLE,
 ];
 
 /// Every factor of a plan, in the order in which variant names spell their levels.
@@ -56,7 +51,7 @@ pub fn set_up(
 ) -> Result<Conditions, fsarena_sys::Error> {
     let mut done = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
-        (axis.set_up)(&mut Stage { kernel, journal, variant, devices, done: &mut done })?;
+        (axis.set_up)(&mut CellSetup { kernel, journal, variant, devices, done: &mut done })?;
     }
     Ok(done)
 }
@@ -69,18 +64,18 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
     for variant in variants {
         let dir = variant.level(factor::DIR);
         require(plan.device.backing == Backing::Dir || dir.is_empty(), || {
-            Fatal::variant(variant, format!("`dir` needs --on dir:{dir}"))
+            RunError::variant(variant, format!("`dir` needs {}", setting("on", &format!("dir:{dir}"))))
         })?;
         for axis in AXES {
             let id = axis.def.id;
             let of_devices = plan.device.backing == Backing::Dir && !axis.of_directories;
             require(!of_devices || variant.level(id).is_empty(), || {
-                Fatal::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
+                RunError::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
             // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
             if !guest || id == factor::CLIENTS {
-                (axis.check)(&Asked { kernel, plan, variant })?;
+                (axis.check)(&LevelCheck { kernel, plan, variant })?;
             }
         }
     }
@@ -90,18 +85,12 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
-    fn every_file_is_registered_and_takes_its_own_default_and_examples() {
-        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/axes")).unwrap();
-        let mut files: Vec<String> = files
-            .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
-            .collect();
-        files.retain(|file| file != "axis");
-        files.sort();
-        let mut ids: Vec<&str> = AXES.iter().map(|axis| axis.def.id).collect();
-        ids.sort_unstable();
-        assert_eq!(files, ids);
+    fn each_factor_takes_its_own_default_and_examples() {
+        let ids: BTreeSet<&str> = AXES.iter().map(|axis| axis.def.id).collect();
+        assert_eq!(ids.len(), AXES.len());
         for factor in factors() {
             assert!((factor.check)(factor.default).is_ok(), "{}", factor.id);
             let examples = factor.example.split(", ").all(|level| (factor.check)(level).is_ok());

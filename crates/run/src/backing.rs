@@ -1,15 +1,22 @@
-//! The backing devices: those under test, the source disk, and the directories that their images are in.
+//! The backing devices of a run in this kernel: those under test, the source disk (a second device that tasks copy from and
+//! to), and the directories that their images are in.
 
 use crate::context::RunContext;
-use crate::executor::{Fatal, Result, Tell, logged, remove};
-use crate::layout::{Layout, On, Wanted};
-use crate::preflight::{RAM, to_erase};
-use crate::source_disk::{SourceDisk, loop_options};
+use crate::error::{Result, RunError};
+use crate::executor::{RunSink, logged, remove};
+use crate::layout::filesystem_of;
+use crate::layout::{Carrier, DeviceSpec, Layout};
+use crate::preflight::{RAM, named, to_erase};
+use crate::{settings::setting, work};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::factor::device::BackingDevice as Made;
 use fsarena_core::plan::{Backing, DevicePlan};
-use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
-use fsarena_sys::{image, loopdev, undo::MadeDir, zram};
+use fsarena_core::{cell::Variant, factor};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{def::FsDef, safety::ScratchDevice};
+use fsarena_sys::loopdev::{self, LoopOptions};
+use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::{image, undo::MadeDir, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +28,7 @@ pub struct BackingDevices {
     pub target: MadeDir,
     /// The source disk.
     pub other: SourceDisk,
-    devices: BTreeMap<Wanted, ScratchDevice>,
+    devices: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The innermost first.
     directories: Vec<MadeDir>,
 }
@@ -31,7 +38,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn make(run: &RunContext, tell: Tell) -> Result<BackingDevices> {
+    pub fn make(run: &RunContext, tell: RunSink) -> Result<BackingDevices> {
         let places = Places(run);
         let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
@@ -59,8 +66,8 @@ impl BackingDevices {
     /// # Errors
     /// Where the run was begun without one of them.
     pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
-        let missing = |wanted: &Wanted| {
-            Fatal::Plan(format!("the run was begun without a device for {}", wanted.image()))
+        let missing = |wanted: &DeviceSpec| {
+            RunError::Plan(format!("the run was begun without a device for {}", wanted.image()))
         };
         let one = |wanted| self.devices.get(wanted).ok_or_else(|| missing(wanted));
         let members = layout.members.iter().map(one).collect::<Result<_, _>>()?;
@@ -76,7 +83,7 @@ impl BackingDevices {
     ///
     /// # Errors
     /// Where something is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: Tell) -> Result<()> {
+    pub fn finish(self, tell: RunSink) -> Result<()> {
         // Where something fails, the rest is dropped in the same order: the reverse of these lines.
         let (directories, devices) = (self.directories, self.devices);
         remove(self.target, tell)?;
@@ -118,26 +125,27 @@ impl Places<'_> {
 
     /// Every directory that a run puts images into.
     fn needed(&self) -> BTreeSet<PathBuf> {
-        let of_device = |wanted: &Wanted| match wanted.on {
-            On::Made(Made::Zram) | On::Erased => None,
-            On::Made(made) => Some(self.of(made)),
+        let of_device = |wanted: &DeviceSpec| match wanted.on {
+            Carrier::Made(Made::Zram) | Carrier::Erased => None,
+            Carrier::Made(made) => Some(self.of(made)),
         };
         self.0.check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
     }
 
     /// One device.
-    fn device(&self, wanted: &Wanted, tell: Tell) -> Result<ScratchDevice> {
+    fn device(&self, wanted: &DeviceSpec, tell: RunSink) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
         let made = match (wanted.on, &plan.device.backing) {
-            (On::Made(Made::Zram), _) => {
+            (Carrier::Made(Made::Zram), _) => {
                 return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
             }
-            (On::Made(made), _) => made,
-            (On::Erased, Backing::Erase { path, signature }) => {
+            (Carrier::Made(made), _) => made,
+            (Carrier::Erased, Backing::Erase { path, signature }) => {
                 return Ok(to_erase(kernel, path, signature.as_deref())?);
             }
-            (On::Erased, _) => {
-                return Err(Fatal::Plan("name the device to erase: --erase /dev/disk/by-id/…".into()));
+            (Carrier::Erased, _) => {
+                let flag = setting("erase", "/dev/disk/by-id/…");
+                return Err(RunError::Plan(format!("name the device to erase: {flag}")));
             }
         };
         let image = image::create(journal, &self.of(made).join(wanted.image()), wanted.bytes, true)?;
@@ -146,7 +154,8 @@ impl Places<'_> {
         if options.direct_io && !device.direct_io() {
             let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
                         has no direct I/O, so reads and writes of the device can be answered from memory";
-            let note = Note::new(NoteKind::Fairness, text).fix("put the image elsewhere: --on loop:DIR");
+            let note = Note::new(NoteKind::Fairness, text)
+                .fix(format!("put the image elsewhere: {}", setting("on", "loop:DIR")));
             tell(Event::Note(note))?;
         }
         Ok(ScratchDevice::from_loop(device, image)?)
@@ -154,13 +163,20 @@ impl Places<'_> {
 }
 
 /// What a reader must know of the device to repeat the run.
-fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, tell: Tell) -> Result<()> {
+fn describe_device(
+    device: &ScratchDevice,
+    plan: &DevicePlan,
+    wanted: &DeviceSpec,
+    tell: RunSink,
+) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
     let made = match wanted.on {
-        On::Erased => None,
-        On::Made(Made::Zram) => Some("zram, compressed memory".into()),
-        On::Made(made) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name())),
+        Carrier::Erased => None,
+        Carrier::Made(Made::Zram) => Some("zram, compressed memory".into()),
+        Carrier::Made(made) => {
+            Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
+        }
     };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts = [
@@ -175,4 +191,82 @@ fn describe_device(device: &ScratchDevice, plan: &DevicePlan, wanted: &Wanted, t
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
+}
+
+/// A mounted second device with the inputs that all cells share.
+pub struct SourceDisk {
+    // Dropped in this order: unmounted first, the mount point removed, then detached and removed.
+    mounted: Mounted,
+    /// Its mount point. A container that started meanwhile has a copy of the mount, which ends with this directory.
+    dir: MadeDir,
+    device: ScratchDevice,
+}
+
+/// How the loop devices of a plan are attached.
+fn loop_options(device: &DevicePlan) -> LoopOptions {
+    LoopOptions { direct_io: device.direct_io, discard: device.discard }
+}
+
+/// The filesystem of a plan's source disk, and its options.
+///
+/// # Errors
+/// An unknown filesystem.
+pub fn source_filesystem(device: &DevicePlan) -> Result<(&'static FsDef, VariantOptions), fsarena_fs::Error> {
+    let levels = [(factor::FS.to_string(), device.other_fs.clone())].into();
+    filesystem_of(&Variant { name: "source disk".into(), levels })
+}
+
+impl SourceDisk {
+    /// Makes the image, the filesystem, and the inputs of every workload.
+    ///
+    /// # Errors
+    /// If there is not enough room, or a command fails.
+    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: RunSink) -> Result<SourceDisk> {
+        let RunContext { kernel, plan, check, journal, .. } = run;
+        let device = match &plan.device.other_device {
+            Some(other) => named(kernel, other)?,
+            None => {
+                let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
+                let options = loop_options(&plan.device);
+                let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
+                ScratchDevice::from_loop(device, image)?
+            }
+        };
+        let (def, options) = source_filesystem(&plan.device)?;
+        logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
+        let dir = MadeDir::make(journal, target)?;
+        let mounted =
+            logged(tell, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
+        let other = SourceDisk { mounted, dir, device };
+        work::inputs(plan, other.root())?;
+        Ok(other)
+    }
+
+    /// That it lies on the same physical disk as a device under test, as far as the kernel says what is below both.
+    pub fn shares(&self, device: &ScratchDevice) -> Option<Note> {
+        let own = self.device.device()?.disks();
+        let shared: Vec<String> = device.device()?.disks().intersection(&own).cloned().collect();
+        let text = format!(
+            "the source disk lies on the same physical disk as the filesystems under test: {}",
+            shared.join(", ")
+        );
+        let note = Note::new(NoteKind::Remark, text)
+            .fix(format!("put it on another one: {}", setting("other", "DIR")));
+        (!shared.is_empty()).then_some(note)
+    }
+
+    /// Its mount point.
+    pub fn root(&self) -> &Path {
+        self.mounted.target()
+    }
+
+    /// Unmounts it, detaches it and removes its image.
+    ///
+    /// # Errors
+    /// Where it is still in use; it stays in the undo journal.
+    pub fn finish(self, tell: RunSink) -> Result<()> {
+        logged(tell, |log| self.mounted.unmount(log))??;
+        remove(self.dir, tell)?;
+        Ok(logged(tell, |log| self.device.release(log))??)
+    }
 }

@@ -109,7 +109,7 @@ impl<'a> Bench<'a> {
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
-        let scene = idle::Scene { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
+        let scene = idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
         let wait = wait_until_idle(scene, self.plan);
         self.spent("idle", wait.waited);
         self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };

@@ -1,9 +1,9 @@
 //! Runs an agent as a child process: starts it, reads its events, and kills it with all processes that it started.
 
 use crate::axes::Confine;
-use crate::executor::{Failed, Fatal, Result};
-use crate::protocol::{Ask, Line, Request, write};
-use crate::work;
+use crate::error::{CellError, Result, RunError};
+use crate::protocol::{Line, PrivilegedRequest, Request, write};
+use crate::{settings::setting, work};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
@@ -12,17 +12,31 @@ use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, shortage, undo
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// How often fsarena checks for a signal while an agent sends nothing.
-pub const LISTEN: Duration = Duration::from_millis(50);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The fault of an agent that sends [`Line::Ask`] to a parent that cannot answer it.
-pub const ASKED: &str = "asked for what only a worker asks for";
+pub const UNEXPECTED_REQUEST: &str = "asked for what only a worker asks for";
 /// How many bytes at the end of an agent's standard error the message of a failure quotes.
 const LAST_BYTES: u64 = 2048;
+
+/// Whether this program can become an agent.
+static IS_AGENT_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this program becomes an agent when it is started as one.
+pub(crate) fn note_agent_program() {
+    IS_AGENT_PROGRAM.store(true, Ordering::Release);
+}
+
+/// Whether this program becomes an agent when it is started as one. Another program would start itself again without end.
+pub(crate) fn is_agent_program() -> bool {
+    IS_AGENT_PROGRAM.load(Ordering::Acquire)
+}
 
 /// The receiver of an agent's events in the process that started it.
 pub trait Parent {
@@ -32,12 +46,12 @@ pub trait Parent {
     /// Does what an agent that is one of several clients requests and waits for.
     ///
     /// # Errors
-    /// [`Fatal::Agent`] if the agent is the only client.
-    fn answer(&mut self, _ask: Ask) -> Result<Outcome> {
-        Err(Fatal::Agent(ASKED.into()))
+    /// [`RunError::Agent`] if the agent is the only client.
+    fn answer(&mut self, _ask: PrivilegedRequest) -> Result<Outcome> {
+        Err(RunError::Agent(UNEXPECTED_REQUEST.into()))
     }
 
-    /// Called about every [`LISTEN`]. If it returns an outcome, the agent is killed with that outcome.
+    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, the agent is killed with that outcome.
     fn look(&mut self) -> Option<Outcome> {
         None
     }
@@ -72,7 +86,7 @@ pub fn run(
     // The agent does nothing until it gets its request, so all its work is under these limits.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracked = track(journal, request, confine, child.id() as i32)?;
-    let pipes = confined.and_then(|()| ask(&mut child, request));
+    let pipes = confined.and_then(|()| send_request(&mut child, request));
     let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
     let outcome =
         pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
@@ -91,16 +105,16 @@ pub fn run(
     let status = child.wait().map_err(agent_error)?;
     let outcome = match outcome? {
         Some(outcome) => outcome,
-        None => ended("the measuring process", status, &mut errors).map_err(agent_error)?.into(),
+        None => exit_error("the measuring process", status, &mut errors).map_err(agent_error)?.into(),
     };
     Ok(out_of_memory(outcome, &request.cell.variant, confine))
 }
 
 /// The failure to start an agent or to talk to it.
-fn agent_error(error: std::io::Error) -> Fatal {
+fn agent_error(error: std::io::Error) -> RunError {
     match shortage::remedy(&error) {
-        Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
-        None => Fatal::Agent(error.to_string()),
+        Some(remedy) => RunError::Missing(format!("the measuring process: {error}; {remedy}")),
+        None => RunError::Agent(error.to_string()),
     }
 }
 
@@ -125,7 +139,7 @@ fn track(
 
 /// When fsarena gives up an agent that a signal has stopped: such an agent cannot apply the time limit of a command.
 struct Deadline {
-    /// The process group of the agent. A worker is in that of its keeper.
+    /// The process group of the agent. A worker is in that of its supervisor.
     pgid: i32,
     /// The time limit of each command; None where the work has no limit.
     limit: Option<Duration>,
@@ -140,16 +154,17 @@ impl Deadline {
         process::stopped(&SysRoot::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
-            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s (--timeout): a command of the \
-             work stopped it, or a user"
+            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s ({}): a command of the work \
+             stopped it, or a user",
+            setting("timeout", "")
         );
-        Some(Failed::new(Cause::Work, why).into())
+        Some(CellError::new(Cause::Work, why).into())
     }
 }
 
 /// The failure of a process that ended without an outcome, with the end of its standard error. If a signal killed it, the
 /// cause is the work, else a shortage or a bug of fsarena.
-pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<Failed> {
+pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<CellError> {
     if let Some(signal) = status.signal()
         && (signal == Signal::KILL.as_raw() || cancel::signals().any(|ending| ending == signal))
     {
@@ -158,13 +173,13 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         } else {
             "a command of the work killed it, or the kernel for want of memory, or a user"
         };
-        return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
+        return Ok(CellError::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let text = tail(errors, LAST_BYTES)?;
     if text.contains(shortage::NO_THREAD) {
-        return Ok(Failed::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
+        return Ok(CellError::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
     }
-    Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&text))))
+    Ok(CellError::internal(format!("{what} ended ({status}): {}", shown(&text))))
 }
 
 /// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
@@ -172,7 +187,7 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
     match outcome {
         Outcome::Failed { why, .. } if confine.ran_out_of_memory() => {
             let level = variant.level(factor::MEMORY);
-            Failed::missing(format!("{why}; memory={level} is too little for this work")).into()
+            CellError::missing(format!("{why}; memory={level} is too little for this work")).into()
         }
         outcome => outcome,
     }
@@ -196,7 +211,7 @@ pub fn command(errors: std::fs::File) -> Command {
 ///
 /// # Errors
 /// Those of the pipes.
-pub fn ask(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
+pub fn send_request(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (mut stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
     write(&mut stdin, request)?;
@@ -220,10 +235,10 @@ fn listen(
         if let Some(outcome) = parent.look() {
             return Ok(Some(outcome));
         }
-        match lines.recv_timeout(LISTEN) {
+        match lines.recv_timeout(POLL_INTERVAL) {
             Ok(line) => {
                 last_line_at = Instant::now();
-                match Line::read(&line).map_err(Fatal::Agent)? {
+                match Line::read(&line).map_err(RunError::Agent)? {
                     Line::Event(event) => parent.hear(event),
                     Line::End(outcome) => return Ok(Some(outcome)),
                     Line::Ask(ask) => match parent.answer(ask)? {

@@ -1,7 +1,8 @@
-//! What the executors of a run share.
+//! The parts of a run that its executors share.
 
+use crate::privsep::Agents;
 use crate::protocol::{Power, Request};
-use crate::{agents::Agents, layout::Layout, preflight::Check, work::workload};
+use crate::{layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, metric::Declared, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};

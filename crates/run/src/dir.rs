@@ -1,10 +1,16 @@
-//! Directories as they are: nothing is formatted or mounted, and no root is needed.
+//! Existing directories: nothing is formatted or mounted, and no root is needed. The work of a cell is done by one agent on
+//! this machine, or by one on each of many machines ([`Clients`]).
 
-use crate::executor::{Emit, Executor, Fatal, Result, Tell, remove, require};
-use crate::{axes, bench::numbers, clients::Clients, context::RunContext, protocol::Request, work::inputs};
+use crate::context::RunContext;
+use crate::error::{Result, RunError, require};
+use crate::executor::{CellSink, Executor, RunSink, remove};
+use crate::settings::setting;
+use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::inputs};
+use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
-use fsarena_core::{cell::Cell, factor, matrix};
-use fsarena_sys::{device, kernel::SysRoot, space::Space, undo::MadeDir};
+use fsarena_core::{factor, matrix, plan::Plan};
+use fsarena_sys::undo::{Journal, MadeDir};
+use fsarena_sys::{device, kernel::SysRoot, space::Space};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -22,7 +28,7 @@ impl Directories {
     ///
     /// # Errors
     /// Where a directory cannot be written.
-    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: Tell) -> Result<Directories> {
+    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: RunSink) -> Result<Directories> {
         let other = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let other = other.join(format!("fsarena-{}-other", run.id()));
         check_missing(&other)?;
@@ -42,7 +48,7 @@ impl Directories {
 }
 
 impl Executor for Directories {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
         let within = dir.join(format!("fsarena-{}", self.run.id()));
@@ -66,11 +72,12 @@ impl Executor for Directories {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
                     in their filesystems, and rounds share one filesystem";
         let note = Note::new(NoteKind::Fairness, text);
-        let note = note.fix("as root, without --on, every round starts on a fresh mkfs");
+        let note =
+            note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
         self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, tell))
     }
 }
@@ -78,7 +85,7 @@ impl Executor for Directories {
 /// The directory must be new: what is in it already is not fsarena's to remove.
 fn check_missing(dir: &Path) -> Result<()> {
     let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
-    require(!dir.exists(), || Fatal::Plan(why()))
+    require(!dir.exists(), || RunError::Plan(why()))
 }
 
 /// What a directory lies on, as the kernel says.
@@ -96,7 +103,53 @@ fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
     if device_of(dir).is_some() && device_of(dir) == device_of(other) {
         let text =
             "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
-        notes.push(Note::new(NoteKind::Fairness, text).fix("--other DIR with a directory on another device"));
+        let fix = format!("{} with a directory on another device", setting("other", "DIR"));
+        notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
     }
     notes
 }
+
+/// The clients of a directory.
+pub trait Clients {
+    /// Number of clients. Each needs the room of the work.
+    fn count(&self) -> u32 {
+        1
+    }
+
+    /// What a run records of them, besides this machine.
+    fn facts(&self) -> Vec<(String, String)> {
+        vec![]
+    }
+
+    /// Checks that all of them can work, before the first cell.
+    ///
+    /// # Errors
+    /// The first that cannot, with what to do.
+    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: RunSink) -> Result<()> {
+        Ok(())
+    }
+
+    /// Does the work of one cell with all clients; by default with an agent on this machine.
+    ///
+    /// # Errors
+    /// What makes every further cell pointless.
+    fn work(
+        &mut self,
+        journal: &Journal,
+        request: &Request,
+        confine: &Confine,
+        emit: CellSink,
+    ) -> Result<Outcome> {
+        child::run(journal, request, confine, &mut |event| emit(event))
+    }
+
+    /// What a reader of the comparison should know of them.
+    fn remarks(&self) -> Vec<Note> {
+        vec![]
+    }
+}
+
+/// One client: an agent on this machine.
+pub struct SingleClient;
+
+impl Clients for SingleClient {}

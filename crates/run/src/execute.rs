@@ -1,17 +1,19 @@
 //! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
 
-use crate::agents::{self, Agents};
-use crate::clients::{Alone, Clients};
-use crate::executor::{Executor, Fatal, Result, Tell, require};
+use crate::bench::readings;
+use crate::context::RunContext;
+use crate::dir::{Clients, Directories, SingleClient};
+use crate::error::{Result, RunError, require};
+use crate::executor::{Executor, RunSink};
 use crate::preflight::{self, Check, trial::Trying};
+use crate::privsep::{self, Agents};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
-use crate::runner::{self, End};
+use crate::runner::{self, RunEnd};
+use crate::settings::setting;
 use crate::work::{self, main_metric, outline};
-use crate::{bench::readings, context::RunContext};
-use crate::{dir::Directories, guest::Guests, local::Local, scratch::Scratch};
+use crate::{child, guest::Guests, local::Local, scratch::ScratchDir};
 use fsarena_core::event::{CommandRecord, Event, Note};
-use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
@@ -19,6 +21,7 @@ use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
 use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A plan to run, and where to store its samples.
 #[derive(Debug, Clone)]
@@ -60,29 +63,6 @@ pub struct RunOutcome {
     pub why: String,
 }
 
-/// Why a run could not begin, or ended before its plan did.
-#[derive(Debug, thiserror::Error)]
-#[error("{cause}")]
-pub struct RunError {
-    /// Where everything is kept that was measured before; none where nothing was begun.
-    pub run: Option<RunDir>,
-    /// What ended it.
-    #[source]
-    pub cause: Box<Fatal>,
-}
-
-impl<E: Into<Fatal>> From<E> for RunError {
-    fn from(cause: E) -> RunError {
-        RunError { run: None, cause: Box::new(cause.into()) }
-    }
-}
-
-impl Exits for RunError {
-    fn exit_code(&self) -> ExitCode {
-        self.cause.exit_code()
-    }
-}
-
 impl Request {
     /// A plan to run as it is.
     pub fn new(plan: Plan, keep: Keep) -> Request {
@@ -105,13 +85,18 @@ impl Request {
             _ => None,
         };
         let others = plan.device.other_device.as_mut().map(|other| &mut other.signature);
-        for (flag, place, given_up) in
-            [("--erase-signature", ours, signature), ("--other-signature", others, other)]
+        for (name, place, signature) in
+            [("erase_signature", ours, signature), ("other_signature", others, other)]
         {
-            require(place.is_some() || given_up.is_none(), || {
-                Fatal::Plan(format!("{flag}: this run erases no such device, so leave it out"))
-            })?;
-            place.into_iter().for_each(|place| place.clone_from(&given_up));
+            match place {
+                Some(place) => *place = signature,
+                None if signature.is_some() => {
+                    let flag = setting(name, "");
+                    let why = format!("{flag}: this run erases no such device, so leave it out");
+                    return Err(RunError::Plan(why));
+                }
+                None => {}
+            }
         }
         Ok(Request::new(plan, Keep::Resumed(run)))
     }
@@ -130,7 +115,7 @@ impl Request {
 /// # Errors
 /// What the machine lacks or the plan cannot have, with what to do.
 pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
-    check_for(request, &Alone, &agents::user(request.user.as_deref())?.0)
+    check_for(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
 }
 
 fn check_for(
@@ -166,21 +151,24 @@ pub fn try_options(
 /// Runs a plan to its end. Stores each event, then passes it to the consumers.
 ///
 /// Each cell runs in a separate process, which starts this same program again. `main` must therefore begin with
-/// [`crate::take_over`].
+/// [`crate::run_as_agent_if_requested`]. A process makes one run at a time.
 ///
 /// # Errors
-/// Before the start: a requirement that the machine lacks. Later: a failure that leaves nothing to measure;
-/// [`RunError::run`] keeps the measurements until then.
+/// Before the start: a requirement that the machine lacks, a program that cannot become an agent, or another run of this
+/// process. Later: a failure that leaves nothing to measure; everything measured until then is kept in the directory that
+/// [`Consumer::begin`] names.
 ///
 /// # Examples
-/// Two rounds of a small tree in a directory as it is, which needs no root:
+/// Compares two existing directories, which needs no root: two rounds of a small tree in each, then the report.
 ///
 /// ```standalone_crate
 /// use fsarena_core::event::{CellEvent, Event};
 /// use fsarena_core::plan::Backing;
 /// use fsarena_core::plan::file::PlanFile;
 /// use fsarena_core::plan::resolve::Overrides;
-/// use fsarena_run::{Keep, Request, execute, take_over, vocabulary};
+/// use fsarena_report::exporters;
+/// use fsarena_report::report::{self, Asked};
+/// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested, work};
 ///
 /// const PLAN: &str = "
 /// name = 'embedded'
@@ -195,38 +183,47 @@ pub fn try_options(
 /// ";
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     take_over();
+///     run_as_agent_if_requested();
 ///     let dir = tempfile::tempdir()?;
 /// #   // SAFETY: no other thread runs yet.
 /// #   unsafe { std::env::set_var("FSARENA_STATE_DIR", dir.path().join("state")) };
-///     let here = dir.path().to_str().ok_or("a path that is not UTF-8")?;
+///     let mut directories = vec![];
+///     for name in ["a", "b"] {
+///         let path = dir.path().join(name);
+///         std::fs::create_dir(&path)?;
+///         directories.push(path.to_str().ok_or("a path that is not UTF-8")?.to_string());
+///     }
 ///     let over = Overrides {
 ///         backing: Some(Backing::Dir),
-///         factors: vec![("dir".into(), vec![here.into()])],
+///         factors: vec![("dir".into(), directories)],
 ///         ..Overrides::default()
 ///     };
-///     let plan = vocabulary::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
+///     let plan = registry::resolve(&PlanFile::parse("my plan", PLAN.as_bytes())?, &over)?;
 ///
-///     let mut tasks = vec![];
-///     let mut follow = |event: &Event| {
-///         if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
-///             tasks.push(sample.task.id.to_string());
+///     let mut samples = 0;
+///     let mut count = |event: &Event| {
+///         if let Event::Cell { what: CellEvent::Sample(_), .. } = event {
+///             samples += 1;
 ///         }
 ///         Ok(())
 ///     };
-///     let outcome = execute(Request::new(plan, Keep::New(dir.path().join("runs"))), &mut [&mut follow])?;
+///     let request = Request::new(plan, Keep::New(dir.path().join("runs")));
+///     let outcome = execute(request, &mut [&mut count])?;
 ///
 ///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
-///     assert!(record.status.complete && !tasks.is_empty());
-///     assert_eq!(record.samples.len(), tasks.len());
+///     assert!(record.status.complete && record.samples.len() == samples);
+///     let metrics = work::answering(&record);
+///     let report = report::of(record, Asked { metrics, ..Asked::default() })?;
+///     assert_eq!(report.record.variants.len(), 2);
+///     exporters::find("md")?.export(&report, &mut std::io::stdout())?;
 ///     Ok(())
 /// }
 /// ```
 pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
-    execute_by(Box::new(Alone), request, consumers)
+    execute_by(Box::new(SingleClient), request, consumers)
 }
 
-/// The same by these clients, for a plan that runs in directories (`--on dir:PATH`).
+/// The same by these clients, for a plan that runs in directories.
 ///
 /// # Errors
 /// Those of [`execute`].
@@ -236,9 +233,15 @@ pub fn execute_by(
     consumers: &mut [&mut dyn Consumer],
 ) -> Result<RunOutcome, RunError> {
     let kernel = SysRoot::host();
+    require(child::is_agent_program(), || {
+        let why = "each cell runs in an agent, which is this program started again: call \
+                   fsarena_run::run_as_agent_if_requested first in main";
+        RunError::Plan(why.into())
+    })?;
+    let _only_run = OnlyRun::begin()?;
     if let Keep::Resumed(run) = &request.keep {
         // Also of a complete run: it may have been killed while it gave its devices back.
-        clear_the_way(&kernel, consumers)?;
+        recover_stale_runs(&kernel, consumers)?;
         let record = fsarena_store::read(run)?;
         if record.status.complete {
             let why = record.status.why.clone();
@@ -264,23 +267,49 @@ pub fn execute_by(
     let run = place.run().cloned();
     let session = Session { kernel, plan, variants, check, agents };
     match session.measure(place, tried, clients, consumers) {
-        Ok((End::NothingLeft(left), ..)) => Err(RunError { run, cause: Box::new(Fatal::EveryVariant(left)) }),
-        Ok((end, why, record)) => Ok(RunOutcome { run, record, interrupted: end == End::Interrupted, why }),
-        Err(cause) => Err(RunError { run, cause: Box::new(cause) }),
+        Ok((RunEnd::NothingLeft(left), ..)) => Err(RunError::EveryVariant(left)),
+        Ok((end, why, record)) => {
+            Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this process makes a run.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// The only run of this process. Signals, the environment mark of processes to end, and the number in the names of scratch
+/// directories belong to the whole process, so two runs at a time would end each other's processes.
+struct OnlyRun;
+
+impl OnlyRun {
+    fn begin() -> Result<OnlyRun> {
+        if IS_RUNNING.swap(true, Ordering::AcqRel) {
+            return Err(RunError::Plan(
+                "this process is executing another run: wait until it has ended".into(),
+            ));
+        }
+        Ok(OnlyRun)
+    }
+}
+
+impl Drop for OnlyRun {
+    fn drop(&mut self) {
+        IS_RUNNING.store(false, Ordering::Release);
     }
 }
 
 /// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
-fn clear_the_way(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
+fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
     let failed = undo::recover(kernel, &undo::state_dir(), &mut say)?.failed;
-    require(failed == 0, || Fatal::Recover(failed))
+    require(failed == 0, || RunError::Recover(failed))
 }
 
 /// The place of a run: one to stay, or one to go with it.
 enum Place {
     Stored(RunDir),
-    Scratch(Scratch),
+    Scratch(ScratchDir),
 }
 
 impl Place {
@@ -293,7 +322,7 @@ impl Place {
                 Place::Stored(run)
             }
             Keep::Resumed(run) => Place::Stored(run),
-            Keep::Nothing(below) => Place::Scratch(Scratch::make(&below, "fsarena-scratch")?),
+            Keep::Nothing(below) => Place::Scratch(ScratchDir::make(&below, "fsarena-scratch")?),
         })
     }
 
@@ -333,7 +362,7 @@ impl Session {
         tried: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
-    ) -> Result<(End, String, RunRecord)> {
+    ) -> Result<(RunEnd, String, RunRecord)> {
         let run = place.run();
         let beginning = Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
@@ -392,12 +421,13 @@ impl Session {
 }
 
 /// The one place where it is decided what runs the cells of a plan.
-fn executor(run: RunContext, clients: Box<dyn Clients>, tell: Tell) -> Result<Box<dyn Executor>> {
+fn executor(run: RunContext, clients: Box<dyn Clients>, tell: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            return Err(Fatal::Plan(
-                "a guest cannot be traced; explain a run of this kernel (--on loop)".into(),
-            ));
+            return Err(RunError::Plan(format!(
+                "a guest cannot be traced; explain a run of this kernel ({})",
+                setting("on", "loop")
+            )));
         }
         Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
         Backing::Dir => Box::new(Directories::start(run, clients, tell)?),

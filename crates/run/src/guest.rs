@@ -1,35 +1,34 @@
 //! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
 
-mod booted;
-mod booting;
-mod caveat;
-mod hearing;
+mod boot;
 mod images;
-mod packed;
-mod power;
-mod pristine;
+mod initramfs;
 mod readings;
+mod session;
+mod snapshot_pool;
 
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, logged};
-use crate::protocol::{Guest, MountRequest, Power, Request, Role};
-use crate::{context::RunContext, preflight::guests};
-use booted::Booted;
-use booting::{Starting, ThisCell};
+use crate::context::RunContext;
+use crate::error::{CellError, Result, RunError};
+use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::power_cut::{self, PowerSupply};
+use crate::preflight::{Kernels, guests};
+use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use boot::{GuestCell, GuestStarter};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
+use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
+use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, space};
-use hearing::Running;
-use images::Images;
-use packed::{Asked, Packer};
-use power::Supply;
-use pristine::Pristine;
+use images::{FormatCache, Images};
+use initramfs::{KernelDemands, Packer};
+use session::GuestOwner;
+use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,13 +52,13 @@ pub struct Guests {
     facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
     /// The machines that guests begin with; none where each boots.
-    booted: Option<Booted>,
+    snapshots: Option<SnapshotPool>,
     /// From launch to the first timed operation, of every guest that came so far.
-    boots: Vec<Duration>,
+    boot_times: Vec<Duration>,
     /// What counts the instructions of exact guests, where this QEMU can load it.
     counter: Option<Counter>,
     /// The filesystems of exact guests.
-    pristine: Pristine,
+    format_cache: FormatCache,
     images: Images,
 }
 
@@ -69,12 +68,12 @@ impl Guests {
     ///
     /// # Errors
     /// If there is not enough room, or a command fails.
-    pub fn start(guest: GuestPlan, run: RunContext, tell: Tell) -> Result<Guests> {
+    pub fn start(guest: GuestPlan, run: RunContext, tell: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
         check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
         make_dir(&dir.join("guests"))?;
         let images = Images::make(plan, check, journal, &dir.join("images"), tell)?;
-        tell(Event::Note(caveat::caveat(&guest, &check.kernels)))?;
+        tell(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
             Emulator::Exact => counter(images.guests.path(), tell)?,
@@ -82,10 +81,10 @@ impl Guests {
         };
         Ok(Guests {
             packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
-            booted: booted::wanted(&guest).then(|| Booted::new(images.guests.path())),
-            pristine: Pristine::new(images.dir.path(), check.size_bytes, journal),
+            snapshots: snapshot_pool::wanted(&guest).then(|| SnapshotPool::new(images.guests.path())),
+            format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
-            boots: vec![],
+            boot_times: vec![],
             counter,
             images,
             guest,
@@ -94,21 +93,21 @@ impl Guests {
     }
 
     /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
-    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: Emit) -> Result<Formatted, Failed> {
+    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::options(def, &cell.variant)?;
-        let asked = cell.variant.level(factor::MKFS);
-        let blamed = |error| Failed::from(error).with_options(asked);
+        let written = cell.variant.level(factor::MKFS);
+        let blamed = |error| CellError::from(error).with_options(written);
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self.pristine.of(def, &options, &mut log).map_err(blamed)?;
+            let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
             (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
             let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) = pristine::make(&devices, def, &options, &mut log).map_err(blamed)?;
+            let (said, features) = images::format(&devices, def, &options, &mut log).map_err(blamed)?;
             (whole.path().to_path_buf(), said, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
@@ -123,7 +122,13 @@ impl Guests {
     }
 
     /// Starts a guest for the cell and hears it to its end.
-    fn boot(&mut self, cell: &Cell, formatted: &Formatted, supply: &Supply, emit: Emit) -> Result<Outcome> {
+    fn boot(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        emit: CellSink,
+    ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
         let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
         make_dir(&dir)?;
@@ -150,29 +155,33 @@ impl Guests {
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
-        let asked =
-            Asked { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
+        let demands = KernelDemands {
+            level,
+            modules: &machine.kernel.modules,
+            def: formatted.facts.def,
+            further: &further,
+        };
         let config = GuestConfig {
-            modules: self.packer.modules(asked)?.iter().map(|module| module.name.clone()).collect(),
+            modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
             disks: machine.disks(),
             stack,
             request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
-        let cell = ThisCell { machine: &machine, config: &config, asked };
-        let mut starting = Starting {
-            running: Running { journal: &self.run.journal, guest: &self.guest },
+        let cell = GuestCell { machine: &machine, config: &config, demands };
+        let mut starter = GuestStarter {
+            owner: GuestOwner { journal: &self.run.journal, guest: &self.guest },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,
         };
-        let end = match &mut self.booted {
-            None => starting.anew(&cell, emit)?,
-            Some(booted) => starting.with(booted, &cell, emit)?,
+        let exit = match &mut self.snapshots {
+            None => starter.boot(&cell, emit)?,
+            Some(pool) => starter.start_from_snapshot(pool, &cell, emit)?,
         };
-        self.boots.extend(end.boot);
-        Ok(end.outcome)
+        self.boot_times.extend(exit.boot_time);
+        Ok(exit.outcome)
     }
 
     /// The request to the agent in a guest, which finds its disks by itself.
@@ -189,13 +198,13 @@ impl Guests {
         // Its workload is root in a kernel that is there for this cell alone.
         let request = Request {
             mount: Some(mount),
-            role: Role::Alone,
+            role: ProcessRole::Single,
             server_user: None,
             power,
             ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
         };
-        let asked = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
-        serde_json::to_value(&asked).map_err(|error| Fatal::Agent(error.to_string()))
+        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
+        serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
     /// Where what a guest leaves is kept.
@@ -209,7 +218,7 @@ impl Guests {
         match outcome {
             Outcome::Failed { why, .. } if space::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
                 let dir = dir.display();
-                Failed::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
+                CellError::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }
             outcome => outcome,
         }
@@ -217,7 +226,7 @@ impl Guests {
 
     /// How long guests took to start.
     fn started(&self) -> Option<Note> {
-        let mut boots = self.boots.clone();
+        let mut boots = self.boot_times.clone();
         boots.sort_unstable();
         let (middle, longest) = (boots.get(boots.len() / 2)?, boots.last()?);
         let (middle, count, longest) = (middle.as_secs_f64(), boots.len(), longest.as_secs_f64());
@@ -229,7 +238,7 @@ impl Guests {
 }
 
 impl Executor for Guests {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
@@ -257,8 +266,8 @@ impl Executor for Guests {
             event => emit(event),
         };
         let guests = self.images.guests.path().to_path_buf();
-        let mut boot = |supply: &Supply, emit: Emit| self.boot(cell, &formatted, supply, emit);
-        let outcome = power::powered(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
+        let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
+        let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.with_room(outcome);
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // What the first that died has left stays beside what the next leaves.
@@ -274,14 +283,14 @@ impl Executor for Guests {
     fn remarks(&self) -> Vec<Note> {
         let mut notes = self.run.unfair(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
-        notes.extend(self.booted.iter().flat_map(Booted::notes));
+        notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.started());
         notes
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
-        let Guests { images, pristine, .. } = *self;
-        logged(tell, |log: Log| pristine.release(log))??;
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
+        let Guests { images, format_cache, .. } = *self;
+        logged(tell, |log: Log| format_cache.release(log))??;
         images.finish(tell)
     }
 }
@@ -300,7 +309,7 @@ fn unnamed(cell: &Cell) -> Cell {
 }
 
 /// What counts instructions; a report says where they cannot be counted.
-fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>> {
+fn counter(dir: &Path, tell: RunSink) -> Result<Option<Counter>> {
     let asked = logged(tell, |log| Argv::new(QEMU).arg("--version").expect(log))?;
     let version = asked.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;
@@ -313,4 +322,60 @@ fn counter(dir: &Path, tell: Tell) -> Result<Option<Counter>> {
         tell(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }
     Ok(counter)
+}
+
+/// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
+/// `truth` of the program measures how many differences guests reproduce; the table is in docs/guide/guests.md.
+fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
+    let kernels = kernel_names(kernels);
+    let worth = match (guest.emulator, guest.accelerator) {
+        (Emulator::Exact, _) => {
+            "the figures are instructions, not time: they know no caches, no memory, no device, no waiting and no \
+             parallelism; the disk is memory, and copying to it is counted with the kernel; compare them with no \
+             other run's than of such a guest (of 15 differences between filesystems on a machine they kept all, and with \
+             another kernel 16 of 18, and turned 2: docs/guide/guests.md)"
+        }
+        (Emulator::Qemu, Some(Accelerator::Kvm)) => {
+            "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
+             the machine itself"
+        }
+        (Emulator::Qemu, _) => {
+            "times are several times those of the machine itself and not comparable with them, and only differences \
+             above 1.5 times in the same table mean anything (of 15 differences between filesystems on a machine they \
+             showed 6 and turned none: docs/guide/guests.md)"
+        }
+    };
+    let text =
+        format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
+    Note::new(NoteKind::Fairness, text)
+}
+
+/// The names of the kernels; if there are several, with the levels by which variants name them.
+fn kernel_names(kernels: &Kernels) -> String {
+    let several = kernels.by_level.len() > 1;
+    let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
+        name if several && *level != name => format!("{name} ({level})"),
+        name => name,
+    };
+    let names: Vec<String> = kernels.by_level.iter().map(name).collect();
+    format!("{} {}", if several { "kernels" } else { "kernel" }, names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_kernels_are_told_apart_by_what_variants_call_them() {
+        let kernel = |release: &str| GuestKernel {
+            image: "/k".into(),
+            release: release.into(),
+            ..GuestKernel::default()
+        };
+        let mut kernels = Kernels::default();
+        kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
+        assert_eq!(kernel_names(&kernels), "kernel 6.1.0-9-amd64");
+        kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
+        assert_eq!(kernel_names(&kernels), "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)");
+    }
 }

@@ -27,7 +27,7 @@ const MEMINFO: &str = "proc/meminfo";
 
 /// The machine and device to wait for.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct IdleTarget<'a> {
     /// The kernel to query.
     pub kernel: &'a SysRoot,
     /// Major and minor number of the device under test.
@@ -62,12 +62,12 @@ struct Look {
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
 /// at work by itself. Skips the pressure where the kernel does not measure it. What should be readable and is not does not
 /// prolong the wait, but it never counts as idle. A signal that asks fsarena to stop ends the wait.
-pub fn wait_until_idle(scene: Scene, plan: &IdlePlan) -> Wait {
+pub fn wait_until_idle(scene: IdleTarget, plan: &IdlePlan) -> Wait {
     wait_by(scene, plan, || look(scene.kernel, scene.device))
 }
 
-fn wait_by(scene: Scene, plan: &IdlePlan, mut look: impl FnMut() -> Look) -> Wait {
-    let Scene { kernel, .. } = scene;
+fn wait_by(scene: IdleTarget, plan: &IdlePlan, mut look: impl FnMut() -> Look) -> Wait {
+    let IdleTarget { kernel, .. } = scene;
     let begun = Instant::now();
     let patience = if scene.timeouts < PATIENCE { 1.0 } else { IMPATIENT };
     let timeout = Duration::from_secs_f64(plan.timeout_s * patience);
@@ -262,7 +262,7 @@ mod tests {
 
     fn busy_of(root: &Path) -> Vec<String> {
         let kernel = SysRoot::at(root);
-        let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
+        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         wait_until_idle(scene, &plan()).busy
     }
 
@@ -314,7 +314,8 @@ mod tests {
         let line = format!("36 35 7:0 / /mnt rw,noatime - xfs {device} rw\n");
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let kernel = SysRoot::at(root.path());
-        let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan());
+        let wait =
+            wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan());
         (wait.busy, wait.waited.as_millis())
     }
 
@@ -372,7 +373,9 @@ mod tests {
         let waiting = std::thread::spawn({
             let kernel = SysRoot::at(root.path());
             let plan = IdlePlan { timeout_s: 20.0, ..plan() };
-            move || wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
+            move || {
+                wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
+            }
         });
         // Long against what a busy machine may keep the thread from its first look.
         std::thread::sleep(Duration::from_secs(1));
@@ -389,7 +392,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(root.path());
         let plan = IdlePlan { timeout_s: 60.0, ..plan() };
-        let wait = wait_until_idle(Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan);
+        let wait = wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan);
         let files = ["proc/meminfo", "sys/dev/block/7:0/stat", "proc/self/mountinfo"];
         assert_eq!(wait.busy.len(), files.len(), "{:?}", wait.busy);
         for (busy, file) in wait.busy.iter().zip(files) {
@@ -399,7 +402,7 @@ mod tests {
         // One successful reading does not make up for those that failed: three in a row find a machine idle.
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
-        let scene = Scene { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
+        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         for (unread, expected) in [(0..1, 1), (2..3, 1), (4..9, 0)] {
             let mut number = 0..;
             let wait = wait_by(scene, &plan, || {

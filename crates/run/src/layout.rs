@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// What carries one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum On {
+pub enum Carrier {
     /// Something that fsarena makes.
     Made(BackingDevice),
     /// The device that the user named for erasing.
@@ -19,7 +19,7 @@ pub enum On {
 
 /// What a device is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum DeviceRole {
     /// A whole filesystem.
     Whole,
     /// One of several, by its number from 1.
@@ -30,11 +30,11 @@ pub enum Role {
 
 /// A device that some variant wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct DeviceSpec {
     /// What carries it.
-    pub on: On,
+    pub on: Carrier,
     /// What it is for.
-    pub role: Role,
+    pub role: DeviceRole,
     /// Its size in bytes.
     pub bytes: u64,
 }
@@ -43,25 +43,25 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Those with data.
-    pub members: Vec<Wanted>,
+    pub members: Vec<DeviceSpec>,
     /// That of the journal, where it has one.
-    pub journal: Option<Wanted>,
+    pub journal: Option<DeviceSpec>,
 }
 
-impl Wanted {
+impl DeviceSpec {
     /// The name of its image: `test.img`, `member-1-512.0MiB.img`.
     pub fn image(&self) -> String {
         let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
         match self.role {
-            Role::Whole => "test.img".into(),
-            Role::Member(number) => format!("member-{number}-{size}.img"),
-            Role::Journal => format!("journal-{size}.img"),
+            DeviceRole::Whole => "test.img".into(),
+            DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
+            DeviceRole::Journal => format!("journal-{size}.img"),
         }
     }
 
     /// Whether it lies in memory.
     pub fn in_memory(&self) -> bool {
-        matches!(self.on, On::Made(BackingDevice::Ram | BackingDevice::Zram))
+        matches!(self.on, Carrier::Made(BackingDevice::Ram | BackingDevice::Zram))
     }
 }
 
@@ -81,37 +81,39 @@ impl Layout {
     /// An unknown filesystem or option set.
     pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
         let level = factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)?;
-        let on = level.map_or_else(|| of_run(&plan.device.backing), On::Made);
-        let whole = || vec![Wanted { on, role: Role::Whole, bytes }];
+        let on = level.map_or_else(|| of_run(&plan.device.backing), Carrier::Made);
+        let whole = || vec![DeviceSpec { on, role: DeviceRole::Whole, bytes }];
         if variant.level(factor::FS) == RAW {
             return Ok(Layout { members: whole(), journal: None });
         }
         let (def, options) = filesystem_of(variant)?;
         let members = options.raid.map_or_else(whole, |raid| {
             let bytes = raid.member_bytes(bytes);
-            (1..=raid.members).map(|number| Wanted { on, role: Role::Member(number), bytes }).collect()
+            (1..=raid.members)
+                .map(|number| DeviceSpec { on, role: DeviceRole::Member(number), bytes })
+                .collect()
         });
         let journal = lifecycle::journal_bytes(def, &options).map(|bytes| {
-            let own = options.journal.and_then(|journal| journal.on).map(On::Made);
+            let own = options.journal.and_then(|journal| journal.on).map(Carrier::Made);
             // One erased device cannot carry both.
-            let beside = if on == On::Erased { On::Made(BackingDevice::Loop) } else { on };
-            Wanted { on: own.unwrap_or(beside), role: Role::Journal, bytes }
+            let beside = if on == Carrier::Erased { Carrier::Made(BackingDevice::Loop) } else { on };
+            DeviceSpec { on: own.unwrap_or(beside), role: DeviceRole::Journal, bytes }
         });
         Ok(Layout { members, journal })
     }
 
     /// All of them, those with data first.
-    pub fn all(&self) -> impl Iterator<Item = &Wanted> {
+    pub fn all(&self) -> impl Iterator<Item = &DeviceSpec> {
         self.members.iter().chain(&self.journal)
     }
 }
 
-fn of_run(backing: &Backing) -> On {
-    On::Made(match backing {
+fn of_run(backing: &Backing) -> Carrier {
+    Carrier::Made(match backing {
         Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => BackingDevice::Loop,
         Backing::Ram => BackingDevice::Ram,
         Backing::Zram => BackingDevice::Zram,
-        Backing::Erase { .. } => return On::Erased,
+        Backing::Erase { .. } => return Carrier::Erased,
     })
 }
 
@@ -119,7 +121,7 @@ fn of_run(backing: &Backing) -> On {
 ///
 /// # Errors
 /// An unknown filesystem or option set.
-pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<Wanted>, Error> {
+pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<DeviceSpec>, Error> {
     let layouts = variants.iter().map(|variant| Layout::of(plan, variant, bytes));
     Ok(layouts.collect::<Result<Vec<_>, _>>()?.iter().flat_map(Layout::all).copied().collect())
 }
@@ -146,7 +148,7 @@ mod tests {
             variant(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
             variant(&[("fs", "btrfs"), ("raid", "raid0")]),
         ];
-        let all: Vec<(On, Role, u64)> = wanted(&plan, &variants, 1 << 30)
+        let all: Vec<(Carrier, DeviceRole, u64)> = wanted(&plan, &variants, 1 << 30)
             .unwrap()
             .iter()
             .map(|w| (w.on, w.role, w.bytes >> 20))
@@ -155,12 +157,12 @@ mod tests {
         assert_eq!(
             all,
             [
-                (On::Made(Loop), Role::Journal, 64),
-                (On::Made(Ram), Role::Whole, 1024),
-                (On::Made(Ram), Role::Member(1), 512),
-                (On::Made(Ram), Role::Member(2), 512),
-                (On::Made(Ram), Role::Journal, 64),
-                (On::Made(Zram), Role::Whole, 1024),
+                (Carrier::Made(Loop), DeviceRole::Journal, 64),
+                (Carrier::Made(Ram), DeviceRole::Whole, 1024),
+                (Carrier::Made(Ram), DeviceRole::Member(1), 512),
+                (Carrier::Made(Ram), DeviceRole::Member(2), 512),
+                (Carrier::Made(Ram), DeviceRole::Journal, 64),
+                (Carrier::Made(Zram), DeviceRole::Whole, 1024),
             ]
         );
     }

@@ -1,67 +1,68 @@
 //! The runner: rounds to events, idle wait, stopping, and the executors behind the seam.
 //!
-//! Cell in, samples out: an [`executor::Executor`] takes a cell and says what happened. Everything that
-//! is measured happens in an agent process ([`agent`]), on this kernel as in any other place, so that a
-//! cell can be killed whole and its CPU time is its own.
+//! [`execute`] turns a plan into a stored run. Cell in, samples out: an [`executor::Executor`] takes a cell and emits its
+//! events. Everything that is measured happens in an agent process ([`agent`]), in this kernel as in a guest: see
+//! [`run_as_agent_if_requested`].
 
-pub mod again;
 pub mod agent;
-pub mod agents;
 pub mod axes;
 mod backing;
 pub mod bench;
 pub mod child;
-pub mod clients;
+pub mod claim_forecast;
 pub mod config;
-mod confined;
 pub mod context;
-pub mod deciding;
 pub mod dir;
-pub mod doctor;
+mod elimination;
 mod erased;
+mod error;
 mod execute;
 pub mod executor;
-mod finding;
-pub mod fit;
 pub mod guest;
+pub mod guest_init;
 pub mod idle;
-pub mod inside;
 pub mod layout;
-pub mod listing;
 pub mod local;
+mod power_cut;
 pub mod preflight;
 mod printed;
+pub mod privsep;
 pub mod protocol;
 mod recorder;
-mod recovery;
+pub mod registry;
 mod runner;
-pub mod scratch;
-pub mod selftest;
-pub mod sides;
-mod source_disk;
+mod scratch;
+mod settings;
 pub mod stages;
 pub mod stopping;
 mod target;
 mod tasks;
 #[cfg(test)]
 mod testing;
-pub mod vocabulary;
 pub mod work;
 
-pub use execute::{Keep, Request, RunError, RunOutcome, check, execute, execute_by, try_options};
+pub use error::{CellError, RunError};
+pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_options};
 pub use recorder::{Beginning, Consumer};
+pub use scratch::ScratchDir;
+pub use settings::{SettingFormat, format_settings_by};
 
-/// Takes the process over where fsarena started it to measure a cell: as the agent, which is the same program with the
-/// argument `agent`, or as the first process of a guest. A program that runs plans calls it first in `main`.
+/// Runs this process as an agent and ends it, if fsarena started it as one; else returns at once.
+///
+/// Each cell runs in a separate process, the agent, so that fsarena can kill it with everything that it started, and so that
+/// its CPU time is that of the cell alone. The agent is this same program, started with the argument `agent`, or as the first
+/// process of a guest. A program that calls [`execute`] therefore calls this first in `main`, before it reads its arguments
+/// or starts a thread; [`execute`] refuses to run without.
 ///
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
-pub fn take_over() {
+pub fn run_as_agent_if_requested() {
+    child::note_agent_program();
     fsarena_sys::limits::prepare();
-    if inside::is_here() {
-        inside::main();
+    if guest_init::is_guest_init() {
+        guest_init::run_guest();
     }
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == "agent") && args.next().is_none() {
-        agent::main();
+        agent::run();
     }
 }

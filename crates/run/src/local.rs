@@ -2,11 +2,11 @@
 
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
-use crate::executor::{Emit, Executor, Failed, Fatal, Log, Result, Tell, require};
+use crate::context::RunContext;
+use crate::error::{CellError, Result, RunError, require};
+use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::protocol::{MountRequest, Request};
-use crate::{
-    backing::BackingDevices, child, context::RunContext, erased::Erased, preflight::RAW_NEEDS_AN_IMAGE,
-};
+use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -29,7 +29,7 @@ impl Local {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn start(run: RunContext, tell: Tell) -> Result<Local> {
+    pub fn start(run: RunContext, tell: RunSink) -> Result<Local> {
         let backing = BackingDevices::make(&run, tell)?;
         run.agents.role.give(backing.other.root())?;
         let erased = Erased::begin(&run, backing.erased(), tell)?;
@@ -42,8 +42,8 @@ impl Local {
         cell: &Cell,
         def: &'static FsDef,
         devices: &Devices,
-        emit: Emit,
-    ) -> Result<VariantFacts, Failed> {
+        emit: CellSink,
+    ) -> Result<VariantFacts, CellError> {
         let mut options = lifecycle::options(def, &cell.variant)?;
         if self.run.plan.device.precondition {
             options.without_discard(def);
@@ -60,7 +60,7 @@ impl Local {
         let measured =
             bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync);
         let asked = cell.variant.level(factor::MKFS);
-        measured.map_err(|error: fsarena_fs::Error| Failed::from(error).with_options(asked))?;
+        measured.map_err(|error: fsarena_fs::Error| CellError::from(error).with_options(asked))?;
         let begun = Instant::now();
         let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {
@@ -91,8 +91,8 @@ impl Local {
     }
 
     /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
-    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: Emit) -> Result<Outcome> {
-        require(devices.members[0].is_made(), || Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
+    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: CellSink) -> Result<Outcome> {
+        require(devices.members[0].is_made(), || RunError::Plan(raw_needs_an_image()))?;
         let mut request = self.request(cell, devices, devices.first());
         // The device belongs to root.
         request.role = self.run.agents.role.as_root();
@@ -105,7 +105,7 @@ impl Local {
         cell: &Cell,
         devices: &Devices,
         confine: &Confine,
-        emit: Emit,
+        emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut facts = match self.format(cell, def, devices, emit) {
@@ -143,7 +143,7 @@ impl Local {
     }
 
     /// What holds while the cell runs. The error is the variant's own.
-    fn conditions(&self, cell: &Cell, devices: &Devices, emit: Emit) -> Result<Conditions, Failed> {
+    fn conditions(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Conditions, CellError> {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &blocks)?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
@@ -161,7 +161,7 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 }
 
 impl Executor for Local {
-    fn run(&mut self, cell: &Cell, emit: Emit) -> Result<Outcome> {
+    fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let layout = self.run.layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.conditions(cell, &devices, emit) {
@@ -190,7 +190,7 @@ impl Executor for Local {
         self.run.unfair(&self.facts)
     }
 
-    fn finish(self: Box<Self>, tell: Tell) -> Result<()> {
+    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
         self.backing.finish(tell)
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that can be known to fail, found before anything is made.
 
-mod able;
+mod fs_capabilities;
 pub mod guests;
 mod room;
 pub mod trial;
@@ -9,10 +9,10 @@ pub use guests::Kernels;
 pub use room::RAM;
 pub(crate) use room::{named, to_erase};
 
-use crate::executor::{Fatal, Result, require};
-use crate::layout::{self, Wanted, filesystem_of};
+use crate::error::{Result, RunError, require};
+use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, recovery};
+use crate::{axes, power_cut, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -29,7 +29,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Why a bare device of the user's own is refused.
-pub const RAW_NEEDS_AN_IMAGE: &str = "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `--on loop` or `--on ram`";
+pub fn raw_needs_an_image() -> String {
+    let (image, memory) = (setting("on", "loop"), setting("on", "ram"));
+    format!(
+        "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `{image}` or `{memory}`"
+    )
+}
 
 /// The size of the database of a small run, in bytes. SQLite keeps to itself why it cannot write one.
 const DATABASE: u64 = 1 << 20;
@@ -40,7 +45,7 @@ pub struct Check {
     /// Size of the filesystem under test, in bytes; 0 where nothing is formatted.
     pub size_bytes: u64,
     /// The devices that the variants lie on.
-    pub devices: BTreeSet<Wanted>,
+    pub devices: BTreeSet<DeviceSpec>,
     /// Size of the source disk's image, in bytes; 0 where a directory stands for it.
     pub other_bytes: u64,
     /// Whether the work copies from the source disk or to it.
@@ -77,9 +82,9 @@ impl Check {
 }
 
 /// Why a program of the user's own cannot be executed. Under sudo a missing one may be in a directory of the user's PATH.
-fn not_executable(error: argv::Error, by_sudo: bool) -> Fatal {
+fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
     match error {
-        argv::Error::NotFound { program } if by_sudo => Fatal::Missing(format!(
+        argv::Error::NotFound { program } if by_sudo => RunError::Missing(format!(
             "{program} is in no directory of PATH, which sudo has replaced; keep yours: sudo env \"PATH=$PATH\" fsarena …"
         )),
         error => fsarena_sys::Error::from(error).into(),
@@ -122,7 +127,7 @@ pub fn check(
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
-    programs.extend(recovery::check(plan, variants)?);
+    programs.extend(power_cut::check_plan(plan, variants)?);
     let mut check = Check {
         size_bytes: 0,
         devices: BTreeSet::new(),
@@ -150,7 +155,7 @@ pub fn check(
         };
         defs.sort_by_key(|def| def.id);
         defs.dedup_by_key(|def| def.id);
-        able::check(formatted(variants), &demands)?;
+        fs_capabilities::check(formatted(variants), &demands)?;
         programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
         let of_mounting: &[&str] = if guest { &[] } else { &["mount", "umount", "losetup"] };
         programs.extend(of_mounting.iter().map(|name| name.to_string()));
@@ -249,53 +254,56 @@ fn able_to_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()>
 }
 
 /// Why this machine cannot make and mount filesystems, and where it can run instead.
-fn unable(obstacle: Obstacle) -> Fatal {
+fn unable(obstacle: Obstacle) -> RunError {
+    let guest = setting("on", "qemu");
     if !rustix::process::geteuid().is_root() {
-        return Fatal::Missing(
-            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel (`--on \
-             qemu`) or the filesystem a directory is on (`--on dir:PATH`), and see `fsarena doctor` for what else is \
+        let directory = setting("on", "dir:PATH");
+        return RunError::Missing(format!(
+            "making and mounting filesystems in this kernel needs root; as an ordinary user take a guest kernel \
+             (`{guest}`) or the filesystem a directory is on (`{directory}`), and see `fsarena doctor` for what else is \
              possible"
-                .into(),
-        );
+        ));
     }
     let Obstacle { what, fix } = obstacle;
-    Fatal::Missing(format!(
+    let directory = setting("on", "dir:DIR");
+    RunError::Missing(format!(
         "this machine lets root make and mount no filesystems ({what}), as in many containers: {fix}; or take a guest \
-         kernel (`--on qemu`) or the filesystem a directory is on (`--on dir:DIR`)"
+         kernel (`{guest}`) or the filesystem a directory is on (`{directory}`)"
     ))
 }
 
 fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
-    require(!variants.is_empty(), || Fatal::Missing(why.into()))
+    require(!variants.is_empty(), || RunError::Missing(why.into()))
 }
 
 fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
-    let why = "precondition: requires a device of your own, --erase DEVICE";
-    require(!plan.device.precondition || erases, || Fatal::Plan(why.into()))
+    let why = || format!("precondition: requires a device of your own, {}", setting("erase", "DEVICE"));
+    require(!plan.device.precondition || erases, || RunError::Plan(why()))
 }
 
 /// Only a guest boots a separate kernel.
 fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
-    let why = "a kernel is booted in a guest: --on qemu or --on exact";
+    let (qemu, exact) = (setting("on", "qemu"), setting("on", "exact"));
+    let why = format!("a kernel is booted in a guest: {qemu} or {exact}");
     let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
-    variants.iter().try_for_each(|variant| require(allowed(variant), || Fatal::variant(variant, why)))
+    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, &why)))
 }
 
 /// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
 fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || Fatal::Plan(RAW_NEEDS_AN_IMAGE.into()))?;
+    require(image, || RunError::Plan(raw_needs_an_image()))?;
     let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal and no raid";
-    require(bare && variant.level(factor::OPTIONS) == "default", || Fatal::variant(variant, why))?;
+    require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
     plan.workloads.iter().try_for_each(|asked| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);
-        require(workload(plan, asked)?.0.supports_raw(), || Fatal::variant(variant, why()))
+        require(workload(plan, asked)?.0.supports_raw(), || RunError::variant(variant, why()))
     })
 }
 
@@ -305,11 +313,11 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
     let asked = formatted(variants).map(|variant| variant.level(factor::FS));
     let usable = |id: &str| {
         let Some(have) = found.iter().find(|have| have.def.id == id) else {
-            return Err(Fatal::Plan(format!("fsarena knows no filesystem {id}")));
+            return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
         };
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
-        require(have.kernel, || Fatal::Missing(why()))?;
-        have.mkfs.is_some().then_some(have.def).ok_or_else(|| able::no_mkfs(have.def))
+        require(have.kernel, || RunError::Missing(why()))?;
+        have.mkfs.is_some().then_some(have.def).ok_or_else(|| fs_capabilities::no_mkfs(have.def))
     };
     asked.chain([plan.device.other_fs.as_str()]).map(usable).collect()
 }
@@ -335,24 +343,26 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
-        let why = || format!("{path:?} is not a directory; --on dir:PATH needs one that exists");
-        require(path.is_dir(), || Fatal::Plan(why()))?;
+        let flag = setting("on", "dir:PATH");
+        let why = || format!("{path:?} is not a directory; {flag} needs one that exists");
+        require(path.is_dir(), || RunError::Plan(why()))?;
         rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let error = std::io::Error::from(error);
-            Fatal::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
+            RunError::Plan(format!("{path:?}: {error}; name a directory that you can write to"))
         })?;
-        able::check_directory(path, demands)?;
+        fs_capabilities::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
         if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
             let message = format!("{other} and {dir} are the same directory; name it once");
-            return Err(Fatal::Plan(message));
+            return Err(RunError::Plan(message));
         }
         let free = fsarena_sys::space::free_bytes(path)?;
         let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
         require(free >= needed, || {
             let (needed, free) = (ByteSize(needed), ByteSize(free));
-            Fatal::Missing(format!(
-                "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller --scale"
+            RunError::Missing(format!(
+                "too little room in {path:?}: {needed} needed, {free} free; free some, or take a smaller {}",
+                setting("scale", "")
             ))
         })?;
     }
@@ -364,10 +374,12 @@ fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
         programs.iter().map(String::as_str).filter(|program| program::find(program).is_none()).collect();
     let missing = missing.join(", ");
     require(missing.is_empty(), || {
-        Fatal::Missing(format!(
+        RunError::Missing(format!(
             "not installed: {missing}; install what brings them (on Debian: coreutils, findutils, tar, util-linux, \
-             sysbench, fio, dbench, squid, postgresql), or do the work natively: `--set driver=native` for programs, \
-             `--engine native` for loads, proxy-cache for squid"
+             sysbench, fio, dbench, squid, postgresql), or do the work natively: `{}` for programs, `{}` for loads, \
+             proxy-cache for squid",
+            setting("set", "driver=native"),
+            setting("engine", "native")
         ))
     })
 }

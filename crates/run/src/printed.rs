@@ -1,7 +1,7 @@
 //! Metrics that commands print: keeps their names apart from those of fsarena's own metrics.
 
 use crate::bench::readings;
-use crate::executor::Failed;
+use crate::error::CellError;
 use fsarena_core::event::Cause;
 use fsarena_core::metric::{Declared, INSTRUCTIONS, LIFECYCLE, METRICS, MetricDef, TIMER};
 use fsarena_core::record::RunRecord;
@@ -109,7 +109,7 @@ fn shares_name(def: &ReadingDef, printed: &str) -> bool {
 
 /// The failure of a cell by which two metrics of a run would have one name: a metric that a command printed, and one that
 /// is derived from the readings of a load.
-pub fn clash(state: &RunState) -> Option<Failed> {
+pub fn clash(state: &RunState) -> Option<CellError> {
     for info in state.record.readings.iter().filter(|info| !is_own(&info.id)) {
         let Some(def) = METRICS.iter().find(|def| shares_name(&def.spec, &info.id)) else { continue };
         if is_derived_in_cell(state, def) || is_derived_in_record(&state.record, def) {
@@ -118,7 +118,7 @@ pub fn clash(state: &RunState) -> Option<Failed> {
                  the printed one another name",
                 info.id, def.spec.id
             );
-            return Some(Failed::new(Cause::Usage, why));
+            return Some(CellError::new(Cause::Usage, why));
         }
     }
     None

@@ -1,6 +1,6 @@
 //! The protocol between an executor and the agent: one JSON request in, JSON lines out.
 
-use crate::executor::{Done, Failed, Result};
+use crate::error::{CellError, CellResult, Result};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
 use fsarena_load::workload::Client;
@@ -27,10 +27,10 @@ pub struct Request {
     /// What else to find out about each timed task.
     #[serde(default)]
     pub profiling: Option<Profiling>,
-    /// The part of the agent that this process plays.
+    /// The part of the work that this process does.
     #[serde(default)]
-    pub role: Role,
-    /// The power.
+    pub role: ProcessRole,
+    /// The power supply.
     #[serde(default)]
     pub power: Power,
     /// The user to run the workload's server as, where it has one and runs as root.
@@ -52,7 +52,7 @@ impl Request {
     }
 }
 
-/// The power while a cell runs.
+/// The power supply of a guest while its cell runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Power {
@@ -61,20 +61,20 @@ pub enum Power {
     On,
     /// It is cut during the first task.
     Cut,
-    /// It is back; what follows the first task is to be done.
-    Back,
+    /// It has come back after a cut: the agent does what follows the first task.
+    Restored,
 }
 
-/// The part of the agent that a process plays.
+/// The part of an agent's work that a process does.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// All of it, with the rights that it has.
+pub enum ProcessRole {
+    /// Everything, with the rights of this process.
     #[default]
-    Alone,
-    /// Does what only root may do, and starts a process that runs the workload.
-    Keeper(Rights),
-    /// Runs the workload with these rights, and asks the keeper for what only root may do.
+    Single,
+    /// What only root may do. The supervisor starts the worker.
+    Supervisor(Rights),
+    /// The workload, with these rights. The worker sends its supervisor a [`PrivilegedRequest`] for what only root may do.
     Worker(Rights),
 }
 
@@ -90,18 +90,20 @@ pub struct Rights {
     pub pid_namespace: bool,
 }
 
-impl Role {
-    /// This role with a workload that runs as root, which the keeper is.
-    pub fn as_root(&self) -> Role {
+impl ProcessRole {
+    /// This role with a workload that runs as root, as the supervisor does.
+    pub fn as_root(&self) -> ProcessRole {
         match self {
-            Role::Keeper(rights) => Role::Keeper(Rights { user: User::of_process(), ..rights.clone() }),
+            ProcessRole::Supervisor(rights) => {
+                ProcessRole::Supervisor(Rights { user: User::of_process(), ..rights.clone() })
+            }
             other => other.clone(),
         }
     }
 
-    /// Whether all that the workload starts ends with the process that plays this part.
+    /// Whether every process that the workload starts ends with the process in this role.
     pub fn ends_all(&self) -> bool {
-        matches!(self, Role::Keeper(Rights { pid_namespace: true, .. }))
+        matches!(self, ProcessRole::Supervisor(Rights { pid_namespace: true, .. }))
     }
 
     /// Makes a directory and all in it the property of the user that workloads run as.
@@ -109,7 +111,7 @@ impl Role {
     /// # Errors
     /// Where its filesystem refuses.
     pub fn give(&self, dir: &Path) -> Result<()> {
-        if let Role::Keeper(Rights { user, .. }) = self
+        if let ProcessRole::Supervisor(Rights { user, .. }) = self
             && !user.is_root()
         {
             user.owns_tree(dir).map_err(Error::io("giving away", dir))?;
@@ -118,10 +120,10 @@ impl Role {
     }
 }
 
-/// A request of a worker to its keeper.
+/// A request of a worker to its supervisor, or of a client to the process that started it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ask {
+pub enum PrivilegedRequest {
     /// Wait until all clients have ended what comes before the task of this name: its preparation can need that.
     Meet(String),
     /// Wait until nothing disturbs the task of this name, and until all clients are ready for it.
@@ -180,8 +182,8 @@ pub struct Guest {
 pub enum Line {
     /// Something happened.
     Event(CellEvent),
-    /// A worker needs something of its keeper, or a client of the process that started it, and waits for an [`Outcome`].
-    Ask(Ask),
+    /// A worker requests something of its supervisor, or a client of the process that started it, and waits for an [`Outcome`].
+    Ask(PrivilegedRequest),
     /// The cell ended; nothing follows.
     End(Outcome),
 }
@@ -217,12 +219,9 @@ pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// Its own failure, or a process that is gone.
-pub fn ask(answers: Answers, ask: Ask) -> Done {
+pub fn ask(answers: Answers, ask: PrivilegedRequest) -> CellResult {
     let mut answer = String::new();
     let answered = write(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
     let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
-    match outcome.map_err(Error::io("asking", "the process that started this one"))? {
-        Outcome::Failed { why, cause } => Err(Failed { why, cause }),
-        _ => Ok(()),
-    }
+    CellError::check(outcome.map_err(Error::io("asking", "the process that started this one"))?)
 }

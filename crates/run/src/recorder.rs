@@ -1,6 +1,6 @@
 //! The one who hears of events first: it keeps the state of the run, and hands events on.
 
-use crate::executor::{Failed, Fatal, Result};
+use crate::error::{CellError, Result, RunError};
 use crate::preflight::Check;
 use crate::printed;
 use fsarena_core::cell::{Cell, Variant};
@@ -105,7 +105,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
                 if self.writer.is_none() =>
             {
                 let variant = cell.cell.variant.name.clone();
-                Err(Fatal::Cell { variant, failed: Failed { why, cause } })
+                Err(RunError::Cell { variant, source: CellError::new(cause, why) })
             }
             _ => Ok(()),
         }

@@ -1,9 +1,10 @@
 //! The runner: rounds to events. It knows no filesystem, no workload and no display.
 
-use crate::deciding::{self, Names, Outlook, quickest};
-use crate::executor::{Executor, Fatal, Result};
-use crate::stopping::{Fit, Stopping, Work, duration, forecast, rounds_among, rounds_for_an_answer};
-use crate::{finding, printed, recorder::Recorder};
+use crate::claim_forecast::{self, ClaimForecast, Names, quickest};
+use crate::error::{Result, RunError};
+use crate::executor::Executor;
+use crate::stopping::{Fit, Stopping, Work, forecast, format_duration, rounds_among, rounds_for_an_answer};
+use crate::{elimination, printed, recorder::Recorder, settings::setting};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
 use fsarena_core::{matrix, plan::Plan, state::RunState};
@@ -21,7 +22,7 @@ const ALWAYS: usize = 3;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     /// As planned.
     Done,
     /// No variant was left: when and why each left.
@@ -40,9 +41,9 @@ pub fn run(
     tasks_per_cell: u32,
     executor: &mut dyn Executor,
     recorder: &mut Recorder,
-) -> Result<(End, String)> {
-    if let Some(fault) = finding::fault(plan, variants) {
-        return Err(Fatal::Plan(fault.into()));
+) -> Result<(RunEnd, String)> {
+    if let Some(fault) = elimination::check_search(plan, variants) {
+        return Err(RunError::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
     let (begun, resumed) = (Instant::now(), already_done > 0);
@@ -58,8 +59,13 @@ pub fn run(
     for note in runner.executor.remarks() {
         runner.recorder.tell(Event::Note(note))?;
     }
-    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == End::Done })?;
+    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == RunEnd::Done })?;
     Ok((end, why))
+}
+
+/// The fix for a variant that is not compared because the budget is too short.
+fn larger_budget() -> String {
+    format!("a larger {}", setting("budget", ""))
 }
 
 struct Runner<'a, 'b, 'c> {
@@ -77,7 +83,7 @@ impl Runner<'_, '_, '_> {
         &self.recorder.state
     }
 
-    fn rounds(&mut self) -> Result<(End, String)> {
+    fn rounds(&mut self) -> Result<(RunEnd, String)> {
         self.begun = Instant::now();
         let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
         let mut stopping = Stopping::new(&self.plan.stop, needed);
@@ -86,7 +92,7 @@ impl Runner<'_, '_, '_> {
             // Asked first: variants that all fail in the last round leave no answer either.
             let left = self.state().departures();
             if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
-                return Ok((End::NothingLeft(left), "every variant has failed".into()));
+                return Ok((RunEnd::NothingLeft(left), "every variant has failed".into()));
             }
             let outlook = self.outlook(round);
             let fit = self.fit(&stopping, round, outlook.as_ref());
@@ -99,7 +105,7 @@ impl Runner<'_, '_, '_> {
                     self.recorder.tell(Event::Note(note))?;
                 }
                 let ended = |shard| format!("all rounds of shard {shard} are done");
-                return Ok((End::Done, self.plan.stop.shard.map_or(why, ended)));
+                return Ok((RunEnd::Done, self.plan.stop.shard.map_or(why, ended)));
             }
             if !self.plan.stop.has(round) {
                 // Another machine runs it.
@@ -117,7 +123,7 @@ impl Runner<'_, '_, '_> {
             let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();
             let started = Instant::now();
             if !self.round(round, &live)? {
-                return Ok((End::Interrupted, "a signal ended it".into()));
+                return Ok((RunEnd::Interrupted, "a signal ended it".into()));
             }
             stopping.round_took(started.elapsed());
             self.standing(round, self.begun.elapsed())?;
@@ -135,22 +141,22 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Notes the variants that leave because the budget does not hold them.
-    fn leave_out(&mut self, Outlook { no_room, variants, needed, .. }: &Outlook) -> Result<()> {
-        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+    fn leave_out(&mut self, ClaimForecast { no_room, variants, needed, .. }: &ClaimForecast) -> Result<()> {
+        let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         for name in no_room {
             let text = format!(
                 "tried once and not compared: the budget of {budget} does not hold the {needed} rounds of more than {} \
                  variants",
                 variants.len()
             );
-            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+            let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
             self.recorder.tell(Event::Note(note))?;
         }
         Ok(())
     }
 
     /// Whether the budget holds the rounds of a first answer.
-    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&Outlook>) -> Option<Fit> {
+    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&ClaimForecast>) -> Option<Fit> {
         let live = outlook.map_or_else(|| self.live(round), |outlook| outlook.variants.clone());
         let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
         let work = Work::of(self.plan, candidates.count());
@@ -176,19 +182,25 @@ impl Runner<'_, '_, '_> {
     }
 
     /// The status of the question, if it determines which cells run.
-    fn outlook(&self, round: u32) -> Option<Outlook> {
+    fn outlook(&self, round: u32) -> Option<ClaimForecast> {
         // Every variant warms up.
         let number = round.checked_sub(self.plan.stop.warmup)?;
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
             let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
-            return Some(finding::outlook(&self.state().record, &self.live(round), number, within, left_s));
+            return Some(elimination::eliminate(
+                &self.state().record,
+                &self.live(round),
+                number,
+                within,
+                left_s,
+            ));
         }
         if !self.plan.stop.when_decided {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(deciding::outlook(&self.state().record, &self.live(round), number, left_s))
+        Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), number, left_s))
     }
 
     /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
@@ -206,7 +218,7 @@ impl Runner<'_, '_, '_> {
         let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
         let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
-            let standing = deciding::standing(record);
+            let standing = claim_forecast::claim_statuses(record);
             self.recorder.tell(Event::Claims { standing })?;
         }
         if let Some(text) = forecast {
@@ -250,7 +262,7 @@ impl Runner<'_, '_, '_> {
 
     /// Orders the cells of a pilot by what a short budget tries first; no figure of it is compared.
     fn usual_first(&self, cells: &mut [Cell]) {
-        let order = finding::by_priority(self.plan, self.variants);
+        let order = elimination::by_priority(self.plan, self.variants);
         let place = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
         cells.sort_by_key(place);
         (0u32..).zip(cells).for_each(|(position, cell)| cell.position = position);
@@ -276,9 +288,9 @@ impl Runner<'_, '_, '_> {
         if self.state().record.not_compared().contains(&name.as_str()) {
             return Ok(()); // noted for another workload of it
         }
-        let budget = duration(self.plan.stop.budget_s.unwrap_or_default());
+        let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         let text = format!("not tried: the budget of {budget} is too short");
-        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix("a larger --budget");
+        let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
         self.recorder.tell(Event::Note(note))
     }
 

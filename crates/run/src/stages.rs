@@ -1,8 +1,8 @@
 //! The stages of a study: each is a run, and the later ones go on with what an earlier one found best.
 
-use crate::execute::{Keep, Request, RunError, check, try_options};
-use crate::executor::{Fatal, Result, require};
-use crate::{preflight::trial::Trying, vocabulary};
+use crate::error::{Result, RunError, require};
+use crate::execute::{Keep, Request, check, try_options};
+use crate::{preflight::trial::Trying, registry, settings::setting};
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Stage, Written};
@@ -58,7 +58,7 @@ impl<'a> Stages<'a> {
         let mut stages = vec![];
         for stage in &wanted {
             over.budget_s = whole.map(|budget| budget * share(file, stage, &wanted, over.scale));
-            let mut plan = vocabulary::resolve(&written.of_stage(stage), &over)?;
+            let mut plan = registry::resolve(&written.of_stage(stage), &over)?;
             // The stages of a study find each other's runs by its name, whatever their workload.
             plan.name.clone_from(file.name.get_ref());
             plan.title = format!("{}, stage {}", plan.title, stage.name);
@@ -97,8 +97,9 @@ impl<'a> Stages<'a> {
             return Ok(Some(Next::Plan(Box::new(plan), None)));
         };
         let Some(id) = self.earlier.get(of) else {
-            let why = format!("stage {name} goes on with a run of stage {of}: name it, --after RUN");
-            require(dry_run, || Fatal::Plan(why))?;
+            let after = setting("after", "RUN");
+            let why = format!("stage {name} goes on with a run of stage {of}: name it, {after}");
+            require(dry_run, || RunError::Plan(why))?;
             let later = format!("stage {name}: every variant at its best {best} of stage {of}");
             return Ok(Some(Next::Later(later)));
         };
@@ -106,7 +107,7 @@ impl<'a> Stages<'a> {
         let chosen = best::levels(&record, best, stage.by.as_deref().unwrap_or(BY))?;
         require(!chosen.is_empty(), || {
             let why = "has nothing to go on with: no variant of the earlier stage has data";
-            Fatal::Plan(format!("stage {name} {why}"))
+            RunError::Plan(format!("stage {name} {why}"))
         })?;
         let words: Vec<String> = chosen.iter().map(word).collect();
         let found = format!("stage {name}, best {best}: {}", words.join(", "));
@@ -140,7 +141,7 @@ fn after(runs: &Path, file: &PlanFile, name: &str) -> Result<(Earlier, usize)> {
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
     let place = |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
     let (at, stage) = stage.and_then(place).ok_or_else(|| {
-        Fatal::Plan(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()))
+        RunError::Plan(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()))
     })?;
     let mut earlier = stage.earlier;
     earlier.insert(stage.name, run.id());

@@ -1,7 +1,7 @@
 //! When a run stops: by the clock and the number of rounds, and where its samples have a say, once they answer it. And
 //! the smallest difference that it will have detected by then, from a pilot of a few rounds.
 
-use crate::{deciding::Outlook, work};
+use crate::{claim_forecast::ClaimForecast, settings::setting, work};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
 use fsarena_core::plan::{Plan, StopPlan};
@@ -59,7 +59,7 @@ impl Stopping {
     /// that the samples cannot bias how many of them there are. With one the samples decide, and the
     /// intervals are made for that: see `docs/adr/0007`. A default budget may be exceeded where the first answer then is
     /// in reach.
-    pub fn why(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>) -> Option<String> {
+    pub fn why(&self, number: u32, elapsed: Duration, outlook: Option<&ClaimForecast>) -> Option<String> {
         if let Some(why) = outlook.and_then(|outlook| outlook.answered.clone()) {
             return Some(why);
         }
@@ -82,7 +82,7 @@ impl Stopping {
     }
 
     /// The rounds that the first answer still requires before round `number`.
-    fn missing(&self, number: u32, outlook: Option<&Outlook>) -> u32 {
+    fn missing(&self, number: u32, outlook: Option<&ClaimForecast>) -> u32 {
         let needed = outlook.map_or(self.needed, |outlook| outlook.needed);
         // Who asks for fewer rounds gets no more.
         if needed > self.plan.rounds {
@@ -94,7 +94,13 @@ impl Stopping {
 
     /// Whether the budget holds the rounds of a first answer, before round `number`. None where the run has no budget or
     /// has the answer, and before the first round after the warm-up is done.
-    pub fn fit(&self, number: u32, elapsed: Duration, outlook: Option<&Outlook>, work: &Work) -> Option<Fit> {
+    pub fn fit(
+        &self,
+        number: u32,
+        elapsed: Duration,
+        outlook: Option<&ClaimForecast>,
+        work: &Work,
+    ) -> Option<Fit> {
         let done = number.saturating_sub(self.plan.warmup);
         let (budget, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
         let missing = self.missing(number, outlook);
@@ -110,8 +116,8 @@ impl Stopping {
         if takes <= extended {
             return Some(Fit::Exceeds(format!(
                 "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
-                duration(takes),
-                duration(budget)
+                format_duration(takes),
+                format_duration(budget)
             )));
         }
         let further = (budget - elapsed).max(0.0) / round.max(1e-3);
@@ -167,14 +173,14 @@ impl Shortfall {
             "A round takes about {}, so the budget of {} holds about {held} of the {needed} rounds that a first answer \
              requires. For an answer: {remedy}.",
             seconds(self.round),
-            duration(self.budget)
+            format_duration(self.budget)
         )
     }
 
     /// What came of it, at the end of the run.
     pub fn afterwards(&self) -> String {
         let Shortfall { done, needed, .. } = self;
-        let budget = duration(self.budget);
+        let budget = format_duration(self.budget);
         format!("the budget of {budget} held {done} of the {needed} rounds that a first answer requires")
     }
 }
@@ -201,8 +207,8 @@ impl Work {
     /// What makes room for a first answer that takes this long in all, where a round takes `round` seconds.
     fn remedy(&self, takes: f64, round: f64, budget: f64) -> String {
         // Runs that share the error share the budget too.
-        let mut ways = vec![format!("--budget {}", rounded_up(1.1 * takes * self.split as f64))];
-        ways.extend(self.smaller.map(|scale| format!("--scale {}", scale.name())));
+        let mut ways = vec![setting("budget", &round_up_duration(1.1 * takes * self.split as f64))];
+        ways.extend(self.smaller.map(|scale| setting("scale", scale.name())));
         let cell = round / self.candidates.max(1) as f64;
         let takes =
             |candidates: usize| cell * (candidates as u32 * rounds_among(candidates, self.split)) as f64;
@@ -222,11 +228,11 @@ fn either(ways: &[String]) -> String {
 
 /// `0.4 s`, `4 s`, `2 min 30 s`.
 fn seconds(seconds: f64) -> String {
-    if seconds < 2.0 { format!("{seconds:.1} s") } else { duration(seconds) }
+    if seconds < 2.0 { format!("{seconds:.1} s") } else { format_duration(seconds) }
 }
 
 /// `2 min 30 s`.
-pub fn duration(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, s) => format!("{s} s"),
@@ -236,8 +242,8 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A time for `--budget` that is not shorter: `40s`, `4m`.
-pub fn rounded_up(seconds: f64) -> String {
+/// A budget that is not shorter than this time: `40s`, `4m`.
+pub fn round_up_duration(seconds: f64) -> String {
     match seconds {
         short if short <= 90.0 => format!("{}s", 10.0 * (short / 10.0).ceil()),
         long => format!("{}m", (long / 60.0).ceil()),
@@ -343,10 +349,10 @@ mod tests {
         assert_eq!(
             short(&[20.0], work).ahead(),
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
-             requires. For an answer: --budget 4m, --scale tiny or fewer variants (about 3 fit)."
+             requires. For an answer: budget=4m, scale=tiny or fewer variants (about 3 fit)."
         );
-        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "--budget 8m");
-        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 2 }).remedy, "--budget 15m");
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 1 }).remedy, "budget=8m");
+        assert_eq!(short(&[40.0], Work { smaller: None, candidates: 2, split: 2 }).remedy, "budget=15m");
         assert_eq!(fit(false, &[20.0, 8.0], work), Some(Fit::Holds), "the first round found cold caches");
         assert_eq!(
             short(&[20.0, 20.0, 20.0, 20.0], work).afterwards(),
@@ -375,13 +381,13 @@ mod tests {
         assert!(late(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
     }
 
-    fn outlook(open: &str, seconds: f64) -> Outlook {
-        Outlook { open: open.into(), seconds, needed: 8, ..Outlook::default() }
+    fn outlook(open: &str, seconds: f64) -> ClaimForecast {
+        ClaimForecast { open: open.into(), seconds, needed: 8, ..ClaimForecast::default() }
     }
 
     #[test]
     fn an_answered_question_ends_a_run() {
-        let answered = Outlook { answered: Some("every claim is decided".into()), ..outlook("", 1.0) };
+        let answered = ClaimForecast { answered: Some("every claim is decided".into()), ..outlook("", 1.0) };
         assert_eq!(
             rule(400, None).why(9, Duration::ZERO, Some(&answered)).unwrap(),
             "every claim is decided"

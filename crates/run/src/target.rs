@@ -4,8 +4,9 @@
 //! needs a separate journal.
 
 use crate::bench::{Bench, lifecycle};
-use crate::executor::{Done, Failed, Log};
-use crate::protocol::MountRequest;
+use crate::error::{CellError, CellResult};
+use crate::executor::Log;
+use crate::{protocol::MountRequest, settings::setting};
 use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
@@ -59,7 +60,7 @@ pub fn mount_task(
     info: &TaskInfo,
     first: impl FnOnce(Log) -> Result<(), Error>,
     bench: &mut Bench,
-) -> Done {
+) -> CellResult {
     bench.wait_until_idle(&info.id.to_string());
     let mut space = Readings::default();
     let work = |log: Log| {
@@ -79,7 +80,7 @@ pub fn mount_task(
         // A filesystem claims the device of its journal. Without it, it is not what the variant stands for.
         let journal = journal.display();
         let why = format!("the filesystem is mounted and does not use its journal on {journal}");
-        return Err(Failed::new(Cause::Work, why));
+        return Err(CellError::new(Cause::Work, why));
     }
     let options = mount::effective_options(kernel, &request.target)?;
     bench.note(Note::new(NoteKind::Options, options).task("mount"));
@@ -87,7 +88,7 @@ pub fn mount_task(
 }
 
 /// Unmounts the filesystem, as a task.
-pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Done {
+pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
     let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
@@ -116,12 +117,13 @@ pub fn may_drop_caches() -> bool {
 ///
 /// # Errors
 /// Without the privilege to do so.
-pub fn drop_caches(dirs: &[&Path]) -> Done {
+pub fn drop_caches(dirs: &[&Path]) -> CellResult {
     for dir in dirs {
         let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
         synced.map_err(Error::io("syncing", dir))?;
     }
     std::fs::write(DROP_CACHES, "3").map_err(|error| {
-        Failed::missing(format!("dropping caches: {error}; run as root, or take `--set cache=warm`"))
+        let flag = setting("set", "cache=warm");
+        CellError::missing(format!("dropping caches: {error}; run as root, or take `{flag}`"))
     })
 }

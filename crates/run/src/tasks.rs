@@ -1,10 +1,11 @@
 //! The tasks of a cell: prepared, timed one after another, and checked.
 
 use crate::bench::Bench;
-use crate::executor::{Done, Failed, Log};
-use crate::protocol::{self, Answers, Ask, Power, Profiling, Request};
+use crate::error::{CellError, CellResult};
+use crate::executor::Log;
+use crate::protocol::{self, Answers, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::{axes::further_idle, printed, work};
+use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -16,13 +17,13 @@ use std::{path::Path, time::Instant};
 /// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// Does what a task needs root for, here or in the keeper.
-type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Done;
+/// Does what a task needs root for, here or in the supervisor.
+type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
 /// Every task of the workload.
-pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Done {
+pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> CellResult {
     let cell = &request.cell;
-    let (workload, job) = work::of_cell(cell).map_err(Failed::internal)?;
+    let (workload, job) = work::of_cell(cell).map_err(CellError::internal)?;
     let mut place = Place::of(&cell.workload, &request.root, &request.other);
     if let Some(client) = request.client.filter(|_| !workload.shares()) {
         place = place.of_client(client);
@@ -41,7 +42,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
     match request.power {
         Power::On => {}
         Power::Cut => steps.truncate(1),
-        Power::Back => drop(steps.remove(0)),
+        Power::Restored => drop(steps.remove(0)),
     }
     let mut declared = request.declared.clone();
     printed::prepare();
@@ -53,7 +54,7 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Do
         if done.is_ok() {
             let checks = workload.checks(&job, &place, &id);
             let checked = perform_all(checks, &by, &mut declared, &mut bench.log());
-            done = checked.map(drop).map_err(Failed::from);
+            done = checked.map(drop).map_err(CellError::from);
         }
         done.map_err(|failed| failed.of(&id.to_string()))?;
     }
@@ -88,10 +89,10 @@ fn one_task(
     start_ns: Option<f64>,
     bench: &mut Bench,
     privileged: Privileged,
-) -> Done {
+) -> CellResult {
     let prepared = !task.prepare.is_empty();
     if prepared && request.client.is_some() {
-        privileged(Ask::Meet(task.info.id.to_string()), bench)?;
+        privileged(PrivilegedRequest::Meet(task.info.id.to_string()), bench)?;
     }
     for action in task.prepare {
         let done = action.perform(&mut bench.log());
@@ -108,10 +109,10 @@ fn one_task(
     }
     match task.before {
         Before::Warm => {}
-        Before::Remount => privileged(Ask::Remount, bench)?,
-        Before::ColdCache => privileged(Ask::DropCaches, bench)?,
+        Before::Remount => privileged(PrivilegedRequest::Remount, bench)?,
+        Before::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
-    privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
+    privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
     let by =
         format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
@@ -123,7 +124,7 @@ fn one_task(
     bench.measure(&task.info, "timed", work, || sync_all(&request.places()))?;
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop())
-            .map_err(|error| Failed::internal(format!("the profile: {error}")))?;
+            .map_err(|error| CellError::internal(format!("the profile: {error}")))?;
         bench.say(CellEvent::Profile { task: task.info.id, profile });
     }
     Ok(())
@@ -157,29 +158,33 @@ fn perform_all(work: Vec<Action>, by: &str, declared: &mut Declared, log: Log) -
 }
 
 /// Does what a task may need root for. What concerns all clients is for the process that started this one to do.
-pub fn perform(request: &Request, ask: Ask, bench: &mut Bench, answers: Answers) -> Done {
+pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, answers: Answers) -> CellResult {
     let begun = Instant::now();
     match (ask, &request.mount) {
-        (ask @ (Ask::Meet(_) | Ask::WaitUntilIdle(_)), _) if request.client.is_some() => {
+        (ask @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
+            if request.client.is_some() =>
+        {
             return protocol::ask(answers, ask);
         }
-        (Ask::Meet(_), _) => return Ok(()),
-        (Ask::WaitUntilIdle(task), _) => {
+        (PrivilegedRequest::Meet(_), _) => return Ok(()),
+        (PrivilegedRequest::WaitUntilIdle(task), _) => {
             bench.wait_until_idle(&task);
             let level = request.cell.variant.level(factor::FURTHER_IDLE);
-            bench.rest(further_idle::time(level).unwrap_or_default());
+            bench.rest(parse_idle_time(level).unwrap_or_default());
             return Ok(());
         }
-        (Ask::Remount, Some(mount)) => {
+        (PrivilegedRequest::Remount, Some(mount)) => {
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
         }
         // A directory cannot be remounted; dropping the caches comes nearest.
-        (Ask::Remount, None) if !target::may_drop_caches() => {
+        (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
             let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
-        (Ask::DropCaches | Ask::Remount, _) => target::drop_caches(&request.places())?,
+        (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, _) => {
+            target::drop_caches(&request.places())?
+        }
     }
     bench.spent("lifecycle", begun.elapsed());
     Ok(())

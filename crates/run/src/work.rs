@@ -1,7 +1,7 @@
 //! The work of a plan, and its requirements.
 
 use crate::bench::{lifecycle, readings};
-use crate::executor::{Fatal, Result};
+use crate::error::{Result, RunError};
 use crate::printed;
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
@@ -52,7 +52,7 @@ impl Work {
                     let contradicts =
                         || declared.declare_printed(metric, by).err().map(|error| error.to_string());
                     if let Some(why) = taken.or_else(contradicts) {
-                        return Err(Fatal::Plan(why));
+                        return Err(RunError::Plan(why));
                     }
                 }
                 all.demands = all.demands.and(demands);
@@ -113,7 +113,7 @@ type Ready = (&'static dyn Workload, Job);
 /// # Errors
 /// A workload that this fsarena lacks, or a setting of it that is out of range.
 pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<Ready> {
-    ready(asked, plan.scale, plan.seed).map_err(Fatal::Plan)
+    ready(asked, plan.scale, plan.seed).map_err(RunError::Plan)
 }
 
 /// The workload of a cell, ready to be asked.

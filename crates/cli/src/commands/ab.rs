@@ -1,9 +1,9 @@
 //! `fsarena ab`: two variants and everything else as `run` has it.
 
 use crate::commands::run;
+use crate::commands::run::variants::{Levels, ab_plan, parse_variant};
 use crate::failure::{Outcome, usage};
 use fsarena_core::factor;
-use fsarena_run::sides::{self, Levels};
 
 /// Compare two settings, A and B, on one study
 ///
@@ -20,10 +20,10 @@ use fsarena_run::sides::{self, Levels};
 #[command(mut_args(hide_refused))]
 pub struct Args {
     /// Variant A: `factor=level,…` (list factors: `fsarena list factors`)
-    #[arg(long, value_name = "VARIANT", value_parser = sides::parse, help_heading = "Variants")]
+    #[arg(long, value_name = "VARIANT", value_parser = parse_variant, help_heading = "Variants")]
     a: Levels,
     /// Variant B
-    #[arg(long, value_name = "VARIANT", value_parser = sides::parse, help_heading = "Variants")]
+    #[arg(long, value_name = "VARIANT", value_parser = parse_variant, help_heading = "Variants")]
     b: Levels,
     #[command(flatten)]
     run: run::Args,
@@ -53,5 +53,5 @@ pub fn run(args: Args) -> Outcome {
     }
     run.refuse_ignored(a.contains_key(factor::DIR))?;
     let sides = [run::absolute_levels(a)?, run::absolute_levels(b)?];
-    run::run_plan(run, |run| Ok(sides::plan(&sides, run::read_plan(run)?, run.overrides()?)?))
+    run::run_plan(run, |run| ab_plan(&sides, run::read_plan(run)?, run.overrides()?))
 }

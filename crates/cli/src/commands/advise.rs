@@ -1,15 +1,15 @@
 //! `fsarena advise`: filesystems first, then the options of those that can be the best; it ends in a command line.
 
-use crate::commands::run::{self, once};
+use crate::commands::run::{self, execute_plan};
 use crate::failure::{Failure, Outcome, usage};
 use crate::{commands::report, output, running::handle_signals};
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, of_options, rank};
 use fsarena_report::{Decision, report::Asked};
-use fsarena_run::fit::{Earlier, STAGES, something_to_advise_on, stage};
-use fsarena_run::{Keep, Request, vocabulary};
+use fsarena_run::{Keep, Request, registry};
 use fsarena_store::RunDir;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,8 @@ pub fn run(args: Args) -> Outcome {
     args.check_outputs()?;
     let plan = plan(&args)?;
     if args.dry_run {
-        return once(&args, Request::new(plan, Keep::New(args.runs.runs.clone()))).map(|(code, _)| code);
+        return execute_plan(&args, Request::new(plan, Keep::New(args.runs.runs.clone())))
+            .map(|(code, _)| code);
     }
     let budget = args.budget.unwrap_or(BUDGET);
     let begun = Instant::now();
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> Outcome {
         0 | 1 => None,
         _ => {
             args.say(&begins(STAGES[1], &wanted, left));
-            Some(measured(&args, stage(&plan, STAGES[1], wanted, left, first.earlier))?)
+            Some(measured(&args, stage_plan(&plan, STAGES[1], wanted, left, first.earlier))?)
         }
     };
     let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
@@ -97,7 +98,7 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     written.file.claims.clear();
     let mut over = args.overrides()?;
     over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
-    let mut plan = vocabulary::resolve(&written, &over)?;
+    let mut plan = registry::resolve(&written, &over)?;
     plan.stop.default_budget = args.budget.is_none();
     match plan.device.backing {
         Backing::Dir => usage("advise makes filesystems, so a directory as it is cannot be advised on"),
@@ -105,25 +106,64 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     }
 }
 
-/// What the first stage came to.
-struct First {
+/// The names of the two runs of advice. They share the error probability.
+const STAGES: [&str; 2] = ["filesystems", "options"];
+
+/// What an earlier stage found.
+#[derive(Debug, Clone, Default)]
+struct EarlierStages {
+    /// The id of each run, by the name of its stage.
+    runs: BTreeMap<String, String>,
+    /// The variants that did not fit into the budget.
+    not_compared: Vec<String>,
+}
+
+/// The plan of one stage: these variants within this budget. Its first round is a pilot that no figure counts: it runs
+/// every variant once, in this order, and keeps those that fit into the budget.
+fn stage_plan(
+    plan: &Plan,
+    name: &str,
+    variants: Vec<Variant>,
+    budget: Duration,
+    earlier: EarlierStages,
+) -> Plan {
+    let mut plan = plan.clone();
+    plan.title = format!("{}, stage {name}", plan.title);
+    plan.factors.clear();
+    plan.variants = variants;
+    plan.stop.budget_s = Some(budget.as_secs_f64());
+    plan.stop.warmup = 1;
+    plan.stage = Some(Stage {
+        name: name.into(),
+        earlier: earlier.runs,
+        not_compared: earlier.not_compared,
+        error_split: Some(STAGES.len() as u32),
+    });
+    plan
+}
+
+/// Result of the first stage.
+struct FirstStage {
     /// The variants that go on, in order.
     survivors: Vec<Variant>,
     /// Its run; none where one filesystem was there to begin with.
     run: Option<RunDir>,
-    earlier: Earlier,
+    earlier: EarlierStages,
 }
 
 /// Compares the filesystems, the usual ones first. None where a signal ended it.
-fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<First>, Failure> {
+fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<FirstStage>, Failure> {
     let mut all = matrix::expand(&plan);
-    something_to_advise_on(&all)?;
+    if all.iter().all(Variant::is_bare_device) {
+        let message = "this machine can make no filesystem to advise on";
+        return Err(Failure::new(ExitCode::Missing, message));
+    }
     all.sort_by_key(rank);
     if all.len() == 1 {
-        return Ok(Some(First { survivors: all, run: None, earlier: Earlier::default() }));
+        return Ok(Some(FirstStage { survivors: all, run: None, earlier: EarlierStages::default() }));
     }
     args.say(&begins(STAGES[0], &all, budget / 2));
-    let plan = stage(&plan, STAGES[0], all, budget / 2, Earlier::default());
+    let plan = stage_plan(&plan, STAGES[0], all, budget / 2, EarlierStages::default());
     let Some(run) = measured(args, plan)? else { return Ok(None) };
     let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
     let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
@@ -132,12 +172,12 @@ fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
     args.say(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
     let runs = [(STAGES[0].to_string(), run.id())].into();
-    Ok(Some(First { survivors, run: Some(run), earlier: Earlier { runs, not_compared } }))
+    Ok(Some(FirstStage { survivors, run: Some(run), earlier: EarlierStages { runs, not_compared } }))
 }
 
 /// Runs one stage. None where a signal ended it, or nothing was measured.
 fn measured(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
-    let (_, run) = once(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
+    let (_, run) = execute_plan(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
 }
 

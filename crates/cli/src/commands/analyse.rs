@@ -1,22 +1,22 @@
 //! `fsarena analyse`: the anomalies of a block-size × threads matrix and the lock behind one; how a curve over
 //! clients scales.
 
-mod explain;
-mod profile;
+mod rerun;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
-use crate::{given::Given, output, progress::Progress, running::handle_signals};
+use crate::terminal::progress::Progress;
+use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::findings::{self, rows};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file};
-use fsarena_run::again::Choice;
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::matrix::{analyse, fresh};
 use fsarena_stats::{matrix::cells::Matrix, matrix::finding::confirm, scaling::series::Series};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
+use rerun::TracedTask;
 use std::{io::Write, path::Path};
 
 /// Flags that run cells again, or read a run that did.
@@ -38,7 +38,7 @@ const FILE_SEED: u64 = 1;
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    given: Given,
+    given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
     #[arg(default_value = "latest", value_name = "RUN|published:NAME|FILE.csv")]
     what: String,
@@ -125,17 +125,17 @@ pub fn run(args: Args) -> Outcome {
     let (runs, progress) = (&args.runs.runs, || Progress::new(args.quiet));
     if let Some(task) = &args.profile {
         handle_signals()?;
-        let page = profile::profile(runs, &args.what, &record, task, &mut progress())?;
+        let page = rerun::profile_variants(runs, &args.what, &record, task, &mut progress())?;
         return output::page(&page, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
-        let choice = match task.as_str() {
+        let traced = match task.as_str() {
             "" => worst(&args, &record)?,
-            task => Choice::named(&record, task, args.variant.as_deref())?,
+            task => TracedTask::find(&record, task, args.variant.as_deref())?,
         };
-        let profile = choice.locks(&record.plan, runs, &mut progress())?;
-        return output::page(&explain::page(&record, &choice, &profile), &args.format);
+        let profile = traced.trace_locks(&record.plan, runs, &mut progress())?;
+        return output::page(&rerun::locks_page(&record, &traced, &profile), &args.format);
     }
     let matrix = rows::matrix_of_run(&record)?;
     let mut analysis = analyse(&matrix, args.ceiling);
@@ -186,7 +186,7 @@ fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome
 }
 
 /// The worst cell of the largest finding, of a variant where one is named.
-fn worst(args: &Args, record: &RunRecord) -> Result<Choice, Failure> {
+fn worst(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     let matrix = rows::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
@@ -196,7 +196,7 @@ fn worst(args: &Args, record: &RunRecord) -> Result<Choice, Failure> {
     };
     let at = finding.first().worst().at;
     let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
-    Ok(Choice::named(record, &task, Some(&matrix.variants[at.variant].name))?)
+    TracedTask::find(record, &task, Some(&matrix.variants[at.variant].name))
 }
 
 /// `650MB/s`: bytes a second.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
-use crate::{given::Given, output};
+use crate::{explicit_flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
@@ -25,7 +25,7 @@ use std::path::Path;
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    given: Given,
+    given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
     #[arg(value_name = "A")]
     run: String,

@@ -1,7 +1,7 @@
 //! `fsarena config`: the settings in effect, and where each comes from.
 
 use crate::output;
-use crate::{color, failure::Outcome, flags::ListFormat};
+use crate::{failure::Outcome, flags::ListFormat};
 use clap::{Arg, Command};
 use fsarena_core::row::Row;
 use fsarena_run::config::{Config, KEYS, flag};
@@ -52,7 +52,9 @@ fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> 
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
     let arg = args.find(|arg| arg.get_long() == Some(flag(key)));
     let environment = match key {
-        "color" => color::VARIABLES.into_iter().find_map(|name| Some((variable(name)?, name.to_string()))),
+        "color" => {
+            output::COLOR_VARIABLES.into_iter().find_map(|name| Some((variable(name)?, name.to_string())))
+        }
         _ => arg.and_then(Arg::get_env).and_then(|name| {
             let name = name.to_string_lossy().into_owned();
             Some((variable(&name)?, name))

@@ -1,11 +1,23 @@
 //! `fsarena doctor`: what this machine supports, and how to enable the rest.
 
+mod finding;
+mod guests;
+mod install;
+
 use crate::flags::{ListFormat, Runs};
 use crate::{failure::Outcome, output};
-use fsarena_core::exit::ExitCode;
-use fsarena_run::doctor::{findings, install, missing_packages};
-use fsarena_sys::kernel::SysRoot;
+use bytesize::ByteSize;
+use finding::{Finding, ids, installed, limited, missing, ok};
+use fsarena_core::{app, exit::ExitCode, setting::Settings};
+use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_load::{workload::Job, workloads::WORKLOADS};
+use fsarena_sys::permitted::{self, Obstacle};
+use fsarena_sys::{
+    Error, argv, host, kernel::SysRoot, limits, program, rights, space, undo, user::UserDatabase,
+};
+use install::install;
 use std::io::Write;
+use std::path::Path;
 
 /// Check what this machine supports and how to enable the rest
 #[derive(Debug, clap::Args)]
@@ -28,4 +40,292 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::Done);
     }
     output::rows(&findings(&kernel, &args.runs.runs), args.format)
+}
+
+/// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by
+/// trying: root in a container often may not mount.
+fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
+    let (survey, unread) = match survey(kernel) {
+        Ok(survey) => (survey, None),
+        Err(error) => (vec![], Some(error)),
+    };
+    let mounting = permitted::mount(kernel);
+    let mut findings =
+        vec![kernel_files(kernel), user(&mounting), loop_devices(kernel), confinement(), workloads()];
+    match unread {
+        Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
+        None => findings.extend(filesystems(&survey, mounting.is_ok())),
+    }
+    findings.extend(guests::all(&survey));
+    findings.extend([
+        commands(),
+        load_tools(),
+        services(),
+        applications(),
+        room(runs),
+        open_files(),
+        memory(kernel),
+    ]);
+    findings.push(cpu_accounting(kernel));
+    let psi = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
+    let io = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
+    findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
+    findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
+    findings.extend([governor(kernel), left_overs()]);
+    findings
+}
+
+/// The files of the kernel without which fsarena runs nothing.
+fn kernel_files(kernel: &SysRoot) -> Finding {
+    let what = "files of the kernel";
+    match kernel.check_proc().and_then(|()| kernel.check_sys()) {
+        Ok(()) => ok(what, "/proc, /sys"),
+        Err(Error::Hidden { path, source, fix }) => {
+            missing(what, format!("{}: {source}", path.display()), fix)
+        }
+        Err(error) => missing(what, error.to_string(), ""),
+    }
+}
+
+/// The open files that a process may have.
+fn open_files() -> Finding {
+    let what = "open files";
+    match (limits::check_open_files(), limits::open_files()) {
+        (Err(error), _) => missing(what, error.to_string(), ""),
+        (Ok(()), Some(most)) => ok(what, format!("{most} in one process")),
+        (Ok(()), None) => ok(what, "no limit"),
+    }
+}
+
+/// The packages that bring what is missing, where a package can.
+///
+/// # Errors
+/// Where the kernel's list of filesystems cannot be read.
+fn missing_packages(kernel: &SysRoot) -> Result<Vec<String>, Error> {
+    let mut packages = for_mkfs(&survey(kernel)?);
+    packages.extend(for_services());
+    Ok(packages.into_iter().map(String::from).chain(for_apps()).collect())
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn user(mounting: &Result<(), Obstacle>) -> Finding {
+    let who = if is_root() { "root" } else { "not root" };
+    let Err(obstacle) = mounting else {
+        return ok("user", format!("{who}: filesystems can be made and mounted"));
+    };
+    let fix = if is_root() {
+        obstacle.fix
+    } else {
+        "`sudo fsarena run` for filesystems in this kernel, on loop images only"
+    };
+    let why = if is_root() { format!(" ({obstacle})") } else { String::new() };
+    if !guests::has_emulator() {
+        let found = format!(
+            "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
+        );
+        limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
+    } else {
+        let found = format!(
+            "{who}{why}: filesystems run in guest kernels (--on qemu), directories as they are (--on dir:PATH)"
+        );
+        limited("user", found, fix)
+    }
+}
+
+/// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
+fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
+    let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none());
+    let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn loop_devices(kernel: &SysRoot) -> Finding {
+    let what = "loop devices";
+    match permitted::loop_device(kernel) {
+        Ok(()) => ok(what, "one was attached and detached"),
+        Err(_) if !is_root() => limited(what, "only for root", "guests and directories need none"),
+        Err(Obstacle { what: found, fix }) => missing(what, found, fix),
+    }
+}
+
+fn confinement() -> Finding {
+    let what = "confinement of mkfs";
+    if argv::can_confine() {
+        return ok(what, "Landlock: mkfs can write to its target only");
+    }
+    let found = "no Landlock: only the checks of its arguments keep mkfs to its target";
+    limited(what, found, "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock")
+}
+
+/// The user of workloads, and the means that keep them from writing elsewhere.
+fn workloads() -> Finding {
+    let what = "confinement of workloads";
+    let user = match UserDatabase::host().invoking_user() {
+        Ok(user) => user.name,
+        Err(error) => return missing(what, "the user of workloads is unknown", error.to_string()),
+    };
+    match (is_root(), rights::can_confine()) {
+        (true, true) => ok(what, format!("user {user}, read-only mounts around them, capabilities dropped")),
+        (true, false) => {
+            let found = format!("user {user}, capabilities dropped; no mount namespaces");
+            limited(what, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
+        }
+        (false, _) => ok(what, format!("the rights of user {user}")),
+    }
+}
+
+fn filesystems(found: &[Availability], mounted_here: bool) -> Vec<Finding> {
+    let (mountable, foreign): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
+    let (usable, unmade): (Vec<&Availability>, Vec<_>) =
+        mountable.into_iter().partition(|have| have.mkfs.is_some());
+    let mut findings = vec![match ids(usable) {
+        usable if usable.is_empty() => {
+            missing("filesystems", "none can be made and mounted", "see the next lines")
+        }
+        usable if mounted_here => ok("filesystems", usable),
+        usable => {
+            limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
+        }
+    }];
+    if !for_mkfs(found).is_empty() {
+        let fix = to_install(unmade.iter().map(|have| have.def));
+        findings.push(missing("mkfs programs", format!("none for {}", ids(unmade)), fix));
+    }
+    if !foreign.is_empty() {
+        let fix = "guests have some of them: see the next lines";
+        findings.push(limited("not in this kernel", ids(foreign), fix));
+    }
+    findings
+}
+
+/// The programs of every workload with its default settings.
+fn commands() -> Finding {
+    let elsewhere = |program: &str| {
+        LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
+    };
+    let programs = WORKLOADS.iter().flat_map(|workload| {
+        let settings = Settings::defaults(workload.def().settings);
+        workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
+    });
+    let needed = programs.filter(|program| !elsewhere(program));
+    let (_, absent) = installed(needed.chain(["mount", "umount", "losetup", "wipefs"]));
+    if absent.is_empty() {
+        return ok("commands", "all that the workloads run are here");
+    }
+    let fix = "apt-get install coreutils findutils tar util-linux mount, or run with `--set driver=native`";
+    missing("commands", absent.join(" "), fix)
+}
+
+/// What `--engine` can put in the place of fsarena's own load engine.
+const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
+
+/// Services that workloads run themselves: their programs, and the package that brings these.
+const SERVICES: [(&[&str], &str); 2] =
+    [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
+
+/// The packages of those that are not here.
+fn for_services() -> Vec<&'static str> {
+    let absent = |(programs, _): &&(&[&str], &str)| program::together(programs).is_none();
+    SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
+}
+
+fn services() -> Finding {
+    let packages = for_services().join(" ");
+    let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
+    match packages.is_empty() {
+        true => ok("services", all),
+        false => {
+            let fix = format!("apt-get install {packages}, for the workloads {all}");
+            limited("services", format!("no {packages}"), fix)
+        }
+    }
+}
+
+/// The programs of applications that are not here. Their packages bear their names.
+fn for_apps() -> Vec<String> {
+    let programs = app::programs();
+    installed(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
+}
+
+fn applications() -> Finding {
+    let missing = for_apps().join(" ");
+    match missing.is_empty() {
+        true => ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ")),
+        false => limited("applications", format!("no {missing}"), format!("apt-get install {missing}")),
+    }
+}
+
+fn load_tools() -> Finding {
+    let (here, absent) = installed(LOAD_TOOLS);
+    let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
+    if absent.is_empty() {
+        return ok("other load engines", found);
+    }
+    let fix = format!("apt-get install {}, for `--engine {}`", absent.join(" "), absent.join("|"));
+    limited("other load engines", found, fix)
+}
+
+fn room(runs: &Path) -> Finding {
+    let what = "room for images";
+    let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
+    match space::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
+        Ok((free, found)) if free >= 4 << 30 => ok(what, found),
+        Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
+        Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),
+    }
+}
+
+fn memory(kernel: &SysRoot) -> Finding {
+    let free = host::available_memory(kernel).map(ByteSize);
+    ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
+}
+
+/// In the order in which the probe prefers its sources.
+fn cpu_accounting(kernel: &SysRoot) -> Finding {
+    let what = "CPU of the whole machine";
+    let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
+    match sources.iter().find(|path| kernel.path(path).exists()) {
+        Some(path) => ok(what, format!("/{path}: exact")),
+        None => {
+            let fix =
+                "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load";
+            limited(what, "only sampled by ticks", fix)
+        }
+    }
+}
+
+fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
+    match kernel.read(path) {
+        Ok(_) => ok(what, format!("/{path}")),
+        Err(error) => limited(what, format!("/{path}: {error}"), fix),
+    }
+}
+
+fn governor(kernel: &SysRoot) -> Finding {
+    let what = "CPU frequency";
+    match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => ok(what, "no governor is offered (a virtual machine, often)"),
+        Some(name) if name == "performance" => ok(what, name),
+        Some(name) => limited(what, format!("governor {name}"), "cpupower frequency-set -g performance"),
+    }
+}
+
+fn left_overs() -> Finding {
+    let what = "left by killed runs";
+    let state = undo::state_dir();
+    let journals = match fsarena_sys::found(std::fs::read_dir(state.join("undo"))) {
+        Ok(entries) => entries.map_or(0, |entries| entries.flatten().count()),
+        Err(error) => return limited(what, format!("{state:?}: {error}"), "look as the user who ran it"),
+    };
+    let found = match journals {
+        0 => return ok(what, "nothing"),
+        1 => format!("1 undo journal in {state:?}"),
+        n => format!("{n} undo journals in {state:?}"),
+    };
+    limited(what, found, "fsarena recover, if no run is going on")
 }

@@ -1,19 +1,29 @@
-//! `fsarena list`: the names that other commands accept.
+//! `fsarena list`: the names that other commands accept, from the registries and from a directory of runs.
 
+use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, Runs};
-use crate::given::Given;
 use crate::output;
 use clap::ValueEnum;
+use fsarena_core::app::{APPS, App};
+use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
+use fsarena_core::study::{STUDIES, Study};
+use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
+use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
-use fsarena_run::{axes, listing};
+use fsarena_run::{axes, registry};
+use fsarena_store::RunSummary;
+use fsarena_sys::kernel::SysRoot;
+use serde::Serialize;
+use std::path::Path;
 
 /// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    given: Given,
+    given: ExplicitFlags,
     /// What to list
     #[arg(value_enum)]
     what: What,
@@ -47,11 +57,11 @@ enum What {
 /// Lists.
 pub fn run(args: Args) -> Outcome {
     match args.what {
-        What::Studies => output::rows(&listing::studies()?, args.format),
-        What::Apps => output::rows(&listing::apps()?, args.format),
-        What::Filesystems => output::rows(&listing::filesystems()?, args.format),
-        What::Workloads => output::rows(&listing::workloads(), args.format),
-        What::Metrics => output::rows(&listing::metrics(), args.format),
+        What::Studies => output::rows(&studies()?, args.format),
+        What::Apps => output::rows(&apps()?, args.format),
+        What::Filesystems => output::rows(&filesystems()?, args.format),
+        What::Workloads => output::rows(&workloads(), args.format),
+        What::Metrics => output::rows(&metrics(), args.format),
         What::Factors => output::rows(&axes::factors(), args.format),
         What::Exporters => output::rows(&exporters::rows(), args.format),
         What::Runs => {
@@ -59,7 +69,309 @@ pub fn run(args: Args) -> Outcome {
             if args.given.first_of(&["runs"]).is_some() {
                 root.metadata().map_err(Failure::file(root))?;
             }
-            output::rows(&listing::runs(root)?, args.format)
+            output::rows(&runs(root)?, args.format)
         }
     }
+}
+
+/// A study, with its published figures.
+#[derive(Debug, Serialize)]
+pub struct StudyRow {
+    study: &'static str,
+    question: String,
+    published: Vec<String>,
+    source: &'static str,
+}
+
+impl Row for StudyRow {
+    const COLUMNS: &'static [&'static str] = &["study", "question", "published: PUBLISHED FIGURES", "source"];
+}
+
+/// Returns the studies.
+///
+/// # Errors
+/// A fault in a plan or in figures that ship with fsarena.
+pub fn studies() -> Result<Vec<StudyRow>, Failure> {
+    let row = |study: &Study| {
+        let published = study.published()?;
+        Ok(StudyRow {
+            study: study.name,
+            question: study.written()?.file.question,
+            published: published.iter().map(|set| format!("published:{}", set.name())).collect(),
+            source: study.source,
+        })
+    };
+    STUDIES.iter().map(row).collect()
+}
+
+/// The plan of an application.
+#[derive(Debug, Serialize)]
+pub struct AppRow {
+    app: &'static str,
+    title: String,
+    question: String,
+}
+
+impl Row for AppRow {
+    const COLUMNS: &'static [&'static str] = &["app: APPLICATION", "title", "question"];
+}
+
+/// Returns the plans of applications.
+///
+/// # Errors
+/// A fault in a plan that ships with fsarena.
+pub fn apps() -> Result<Vec<AppRow>, Failure> {
+    let row = |app: &App| {
+        let plan = PlanFile::parse(app.name, app.plan.as_bytes())?.file;
+        Ok(AppRow { app: app.name, title: plan.title, question: plan.question })
+    };
+    APPS.iter().map(row).collect()
+}
+
+/// A filesystem, its option sets, and its support on this machine.
+#[derive(Debug, Serialize)]
+pub struct FilesystemRow {
+    filesystem: &'static str,
+    title: &'static str,
+    kernel: bool,
+    mkfs: Option<String>,
+    packages: Vec<&'static str>,
+    /// How to get mkfs.
+    #[serde(skip)]
+    install: String,
+    option_sets: Vec<OptionSetRow>,
+}
+
+/// An option set, with what it gives to mkfs and mount.
+#[derive(Debug, Serialize)]
+struct OptionSetRow {
+    id: &'static str,
+    help: &'static str,
+    mkfs: &'static [&'static str],
+    mount: &'static [&'static str],
+    journal: &'static str,
+    raid: &'static str,
+    /// How it differs from the old recipe that it is named for.
+    changes: &'static str,
+}
+
+impl OptionSetRow {
+    /// `mkfs -O ^has_journal, mount -o nobarrier`; empty for one that gives none.
+    fn gives(&self) -> String {
+        let mkfs = (!self.mkfs.is_empty()).then(|| format!("mkfs {}", self.mkfs.join(" ")));
+        let mount = (!self.mount.is_empty()).then(|| format!("mount -o {}", self.mount.join(",")));
+        let named = |what: &str, level: &str| (!level.is_empty()).then(|| format!("{what}={level}"));
+        let all = [mkfs, mount, named("journal", self.journal), named("raid", self.raid)];
+        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A row of the option sets of one filesystem.
+impl Row for OptionSetRow {
+    const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let changes =
+            || if self.changes.is_empty() { String::new() } else { format!("; today {}", self.changes) };
+        match field {
+            "gives" => Some(self.gives()),
+            "help" => Some(format!("{}{}", self.help, changes())),
+            _ => None,
+        }
+    }
+}
+
+impl Row for FilesystemRow {
+    const COLUMNS: &'static [&'static str] = &["filesystem", "kernel", "mkfs", "option_sets", "title"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "mkfs" => self.mkfs.is_none().then(|| self.install.clone()),
+            "option_sets" => Some(self.option_sets.iter().map(|set| set.id).collect::<Vec<_>>().join(" ")),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the filesystems.
+///
+/// # Errors
+/// Where the kernel does not say what it can mount.
+pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
+    let row = |found: Availability| FilesystemRow {
+        filesystem: found.def.id,
+        title: found.def.title,
+        kernel: found.kernel,
+        mkfs: found.mkfs.map(|path| path.display().to_string()),
+        packages: found.def.packages.to_vec(),
+        install: to_install([found.def]),
+        option_sets: found
+            .def
+            .options
+            .iter()
+            .map(|set| OptionSetRow {
+                id: set.id,
+                help: set.help,
+                mkfs: set.mkfs,
+                mount: set.mount,
+                journal: set.journal,
+                raid: set.raid,
+                changes: set.changes,
+            })
+            .collect(),
+    };
+    Ok(survey(&SysRoot::host())?.into_iter().map(row).collect())
+}
+
+/// Returns the filesystem of that name; none where fsarena does not make it.
+///
+/// # Errors
+/// Where the kernel does not say what it can mount.
+pub fn filesystem(name: &str) -> Result<Option<FilesystemRow>, Failure> {
+    Ok(filesystems()?.into_iter().find(|row| row.filesystem == name))
+}
+
+impl FilesystemRow {
+    /// Its name, what this machine has of it, and how to compare its option sets.
+    pub fn head(&self) -> String {
+        let mkfs = self
+            .mkfs
+            .as_ref()
+            .map_or_else(|| format!("mkfs: {}", self.install), |mkfs| format!("mkfs: {mkfs}"));
+        let kernel = if self.kernel { "this kernel mounts it" } else { "this kernel cannot mount it" };
+        let name = self.filesystem;
+        format!(
+            "{}\n{mkfs}; {kernel}\n\nCompare its option sets: --fs {name} --options default,noatime\nor one beside other \
+             filesystems: --variant {name},options=noatime --variant xfs\n",
+            self.title
+        )
+    }
+
+    /// Its option sets as rows.
+    pub fn option_sets(&self) -> &[impl Row] {
+        &self.option_sets
+    }
+}
+
+/// A workload, or one of its settings.
+#[derive(Debug, Serialize)]
+pub struct SettingRow {
+    workload: &'static str,
+    setting: &'static str,
+    accepts: String,
+    default: String,
+    help: String,
+}
+
+impl Row for SettingRow {
+    const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
+
+    /// A long list by its ends: `1,2,…,21`.
+    fn for_people(&self, field: &str) -> Option<String> {
+        let values: Vec<&str> = self.default.split(',').collect();
+        match values.as_slice() {
+            [first, second, .., last] if field == "default" && self.default.len() > 24 => {
+                Some(format!("{first},{second},…,{last}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns each workload, followed by its settings.
+pub fn workloads() -> Vec<SettingRow> {
+    let mut rows = Vec::new();
+    for workload in WORKLOADS {
+        let def = workload.def();
+        let row = |setting, accepts, default, help| SettingRow {
+            workload: def.id,
+            setting,
+            accepts,
+            default,
+            help,
+        };
+        let help = format!("{}; answered for by {}", def.help, def.metrics.join(", "));
+        rows.push(row("", String::new(), String::new(), help));
+        rows.extend(def.settings.iter().map(|setting| {
+            let default = Value::from(setting.default).to_string();
+            row(setting.id, setting.kind.to_string(), default, setting.help.into())
+        }));
+    }
+    rows
+}
+
+/// A metric, or a raw reading that metrics come from.
+#[derive(Debug, Serialize)]
+pub struct MetricRow {
+    metric: &'static str,
+    kind: &'static str,
+    unit: Unit,
+    better: Direction,
+    over_tasks: Fold,
+    over_ranks: Fold,
+    over_hosts: Fold,
+    help: &'static str,
+}
+
+impl Row for MetricRow {
+    const COLUMNS: &'static [&'static str] = &["metric", "kind", "unit", "better", "over_tasks", "help"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "unit" => Some(self.unit.suffix().into()),
+            "better" if self.better == Direction::Neutral => Some("-".into()),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the metrics, then the readings.
+pub fn metrics() -> Vec<MetricRow> {
+    let row = |kind, ReadingDef { id, unit, direction, over, help, .. }: ReadingDef| MetricRow {
+        metric: id,
+        kind,
+        unit,
+        better: direction,
+        over_tasks: over.tasks,
+        over_ranks: over.ranks,
+        over_hosts: over.hosts,
+        help,
+    };
+    let derived = METRICS.iter().map(|def| row("derived", def.spec));
+    derived.chain(registry::readings().map(|def| row("reading", def))).collect()
+}
+
+/// A stored run.
+#[derive(Debug, Serialize)]
+pub struct RunRow {
+    run: String,
+    study: String,
+    started: String,
+    status: String,
+    variants: Vec<String>,
+}
+
+impl Row for RunRow {
+    const COLUMNS: &'static [&'static str] = &["run", "study", "started", "status", "variants"];
+
+    /// To the second: `2026-11-21 20:15:04Z`.
+    fn for_people(&self, field: &str) -> Option<String> {
+        let seconds = self.started.split('.').next().filter(|_| field == "started")?;
+        Some(seconds.replace('T', " ") + "Z")
+    }
+}
+
+/// Returns the runs of a directory, newest first.
+///
+/// # Errors
+/// Where the directory cannot be read.
+pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
+    let row = |run: RunSummary| RunRow {
+        run: run.id,
+        study: run.study,
+        started: run.started,
+        status: run.status.why,
+        variants: run.variants,
+    };
+    Ok(fsarena_store::list(root)?.into_iter().map(row).collect())
 }

@@ -3,15 +3,20 @@
 mod files;
 mod flags;
 mod job;
+mod page;
 
 pub use flags::Args;
 
-use crate::terminal::load::{Line, of_data, of_metadata};
+use crate::terminal::screen;
 use crate::{failure::Outcome, output, running::handle_signals};
 use files::Place;
-use fsarena_engine as engine;
-use fsarena_engine::{Interval, meta};
+use fsarena_engine::meta::{self, Operation};
+use fsarena_engine::{self as engine, Interval};
+use fsarena_report::number::three;
 use fsarena_sys::{cancel, kernel::SysRoot};
+use indicatif::{ProgressBar, ProgressStyle};
+use page::{data_page, metadata_page};
+use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
 /// Makes the files, runs the load on them, and prints what it came to.
 pub fn run(args: Args) -> Outcome {
@@ -22,12 +27,12 @@ pub fn run(args: Args) -> Outcome {
     let job = job::of(&args)?;
     job.check()?;
     let place = Place::open(&args, &job)?;
-    let line = Line::new(args.quiet);
+    let line = ProgressLine::new(args.quiet);
     let files = line.during("making the files", || place.files(&args, &job))?;
     let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
     let (outcome, readings, notes) = fsarena_probe::around(&SysRoot::host(), place.dir(), work);
     line.clear();
-    let page = of_data(&job, &files, &outcome?, (&readings, &notes), interrupted());
+    let page = data_page(&job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;
     output::page(&page, &args.format)
 }
@@ -45,11 +50,11 @@ fn metadata(args: &Args) -> Outcome {
     };
     job.check()?;
     let place = Place::below(&args.dir)?;
-    let line = Line::new(args.quiet);
+    let line = ProgressLine::new(args.quiet);
     let show = &mut |operation, interval: &Interval| line.show(Some(operation), interval);
     let outcomes = meta::run(&job, place.dir(), show);
     line.clear();
-    let page = of_metadata(&job, place.dir(), &outcomes?, interrupted());
+    let page = metadata_page(&job, place.dir(), &outcomes?, interrupted());
     place.leave()?;
     output::page(&page, &args.format)
 }
@@ -57,4 +62,97 @@ fn metadata(args: &Args) -> Outcome {
 /// Whether a signal has cut the load short.
 fn interrupted() -> bool {
     cancel::requested().is_some()
+}
+
+/// Seconds that the figures of the line are of.
+const WINDOW_S: f64 = 1.0;
+
+/// The line of a load in progress, on a terminal.
+struct ProgressLine {
+    bar: ProgressBar,
+    /// The phase of a metadata load, and its last intervals.
+    recent: RefCell<(Option<Operation>, VecDeque<Interval>)>,
+}
+
+impl ProgressLine {
+    /// A line; hidden if `quiet`, and if standard error is not a terminal.
+    fn new(quiet: bool) -> ProgressLine {
+        let bar = match !quiet && screen::is_there() {
+            true => ProgressBar::with_draw_target(None, screen::target(screen::stderr())),
+            false => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template("{elapsed} {wide_msg}").expect("a fixed template"));
+        ProgressLine { bar, recent: RefCell::default() }
+    }
+
+    /// Shows what is done during some work.
+    fn during<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        self.bar.set_message(what);
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+        let done = work();
+        self.bar.disable_steady_tick();
+        self.bar.reset_elapsed();
+        done
+    }
+
+    /// Shows the last second. Each phase of a metadata load has its own figures.
+    fn show(&self, phase: Option<Operation>, interval: &Interval) {
+        let (shown, recent) = &mut *self.recent.borrow_mut();
+        if *shown != phase {
+            *shown = phase;
+            recent.clear();
+        }
+        recent.push_back(interval.clone());
+        while recent.iter().map(|one| one.length_s).sum::<f64>() > WINDOW_S + 1e-6 && recent.len() > 1 {
+            recent.pop_front();
+        }
+        self.bar.set_message(figures(recent.make_contiguous()));
+        self.bar.tick();
+    }
+
+    /// Removes the line.
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn figures(recent: &[Interval]) -> String {
+    let seconds: f64 = recent.iter().map(|one| one.length_s).sum();
+    let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+    // No percentile of the whole is above the highest of the parts.
+    let p99 = recent.iter().map(|one| one.latency_p99_ns).max().unwrap_or(0);
+    format!(
+        "{:.0} IOPS, {} MB/s, p99 ≤ {} µs",
+        rate(recent.iter().map(|one| one.operations).sum()),
+        three(rate(recent.iter().map(|one| one.bytes).sum()) / 1e6),
+        three(p99 as f64 / 1e3),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(operations: u64, p99: u64) -> Interval {
+        Interval {
+            index: 0,
+            start_s: 0.0,
+            length_s: 0.1,
+            operations,
+            bytes: operations * 4096,
+            iops_per_s: 0.0,
+            bandwidth_bytes_per_s: 0.0,
+            latency_p50_ns: 1,
+            latency_p99_ns: p99,
+            latency_p999_ns: p99,
+        }
+    }
+
+    #[test]
+    fn the_line_is_of_all_recent_intervals() {
+        // 3000 operations in 0.2 s: 15,000 a second, 61.44 MB/s.
+        let text = figures(&[interval(1000, 80_000), interval(2000, 125_000)]);
+        assert_eq!(text, "15000 IOPS, 61.4 MB/s, p99 ≤ 125 µs");
+        assert_eq!(figures(&[]), "0 IOPS, 0 MB/s, p99 ≤ 0 µs");
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
-use crate::terminal::stdout;
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Asked, Report};
@@ -96,7 +95,7 @@ pub fn for_terminal(
 ) -> Result<Report, Failure> {
     let View { margin, weight: weights, current, full } = view;
     let mut report = of(record, Asked { metrics, weights, margin, current, claims })?;
-    (report.screen, report.full) = (stdout::screen(), full);
+    (report.screen, report.full) = (output::screen(), full);
     Ok(report)
 }
 

@@ -1,28 +1,34 @@
 //! `fsarena run`: question in, answer out.
 
+mod command_flags;
+mod execute_plan;
 mod flags;
-mod once;
 mod overrides;
-mod own;
-mod refuse;
+mod validate_flags;
+pub mod variants;
 
 pub use flags::Args;
 pub use overrides::absolute_levels;
+use variants::plan_of_variants;
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::{output, progress::Progress, running::handle_signals};
+use crate::output;
+use crate::running::{handle_signals, run_unstored};
+use crate::terminal::progress::Progress;
+pub use execute_plan::execute_plan;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Plan, Written};
+use fsarena_core::plan::{Plan, StopPlan, Written};
 use fsarena_core::{app, exit::ExitCode, factor, names::unknown, scale::Scale, study};
+use fsarena_core::{cell::Variant, matrix, number::plural};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, Next, Stages};
-use fsarena_run::{Consumer, Keep, Request, fit, sides, vocabulary};
+use fsarena_run::stopping::{format_duration, round_up_duration, rounds_for_an_answer};
+use fsarena_run::{Consumer, Keep, Request, claim_forecast::round_cost, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, input, program};
-pub use once::once;
 use std::{io::ErrorKind, path::Path};
 
 /// Runs a study or a plan, stores every sample, and prints the answer.
@@ -64,7 +70,7 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     {
         args.say("measuring one variant once, to choose the scale of the work");
         let smaller = resolve(args, written, Overrides { scale: Some(scale), ..over })?;
-        if let Some((scaled, why)) = fit::scaled(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
+        if let Some((scaled, why)) = reduce_scale(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
             args.say(&why);
             remarks.push(Note::new(NoteKind::Remark, why));
             plan = scaled;
@@ -72,16 +78,77 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     }
     let mut request = Request::new(plan, Keep::New(args.runs.runs.clone()));
     request.remarks = remarks;
-    Ok(once(args, request)?.0)
+    Ok(execute_plan(args, request)?.0)
 }
 
 /// The plan of the arguments: that of the file, or its work on the variants of `--variant`.
 fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Failure> {
     if args.variant.is_empty() {
-        return Ok(vocabulary::resolve(written, &over)?);
+        return Ok(registry::resolve(written, &over)?);
     }
     let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
-    Ok(sides::plan_of_variants(&variants, written.clone(), over)?)
+    Ok(plan_of_variants(&variants, written.clone(), over)?)
+}
+
+/// Checks whether the first answer fits into the budget. If it does not, returns the plan at the smaller scale, and a
+/// sentence that says why; None if the plan stays.
+///
+/// Runs the work once on the first variant, as `user`, and stores nothing; images go into `dir`. If that is too slow, runs
+/// it once more, because the first time finds cold caches. A cell that fails keeps the scale: the run itself then reports
+/// what is wrong.
+///
+/// # Errors
+/// A signal.
+fn reduce_scale(
+    plan: &Plan,
+    smaller: Plan,
+    dir: &Path,
+    user: Option<&str>,
+) -> Result<Option<(Plan, String)>, Failure> {
+    let Some(budget) = plan.stop.extended_s() else { return Ok(None) };
+    let variants = matrix::expand(plan);
+    let rounds = rounds_for_an_answer(&variants, plan.error_split());
+    let run_seconds = |cell: f64| cell * variants.len() as f64 * f64::from(rounds);
+    let mut cell = f64::INFINITY;
+    for _ in 0..2 {
+        match time_one_cell(plan, &variants, dir, user) {
+            Ok(Some(seconds)) => cell = cell.min(seconds),
+            Err(error) if cancel::requested().is_some() => return Err(error),
+            Ok(None) | Err(_) => return Ok(None),
+        }
+        if run_seconds(cell) <= budget {
+            return Ok(None);
+        }
+    }
+    let (large, small) = (plan.scale.name(), smaller.scale.name());
+    let why = format!(
+        "At scale {large} one variant takes {cell:.1} s here, so {rounds} rounds of {} take about {}: this run uses scale \
+         {small}. For the larger work: --scale {large} --budget {}.",
+        plural(variants.len(), "variant"),
+        format_duration(run_seconds(cell)),
+        round_up_duration(1.2 * run_seconds(cell))
+    );
+    Ok(Some((Plan { stop: plan.stop.clone(), seed: plan.seed, ..smaller }, why)))
+}
+
+/// Runs the work once on the first variant with a filesystem. Returns the seconds that it took; None if no variant has a
+/// filesystem.
+fn time_one_cell(
+    plan: &Plan,
+    variants: &[Variant],
+    dir: &Path,
+    user: Option<&str>,
+) -> Result<Option<f64>, Failure> {
+    let Some(first) = variants.iter().find(|variant| !variant.is_bare_device()) else { return Ok(None) };
+    let mut plan = plan.clone();
+    plan.factors.clear();
+    plan.claims.clear();
+    plan.variants = vec![first.clone()];
+    plan.stop = StopPlan { rounds: 1, ..StopPlan::default() };
+    let mut request = Request::new(plan, Keep::Nothing(dir.into()));
+    request.user = user.map(String::from);
+    let record = run_unstored(request, &mut [])?;
+    Ok(Some(round_cost(&record, &[first.name.clone()].into())))
 }
 
 /// The next smaller scale.
@@ -110,7 +177,7 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
                 continue;
             }
         };
-        let (code, run) = once(args, Request::new(plan, Keep::New(runs.clone())))?;
+        let (code, run) = execute_plan(args, Request::new(plan, Keep::New(runs.clone())))?;
         if ended == ExitCode::Done {
             ended = code;
         }
@@ -128,7 +195,7 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
     handle_signals()?;
     args.check_outputs()?;
     let request = Request::new(load(&args)?, Keep::New(args.runs.runs.clone()));
-    Ok(once(&args, request)?.0)
+    Ok(execute_plan(&args, request)?.0)
 }
 
 /// Goes on with an interrupted run.
@@ -138,7 +205,7 @@ fn resume(args: &Args, name: &str) -> Outcome {
     let run = RunDir::find(&args.runs.runs, name)?;
     let request = Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
     let (name, stages_follow) = (request.plan.name.clone(), stages::follow(&request.plan));
-    let (code, run) = once(args, request)?;
+    let (code, run) = execute_plan(args, request)?;
     if let Some(run) = run.filter(|_| stages_follow) {
         args.say(&format!("go on with the stages after it: fsarena run {name} --after {}", run.id()));
     }

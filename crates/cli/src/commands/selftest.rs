@@ -1,8 +1,8 @@
 //! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
 
-mod exact;
 mod headline;
 mod here;
+mod plans;
 
 pub use here::quoted;
 
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Outcome {
         return here::run(&args.measure, args.seed, args.quiet, args.format);
     }
     if args.exact {
-        return exact::run(args.seed, args.repeats as usize, args.quiet, args.format);
+        return here::run_exact(args.seed, args.repeats as usize, args.quiet, args.format);
     }
     let report = selftest(args.simulations, args.seed);
     let means = mean_checks(args.simulations, args.seed);

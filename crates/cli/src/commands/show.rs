@@ -1,12 +1,11 @@
 //! `fsarena show`: a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::terminal::{rows::table, stdout};
-use crate::{flags::Runs, output};
+use crate::terminal::rows::table;
+use crate::{commands::list, flags::Runs, output};
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
 use fsarena_report::{commands::logged, published};
-use fsarena_run::listing;
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
 
@@ -40,8 +39,8 @@ pub fn run(args: Args) -> Outcome {
         print(&args.format, "an application", plan.into(), || {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
-    } else if let Some(filesystem) = listing::filesystem(&args.what)? {
-        let sets = table(filesystem.option_sets(), stdout::width()).map_err(output::not_json)?;
+    } else if let Some(filesystem) = list::filesystem(&args.what)? {
+        let sets = table(filesystem.option_sets(), output::width()).map_err(output::not_json)?;
         print(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.head()), || {
             Ok(json!(filesystem))
         })

@@ -1,17 +1,150 @@
 //! `fsarena watch`: what a request costs on a live machine, without driving it.
 
-mod flags;
-
-pub use flags::Args;
-
-use crate::failure::{Failure, Outcome};
-use crate::terminal::watch;
-use crate::{flags::ListFormat, output, running::handle_signals};
-use fsarena_core::exit::ExitCode;
+use crate::failure::{Failure, Outcome, usage};
+use crate::flags::{ListFormat, Runs, absolute, time};
+use crate::{output, running::handle_signals};
+use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
-use fsarena_watch::{Recorder, Watcher, Window};
-use std::io::Write;
+use fsarena_watch::{Known, Mark, Recorder, Spec, Watch, Watcher, Where, Window};
+use serde_json::{Value, json};
+use std::{io::Write, path::PathBuf, time::Duration};
+
+/// Flags that define a watch: `--resume` takes them from the stored watch.
+const FIXED: &str =
+    "name squid prometheus series log word device_operations command path device service window every";
+
+/// Watch what the requests of a live machine cost, without generating load
+///
+/// fsarena changes nothing, and the basics need no root. For each window it counts the served requests and their cost:
+/// CPU by mode (exact from schedstat or cgroup accounting, next to the tick-sampled split), iowait, pressure, the
+/// device and the filesystem behind a path, the page cache, the processes of the service, and the kernel threads. It
+/// prints every window when it closes, and stores it in a run; `fsarena compare` compares the cost of a request over
+/// several watches.
+///
+/// If an endpoint is down, a counter goes back, the clock steps or a device is unplugged, fsarena marks the window and
+/// continues.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Count the client requests of the squid at this address, from its counters page
+    #[arg(long, value_name = "HOST:PORT", group = "counter", help_heading = "Request counter")]
+    squid: Option<String>,
+    /// Count with a Prometheus endpoint, `http://HOST:PORT/metrics`
+    #[arg(
+        long,
+        value_name = "URL",
+        group = "counter",
+        requires = "series",
+        help_heading = "Request counter"
+    )]
+    prometheus: Option<String>,
+    /// Prometheus series to sum: `requests_total`, `requests_total{code="200"}`
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "prometheus",
+        conflicts_with_all = ["squid", "log", "device_operations", "command"],
+        help_heading = "Request counter"
+    )]
+    series: Option<String>,
+    /// Count the lines of a log file, also after it is rotated
+    #[arg(long, value_name = "FILE", group = "counter", help_heading = "Request counter")]
+    log: Option<PathBuf>,
+    /// Count only lines that contain this text
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "log",
+        conflicts_with_all = ["squid", "prometheus", "device_operations", "command"],
+        help_heading = "Request counter"
+    )]
+    word: Option<String>,
+    /// Count the operations of the device itself
+    #[arg(long, group = "counter", help_heading = "Request counter")]
+    device_operations: bool,
+    /// Command that prints a number; fsarena runs it without a shell
+    #[arg(last = true, value_name = "COMMAND", group = "counter")]
+    command: Vec<String>,
+
+    /// Path whose filesystem and device to watch
+    #[arg(long, value_name = "PATH", help_heading = "Target")]
+    path: Option<PathBuf>,
+    /// Device to watch instead of the one behind the path
+    #[arg(long, value_name = "DEVICE", help_heading = "Target")]
+    device: Option<PathBuf>,
+    /// Processes of the service: command name, process id or cgroup directory; repeatable
+    #[arg(long, value_name = "NAME|PID|DIR", help_heading = "Target")]
+    service: Vec<String>,
+
+    /// Name of this watch in comparisons [default: the host name]
+    #[arg(long, value_name = "NAME", help_heading = "Watch")]
+    name: Option<String>,
+    /// Length of a window
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", help_heading = "Watch")]
+    window: Duration,
+    /// Time between readings of the counter
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", help_heading = "Watch")]
+    every: Duration,
+    /// Number of windows [default: until a signal]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
+    windows: Option<u32>,
+    /// Resume an earlier watch in the same run
+    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED.split(' '), help_heading = "Watch")]
+    resume: Option<String>,
+    /// Format on standard output: a table, or one JSON object per line
+    #[arg(long, value_enum, default_value = "term", help_heading = "Watch")]
+    format: ListFormat,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fsarena watch --squid localhost:3128 --service squid --path /var/spool/squid --name ext4
+  fsarena watch --log /var/log/nginx/access.log --service nginx --path /srv --window 1m
+  fsarena watch --prometheus http://localhost:9113/metrics --series nginx_http_requests_total
+  fsarena watch --path /srv -- cat /run/my-service/requests
+  fsarena watch --resume latest                  after a reboot
+  fsarena compare RUN RUN …                      the cost of a request in each";
+
+impl Args {
+    /// The watch that these flags define.
+    fn watch(&self) -> Result<Watch, Failure> {
+        if let Some(log) = &self.log {
+            fsarena_sys::input::open(log).map_err(Failure::file(log))?;
+        }
+        let groups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
+        for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(groups) {
+            path.metadata().map_err(Failure::file(&path))?;
+        }
+        let counter = match (&self.squid, &self.prometheus, &self.log) {
+            (Some(at), _, _) => Some(Spec::Squid { address: at.clone() }),
+            (_, Some(url), _) => Some(Spec::Prometheus {
+                address: url.clone(),
+                metric: self.series.clone().unwrap_or_default(),
+            }),
+            (_, _, Some(file)) => Some(Spec::Log { file: absolute(file)?, word: self.word.clone() }),
+            _ if self.device_operations => Some(Spec::Device),
+            _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
+            _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
+                return usage(
+                    "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
+                     --log FILE, --device-operations with --path, or a command after `--` that prints a number), or at \
+                     least what to watch (--path, --device or --service)",
+                );
+            }
+            _ => None,
+        };
+        let host = || fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname");
+        let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
+        // A restart may happen in another directory.
+        let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
+        let at = Where { path: path?, device: device? };
+        let service = self.service.iter().map(|text| Known::of(text)).collect();
+        Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
+    }
+}
 
 /// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
 pub fn run(args: Args) -> Outcome {
@@ -37,8 +170,8 @@ pub fn run(args: Args) -> Outcome {
         recorder.keep(window)?;
         recorder.take_notes().iter().for_each(|note| say(&note.text));
         let line = match args.format {
-            ListFormat::Json => watch::json(window).to_string(),
-            ListFormat::Term => watch::line(window),
+            ListFormat::Json => window_json(window).to_string(),
+            ListFormat::Term => window_line(window),
         };
         output::text(line + "\n").map(drop)
     };
@@ -62,11 +195,64 @@ fn begin(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome 
     watcher.silent().iter().for_each(|text| say(text));
     match format {
         ListFormat::Json => Ok(ExitCode::Done),
-        ListFormat::Term => output::text(watch::head() + "\n"),
+        ListFormat::Term => output::text(table_head() + "\n"),
     }
 }
 
 fn say(text: &str) {
     // A closed standard error does not stop the watch.
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// What a line has: its head, the reading, and what one of it is worth per second of the window.
+const COLUMNS: [(&str, &str, f64); 10] = [
+    ("req/s", reading::REQUESTS, 1.0),
+    ("cpu%", reading::MACHINE_CPU, 1e-7),
+    ("service%", "service_cpu_ns", 1e-7),
+    ("kernel%", reading::KERNEL_THREADS, 1e-7),
+    ("~user%", "machine_user_ns", 1e-7),
+    ("~sys%", "machine_system_ns", 1e-7),
+    ("~iowait%", reading::IOWAIT, 1e-7),
+    ("io-psi%", "pressure_io_some_ns", 1e-7),
+    ("rMB/s", reading::DEVICE_READ, 1e-6),
+    ("wMB/s", reading::DEVICE_WRITTEN, 1e-6),
+];
+
+const LEGEND: &str =
+    "per cent of one CPU; ~ is sampled at clock ticks, the others are exact where the kernel has it";
+
+/// Returns the head of the table of windows.
+fn table_head() -> String {
+    let heads: String = COLUMNS.iter().map(|(head, ..)| format!("{head:>9}")).collect();
+    format!("{:>20}{heads}   ({LEGEND})", "window (UTC)")
+}
+
+/// Returns a window as a line of the table, with a line for each thing that disturbed it.
+fn window_line(window: &Window) -> String {
+    let rate = |id: &str| Some(window.readings.get(id)? / window.seconds);
+    let cell = |value: Option<f64>| format!("{:>9}", value.map_or("–".into(), |value| format!("{value:.1}")));
+    let mut line = format!("{:>20}", utc_time(window.started_at));
+    COLUMNS.iter().for_each(|(_, id, worth)| line += &cell(rate(id).map(|value| value * worth)));
+    for mark in &window.marks {
+        line += &format!("\n{:>20} {mark}", "!");
+    }
+    line
+}
+
+/// Seconds since 1970 as people read them.
+fn utc_time(seconds: f64) -> String {
+    let at = jiff::Timestamp::from_millisecond((seconds * 1e3) as i64);
+    at.map_or("?".into(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// Returns a window for programs.
+fn window_json(window: &Window) -> Value {
+    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.spoils() });
+    json!({
+        "window": window.number,
+        "started_at_s": window.started_at,
+        "elapsed_s": window.seconds,
+        "readings": window.readings,
+        "marks": window.marks.iter().map(mark).collect::<Vec<_>>(),
+    })
 }

@@ -1,24 +1,28 @@
-//! The display of a run in progress on standard error. It draws the view that the live page shows.
+//! The display of a run in progress on standard error: a consumer of its events. It draws the view that the live page
+//! shows.
 
 mod bars;
 mod lines;
-mod ticker;
 
 pub use lines::expected;
 
 use crate::terminal::screen;
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::{plan::Plan, safe, state::RunState};
+use fsarena_core::{safe, state::RunState};
 use fsarena_report::live::{Intervals, View};
+use fsarena_run::{Beginning, Consumer, RunError, work};
+use fsarena_store::RunDir;
 use lines::Lines;
-use std::{io::Write, path::Path};
+use std::io::Write;
 
-/// What people see while a run goes on.
+/// The display of a run in progress.
 pub struct Progress {
     display: Display,
     intervals: Intervals,
     lines: Lines,
+    /// The directory of the run, once it has begun; None before that, and if nothing is stored.
+    pub run: Option<RunDir>,
 }
 
 enum Display {
@@ -42,11 +46,11 @@ impl Progress {
             Display::Bars(_) => Lines::besides_bars(),
             Display::Plain | Display::Quiet => Lines::of_log(lines::PAUSE_S),
         };
-        Progress { display, intervals: Intervals::default(), lines }
+        Progress { display, intervals: Intervals::default(), lines, run: None }
     }
 
-    /// Says something that stays on the screen.
-    pub fn say(&self, line: &str) {
+    /// Prints a line that stays on the screen.
+    fn print(&self, line: &str) {
         let line = safe::line(line);
         match &self.display {
             Display::Bars(bars) => bars.say(&line),
@@ -54,38 +58,45 @@ impl Progress {
             Display::Quiet => {}
         }
     }
+}
 
-    /// Shows on a terminal how many trials of the options of mkfs and mount are done, and how many there are.
-    pub fn trying(&mut self, done: usize, of: usize) {
+impl Consumer for Progress {
+    fn say(&mut self, line: &str) {
+        self.print(line);
+    }
+
+    fn trying(&mut self, done: usize, of: usize) {
         if let Display::Bars(bars) = &mut self.display {
             bars.trying(done as u64, of as u64);
         }
     }
 
-    /// Shows the run that begins: what it asks, by which metric its variants are compared, where it is stored, and what
-    /// it needs.
-    pub fn begin(&mut self, plan: &Plan, metric: Option<&str>, place: Option<&Path>, needs: &str) {
-        self.intervals = metric.map_or(Intervals::default(), Intervals::of);
+    fn begin(&mut self, beginning: &Beginning) {
+        let Beginning { plan, check, run, .. } = beginning;
+        self.run = run.cloned();
+        self.intervals = work::metrics(plan).first().copied().map_or(Intervals::default(), Intervals::of);
         let colon = if plan.question.is_empty() { "" } else { ": " };
-        self.say(&format!("{}{colon}{}", plan.title, plan.question));
-        let place = place.map_or(String::new(), |place| format!("run {}; ", place.display()));
-        self.say(&format!("{place}{}; {needs}", expected(&plan.stop)));
+        self.print(&format!("{}{colon}{}", plan.title, plan.question));
+        let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        self.print(&format!("{place}{}; {}", expected(&plan.stop), check.describe(plan)));
     }
 
-    /// Shows an event, and the state of the run after it.
-    pub fn take(&mut self, event: &Event, state: &RunState) {
+    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
         self.intervals.see(event, state);
         use CellEvent::{Command, Profile, Spent};
         if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
             event
         {
-            return;
+            return Ok(());
         }
         let view = View::of(state, &self.intervals);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }
-        self.lines.of(event, &view).iter().for_each(|line| self.say(line));
+        for line in self.lines.of(event, &view) {
+            self.print(&line);
+        }
+        Ok(())
     }
 }
 

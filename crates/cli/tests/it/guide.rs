@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{LazyLock, Mutex};
 
-#[path = "../../src/page.rs"]
+#[path = "../../src/doc_pages.rs"]
 #[allow(dead_code)] // The unit tests of the book read pages by it too.
 mod page;
 

@@ -7,8 +7,9 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
-use fsarena_run::agents::Agents;
-use fsarena_run::{context::RunContext, executor::Executor, guest::Guests, preflight};
+use fsarena_run::privsep::Agents;
+use fsarena_run::{context::RunContext, executor::Executor};
+use fsarena_run::{guest::Guests, preflight};
 use fsarena_stats::verdict::{Verdict, judge};
 use fsarena_sys::{kernel::SysRoot, user::User};
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ impl Crew {
             check,
             journal: desk.journal.clone(),
             dir: desk.dir.join(name),
-            agents: Agents::alone(),
+            agents: Agents::unconfined(),
             declared: Default::default(),
         };
         Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })

@@ -38,8 +38,8 @@ struct Desk<'a> {
 
 fn main() -> Result<(), Failed> {
     // A guest boots into this very program.
-    if fsarena_run::inside::is_here() {
-        fsarena_run::inside::main();
+    if fsarena_run::guest_init::is_guest_init() {
+        fsarena_run::guest_init::run_guest();
     }
     let asked = asked()?;
     let dir = std::env::temp_dir().join(format!("fsarena-planted-{}", std::process::id()));

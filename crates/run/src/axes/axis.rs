@@ -1,23 +1,23 @@
 //! The common parts of every machine axis.
 
-use crate::executor::{Fatal, Result};
+use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
 use std::path::PathBuf;
 
-/// What one factor changes.
+/// An axis: a factor, and how its levels are checked and set up.
 #[derive(Clone, Copy)]
 pub struct Axis {
     /// The factor: what its levels mean.
     pub def: FactorDef,
     /// Whether it makes sense where the variants are directories as they are.
     pub of_directories: bool,
-    /// Says before anything is made why this machine, this plan or this filesystem cannot have the variant's level.
-    pub check: fn(&Asked) -> Result<()>,
-    /// Brings the level about for one cell; nothing where the devices themselves are the level.
-    pub set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>,
+    /// Refuses, before anything is made, a level that this machine, plan or filesystem cannot have.
+    pub check: fn(&LevelCheck) -> Result<()>,
+    /// Sets the level up for one cell; does nothing if the devices themselves are the level.
+    pub set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>,
 }
 
 impl Axis {
@@ -39,18 +39,18 @@ impl Axis {
     }
 
     /// The same, with what says why a level cannot be had.
-    pub const fn checked(self, check: fn(&Asked) -> Result<()>) -> Axis {
+    pub const fn checked(self, check: fn(&LevelCheck) -> Result<()>) -> Axis {
         Axis { check, ..self }
     }
 
     /// The same, with what brings a level about.
-    pub const fn set_up(self, set_up: fn(&mut Stage) -> Result<(), fsarena_sys::Error>) -> Axis {
+    pub const fn set_up(self, set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>) -> Axis {
         Axis { set_up, ..self }
     }
 }
 
-/// The variant to set up.
-pub struct Asked<'a> {
+/// A variant to check against a machine.
+pub struct LevelCheck<'a> {
     /// The machine.
     pub kernel: &'a SysRoot,
     /// The plan.
@@ -59,8 +59,8 @@ pub struct Asked<'a> {
     pub variant: &'a Variant,
 }
 
-/// One cell that is about to begin.
-pub struct Stage<'a> {
+/// A cell that is about to begin, and whose conditions are set up.
+pub struct CellSetup<'a> {
     /// The machine.
     pub kernel: &'a SysRoot,
     /// Where everything is noted before it is done.
@@ -73,26 +73,26 @@ pub struct Stage<'a> {
     pub done: &'a mut Conditions,
 }
 
-/// What holds while a cell runs. Dropping it undoes it.
+/// The conditions of a cell while it runs. Dropping them undoes them.
 #[derive(Debug, Default)]
 pub struct Conditions {
     /// Where the measuring process runs.
     pub confine: Confine,
     /// What a reader should know of how it was done.
     pub notes: Vec<Note>,
-    armed: Vec<UndoGuard>,
+    guards: Vec<UndoGuard>,
 }
 
-/// Where a process and all that it starts is confined to.
+/// The control groups and CPUs that a process and its children are confined to.
 #[derive(Debug, Clone, Default)]
 pub struct Confine {
     groups: Vec<PathBuf>,
-    /// The CPUs that it may use; none where all.
+    /// The CPUs that it may use; None for all.
     pub cpus: Option<Vec<usize>>,
 }
 
 impl Confine {
-    /// Puts a process there. It has started nothing yet.
+    /// Confines a process that has started no other yet.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -107,7 +107,7 @@ impl Confine {
         })
     }
 
-    /// Whether it has a control group, which says which processes are there.
+    /// Whether there is a control group, which lists its processes.
     pub fn has_group(&self) -> bool {
         !self.groups.is_empty()
     }
@@ -127,44 +127,48 @@ impl Confine {
 }
 
 impl Conditions {
-    /// Undoes it all, the last first.
+    /// Undoes all conditions, the last first.
     ///
     /// # Errors
     /// Where something cannot be undone; it stays in the journal.
     pub fn undo(mut self) -> Result<(), fsarena_sys::Error> {
-        while let Some(armed) = self.armed.pop() {
-            armed.undo()?;
+        while let Some(guard) = self.guards.pop() {
+            guard.undo()?;
         }
         Ok(())
     }
 
-    /// Has something undone with the rest.
-    pub fn keep(&mut self, armed: UndoGuard) {
-        self.armed.push(armed);
+    /// Adds something to undo with the conditions.
+    pub fn keep(&mut self, guard: UndoGuard) {
+        self.guards.push(guard);
     }
 
-    /// Has the measuring process run in a group.
+    /// Adds a group to run the measuring process in.
     pub fn join(&mut self, group: Group) {
         self.confine.groups.push(group.path().to_path_buf());
-        self.armed.extend(group.into_armed());
+        self.guards.extend(group.into_armed());
     }
 }
 
 impl Drop for Conditions {
     fn drop(&mut self) {
         // The last first, as by `undo`; a vector drops its first first.
-        while self.armed.pop().is_some() {}
+        while self.guards.pop().is_some() {}
     }
 }
 
 /// A level that the plan cannot have.
-pub fn wrong(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Plan(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
+pub fn wrong(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
+    RunError::Plan(format!("variant {}: {factor}={}: {why}", check.variant.name, check.variant.level(factor)))
 }
 
 /// A level that this machine lacks.
-pub fn lacking(asked: &Asked, factor: &str, why: impl std::fmt::Display) -> Fatal {
-    Fatal::Missing(format!("variant {}: {factor}={}: {why}", asked.variant.name, asked.variant.level(factor)))
+pub fn lacking(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
+    RunError::Missing(format!(
+        "variant {}: {factor}={}: {why}",
+        check.variant.name,
+        check.variant.level(factor)
+    ))
 }
 
 /// A level that was found wrong although it had been checked: the store was changed by hand.

@@ -1,8 +1,8 @@
 //! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
 
-use super::axis::{Asked, Axis, Stage, lacking, unfit, wrong};
-use super::cpus;
-use crate::executor::Result;
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
+use super::load::parse_cpus;
+use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
 use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::SysRoot};
@@ -35,13 +35,13 @@ fn controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "cpu", "cpu")
 }
 
-fn check(asked: &Asked) -> Result<()> {
-    let level = asked.variant.level(factor::CPU_SPEED);
-    let speed = parse(level).map_err(|why| wrong(asked, factor::CPU_SPEED, why))?;
-    let policies = policies(asked.kernel);
+fn check(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::CPU_SPEED);
+    let speed = parse(level).map_err(|why| wrong(check, factor::CPU_SPEED, why))?;
+    let policies = policies(check.kernel);
     let why = match (speed, policies.first()) {
         (None, _) => return Ok(()),
-        (Some(Speed::Share(_)), None) if controller(asked.kernel).is_none() => {
+        (Some(Speed::Share(_)), None) if controller(check.kernel).is_none() => {
             "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
         }
         (Some(Speed::Share(_)), _) => return Ok(()),
@@ -64,14 +64,14 @@ fn check(asked: &Asked) -> Result<()> {
             format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)
         }
     };
-    Err(lacking(asked, factor::CPU_SPEED, why))
+    Err(lacking(check, factor::CPU_SPEED, why))
 }
 
 fn read(policy: &Path, name: &str) -> String {
     std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
 }
 
-fn set_up(stage: &mut Stage) -> Result<(), Error> {
+fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     let speed = parse(stage.variant.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
     let policies = policies(stage.kernel);
     match speed {
@@ -87,7 +87,7 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
 }
 
 fn each(
-    stage: &mut Stage,
+    stage: &mut CellSetup,
     policies: &[PathBuf],
     name: &str,
     value: impl Fn(&Path) -> String,
@@ -101,11 +101,11 @@ fn each(
     Ok(())
 }
 
-fn quota(stage: &mut Stage, share: f64) -> Result<(), Error> {
+fn quota(stage: &mut CellSetup, share: f64) -> Result<(), Error> {
     let Some(controller) = controller(stage.kernel) else { return Ok(()) };
-    let bound = cpus::parse(stage.variant.level(factor::CPUS)).ok().flatten();
+    let bound = parse_cpus(stage.variant.level(factor::CPUS)).ok().flatten();
     let online = stage.kernel.fact("sys/devices/system/cpu/online");
-    let all = || online.and_then(|online| cpus::parse(&online).ok().flatten());
+    let all = || online.and_then(|online| parse_cpus(&online).ok().flatten());
     let count = bound.or_else(all).map_or(1, |cpus| cpus.len());
     let quota = (share * PERIOD as f64 * count as f64).max(1000.0) as u64;
     let group = controller.group(stage.journal)?;

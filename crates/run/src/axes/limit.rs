@@ -4,8 +4,8 @@
 //! kernel's own threads write back. It applies to one device, so no other is slowed. In version 2 the measuring process
 //! gets a separate group, and writeback counts for the process that dirtied the pages.
 
-use super::axis::{Asked, Axis, Stage, lacking, unfit};
-use crate::executor::{Result, require};
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit};
+use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
@@ -25,16 +25,16 @@ fn controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")
 }
 
-fn check(asked: &Asked) -> Result<()> {
+fn check(check: &LevelCheck) -> Result<()> {
     let able = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
-    let able = asked.variant.level(factor::LIMIT).is_empty() || controller(asked.kernel).is_some_and(able);
+    let able = check.variant.level(factor::LIMIT).is_empty() || controller(check.kernel).is_some_and(able);
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(able, || lacking(asked, factor::LIMIT, why))
+    require(able, || lacking(check, factor::LIMIT, why))
 }
 
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
 
-fn set_up(stage: &mut Stage) -> Result<(), Error> {
+fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     let level = stage.variant.level(factor::LIMIT);
     let Some(limit) = parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
     let controller = controller(stage.kernel)
@@ -61,7 +61,7 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
 }
 
 /// One limit of version 1: a line `major:minor value`, of which 0 is none.
-fn throttle(stage: &mut Stage, path: &Path, device: &BlockDevice, most: u64) -> Result<(), Error> {
+fn throttle(stage: &mut CellSetup, path: &Path, device: &BlockDevice, most: u64) -> Result<(), Error> {
     let numbers = device.numbers();
     let text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
     let mut lines = text.lines().map(|line| line.split_whitespace());
@@ -71,7 +71,7 @@ fn throttle(stage: &mut Stage, path: &Path, device: &BlockDevice, most: u64) -> 
     Ok(())
 }
 
-fn unified(stage: &mut Stage, controller: &Controller, limit: &Limit) -> Result<(), Error> {
+fn unified(stage: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
     let group = controller.group(stage.journal)?;
     for device in stage.devices {
         let keys: String = limit.each().map(|(_, key, most)| format!(" {key}={most}")).collect();

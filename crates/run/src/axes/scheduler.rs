@@ -1,7 +1,7 @@
 //! The I/O scheduler of every device of the variant.
 
-use super::axis::{Asked, Axis, Stage, lacking, wrong};
-use crate::executor::Result;
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
+use crate::{error::Result, settings::setting};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
@@ -23,18 +23,18 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check)
 .set_up(set_up);
 
-fn check(asked: &Asked) -> Result<()> {
-    let level = asked.variant.level(factor::SCHEDULER);
+fn check(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::SCHEDULER);
     if level.is_empty() {
         return Ok(());
     }
-    let backing = factor::device::parse(asked.variant.level(factor::DEVICE)).unwrap_or_default();
-    let offered = match (backing, &asked.plan.device.backing) {
+    let backing = factor::device::parse(check.variant.level(factor::DEVICE)).unwrap_or_default();
+    let offered = match (backing, &check.plan.device.backing) {
         (None, Backing::Erase { path, .. }) => {
-            BlockDevice::open(asked.kernel, path).ok().and_then(|device| device.schedulers())
+            BlockDevice::open(check.kernel, path).ok().and_then(|device| device.schedulers())
         }
-        (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => of_any(asked.kernel, "zram"),
-        _ => of_any(asked.kernel, "loop"),
+        (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => of_any(check.kernel, "zram"),
+        _ => of_any(check.kernel, "loop"),
     };
     // Without a device of the kind nothing is known yet; the kernel says it when there is one.
     let Some(offered) = offered.filter(|offered| !offered.iter().any(|known| known == level)) else {
@@ -42,8 +42,8 @@ fn check(asked: &Asked) -> Result<()> {
     };
     let only = offered.join(", ");
     Err(match KNOWN.contains(&level) || FORMER.contains(&level) {
-        true => lacking(asked, factor::SCHEDULER, format!("the device has only {only}")),
-        false => wrong(asked, factor::SCHEDULER, unknown("scheduler", level, KNOWN)),
+        true => lacking(check, factor::SCHEDULER, format!("the device has only {only}")),
+        false => wrong(check, factor::SCHEDULER, unknown("scheduler", level, KNOWN)),
     })
 }
 
@@ -56,7 +56,7 @@ fn of_any(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
 }
 
-fn set_up(stage: &mut Stage) -> Result<(), Error> {
+fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     let level = stage.variant.level(factor::SCHEDULER);
     for device in stage.devices {
         let path = device.queue_path("scheduler");
@@ -72,7 +72,7 @@ fn set_up(stage: &mut Stage) -> Result<(), Error> {
 }
 
 /// That the disks below loop devices keep their own schedulers.
-fn below(stage: &Stage) -> Option<Note> {
+fn below(stage: &CellSetup) -> Option<Note> {
     let loops = stage.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
     let disks: BTreeSet<String> = loops.flat_map(|device| device.disks()).collect();
     let own = |disk: String| {
@@ -85,8 +85,8 @@ fn below(stage: &Stage) -> Option<Note> {
         "the factor scheduler sets the scheduler of the loop device; the disk below keeps its own: {}",
         kept.join(", ")
     );
-    let note =
-        Note::new(NoteKind::Fairness, text).fix("--erase DEVICE compares schedulers of the disk itself");
+    let fix = format!("{} compares schedulers of the disk itself", setting("erase", "DEVICE"));
+    let note = Note::new(NoteKind::Fairness, text).fix(fix);
     (!kept.is_empty()).then_some(note)
 }
 

@@ -1,9 +1,9 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
-use super::able;
-use crate::executor::{Fatal, Result, require};
+use super::fs_capabilities;
+use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::work;
+use crate::{settings::setting, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -24,9 +24,11 @@ pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
         let (workload, job) = work::workload(plan, asked)?;
         require(workload.programs(&job).is_empty(), || {
             let (name, others) = (&asked.name, without_programs(&job).join(", "));
-            Fatal::Missing(format!(
-                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`--on \
-                 loop`), or in a directory (`--on dir:PATH`). Workloads that run in guests: {others}"
+            RunError::Missing(format!(
+                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`{}`), or \
+                 in a directory (`{}`). Workloads that run in guests: {others}",
+                setting("on", "loop"),
+                setting("on", "dir:PATH")
             ))
         })?;
     }
@@ -61,9 +63,10 @@ pub struct Kernels {
 pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
     require(program::find(QEMU).is_some(), || {
-        Fatal::Missing(format!(
-            "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on (--on \
-             dir:PATH); `fsarena doctor` says what else is possible"
+        RunError::Missing(format!(
+            "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on ({}); \
+             `fsarena doctor` says what else is possible",
+            setting("on", "dir:PATH")
         ))
     })?;
     let mut kernels = Kernels::default();
@@ -93,7 +96,9 @@ pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Not
         return Ok(None);
     };
     if guest.accelerator.is_some() {
-        return Err(Fatal::Missing(format!("this run was begun with KVM, which does not work here: {why}")));
+        return Err(RunError::Missing(format!(
+            "this run was begun with KVM, which does not work here: {why}"
+        )));
     }
     guest.accelerator = Some(Accelerator::Tcg);
     let text = format!("instructions are translated, not run by KVM: {why}");
@@ -138,7 +143,7 @@ pub fn mountable(
     let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some()).map(|def| def.id);
     require(fillable.clone().any(|id| id == other), || {
         let able = fillable.collect::<Vec<_>>().join(", ");
-        Fatal::Plan(format!(
+        RunError::Plan(format!(
             "other_fs = {other}: for a guest the source disk is made without mounting it, as {able}"
         ))
     })?;
@@ -148,7 +153,7 @@ pub fn mountable(
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
         match (has(kernel, def), program::find(def.mkfs)) {
             (false, _) => Err(lacks(kernel, def)),
-            (true, None) => Err(able::no_mkfs(def)),
+            (true, None) => Err(fs_capabilities::no_mkfs(def)),
             (true, Some(_)) => Ok(def),
         }
     };
@@ -163,14 +168,21 @@ pub fn mountable(
 }
 
 /// That a kernel has no such filesystem, and where there is one that has it.
-fn lacks(kernel: &GuestKernel, def: &FsDef) -> Fatal {
+fn lacks(kernel: &GuestKernel, def: &FsDef) -> RunError {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
     let fix = match here.last() {
-        Some(release) => &format!("one that has it is here: --kernel debian:{release}"),
-        None if !def.kernels.is_empty() => def.kernels,
-        None => "name one that has it: --kernel debian:VERSION, or --kernel PATH --modules DIR",
+        Some(release) => {
+            format!("one that has it is here: {}", setting("kernel", &format!("debian:{release}")))
+        }
+        None if !def.kernels.is_empty() => def.kernels.into(),
+        None => format!(
+            "name one that has it: {}, or {} {}",
+            setting("kernel", "debian:VERSION"),
+            setting("kernel", "PATH"),
+            setting("modules", "DIR")
+        ),
     };
-    Fatal::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
+    RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
 
 /// A guest that counts instructions has one disk in memory, and nothing around it is varied.
@@ -181,9 +193,10 @@ fn nothing_around(variant: &Variant) -> Result<()> {
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
-         take `--on qemu`"
+         take `{}`",
+        setting("on", "qemu")
     );
-    Err(Fatal::variant(variant, why))
+    Err(RunError::variant(variant, why))
 }
 
 /// Whether a guest can have what is varied around a variant's filesystem.
@@ -194,20 +207,21 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     if let Some(axis) = named.or(apart) {
         let why = format!(
             "the disks of a guest are image files, so `{axis}` cannot name another backing device; leave it out, or take \
-             `--on loop`"
+             `{}`",
+            setting("on", "loop")
         );
-        return Err(Fatal::variant(variant, why));
+        return Err(RunError::variant(variant, why));
     }
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
-        Fatal::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
+        RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();
     let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));
     let Some(module) = lacked else { return Ok(()) };
     let (variant, kernel) = (&variant.name, kernel.name());
-    Err(Fatal::Missing(format!("variant {variant}: the guest kernel {kernel} has no module {module}")))
+    Err(RunError::Missing(format!("variant {variant}: the guest kernel {kernel} has no module {module}")))
 }
 
 /// What lies between the disks of a guest and the filesystem of a variant.
@@ -215,7 +229,7 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 /// # Errors
 /// A level that is none.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(Fatal::Plan)?;
+    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
     Ok(Stack { more, journal, array: raid.map(Array::of), faults })
 }

@@ -1,7 +1,8 @@
 //! Computes the size of the images, and checks whether there is space for them.
 
-use crate::executor::{Fatal, Result, require};
-use crate::layout::{On, Wanted};
+use crate::error::{Result, RunError, require};
+use crate::layout::{Carrier, DeviceSpec};
+use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
@@ -42,7 +43,10 @@ pub fn to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> Resul
 fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
     require(size >= needed, || {
         let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
-        Fatal::Missing(format!("{path} has {size} and {who} {needed} for this work; take a smaller --scale"))
+        RunError::Missing(format!(
+            "{path} has {size} and {who} {needed} for this work; take a smaller {}",
+            setting("scale", "")
+        ))
     })
 }
 
@@ -66,8 +70,9 @@ pub fn other_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
     let erased =
         matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path));
-    let why = || format!("{} is both --erase and --other; name another device", other.path.display());
-    require(!erased, || Fatal::Plan(why()))?;
+    let (erase, source) = (setting("erase", ""), setting("other", ""));
+    let why = || format!("{} is both {erase} and {source}; name another device", other.path.display());
+    require(!erased, || RunError::Plan(why()))?;
     large_enough(&other.path, device.size_bytes(), "the source disk needs", needed)
 }
 
@@ -76,10 +81,12 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
     match plan.device.size {
         None => Ok(needed.checked_next_multiple_of(SIZE_STEP).unwrap_or(u64::MAX)),
         Some(size) if size.as_u64() >= needed => Ok(size.as_u64()),
-        Some(size) => Err(Fatal::Missing(format!(
-            "an image of {size} is too small: these filesystems need {} for this work; give --size that or more, \
-             or a smaller --scale",
-            ByteSize(needed)
+        Some(size) => Err(RunError::Missing(format!(
+            "an image of {size} is too small: these filesystems need {} for this work; give {} that or more, or a smaller \
+             {}",
+            ByteSize(needed),
+            setting("size", ""),
+            setting("scale", "")
         ))),
     }
 }
@@ -90,11 +97,11 @@ pub fn images(
     kernel: &SysRoot,
     device: &DevicePlan,
     runs: &Path,
-    devices: &BTreeSet<Wanted>,
+    devices: &BTreeSet<DeviceSpec>,
     other: u64,
 ) -> Result<()> {
     let sum = |on: BackingDevice| {
-        let bytes = devices.iter().filter(|wanted| wanted.on == On::Made(on)).map(|wanted| wanted.bytes);
+        let bytes = devices.iter().filter(|wanted| wanted.on == Carrier::Made(on)).map(|wanted| wanted.bytes);
         bytes.fold(0, u64::saturating_add)
     };
     let (apart, beside, below) = match (&device.other_device, &device.other_dir, &device.backing) {
@@ -104,8 +111,8 @@ pub fn images(
         (None, None, _) => (0, 0, other),
     };
     let on_disk = images_dir(device, runs);
-    for wanted in devices.iter().filter(|wanted| wanted.on != On::Made(BackingDevice::Zram)) {
-        if matches!(wanted.on, On::Made(_)) {
+    for wanted in devices.iter().filter(|wanted| wanted.on != Carrier::Made(BackingDevice::Zram)) {
+        if matches!(wanted.on, Carrier::Made(_)) {
             limits::check_file_size("an image", wanted.bytes)?;
         }
     }
@@ -128,15 +135,18 @@ pub fn images(
         return Ok(());
     }
     let available = available_memory(kernel).ok_or_else(|| {
-        Fatal::Missing("/proc/meminfo does not say how much memory is free, and zram devices take it".into())
+        RunError::Missing(
+            "/proc/meminfo does not say how much memory is free, and zram devices take it".into(),
+        )
     })?;
     if zram <= available {
         return Ok(());
     }
     let (zram, available) = (ByteSize(zram), ByteSize(available));
-    Err(Fatal::Missing(format!(
+    Err(RunError::Missing(format!(
         "too little memory for zram devices: {zram} needed where nothing can be compressed, {available} available; take \
-         a smaller --scale"
+         a smaller {}",
+        setting("scale", "")
     )))
 }
 
@@ -144,9 +154,11 @@ fn room(dir: &Path, needed: u64) -> Result<()> {
     let free = fsarena_sys::space::free_bytes(dir)?;
     require(free >= needed, || {
         let (needed, free) = (ByteSize(needed), ByteSize(free));
-        Fatal::Missing(format!(
-            "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller --scale, or \
-             put them elsewhere: --on loop:DIR"
+        RunError::Missing(format!(
+            "too little room for images in {dir:?}: {needed} needed, {free} free; free some, take a smaller {}, or put them \
+             elsewhere: {}",
+            setting("scale", ""),
+            setting("on", "loop:DIR")
         ))
     })
 }
@@ -171,12 +183,15 @@ fn image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
         // A file: fsarena did not make it, so the guard refuses it.
         Ok(_) => dir.to_path_buf(),
         Err(error) if dir == Path::new(RAM) => {
-            let fix = "images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `--on loop:DIR`";
-            return Err(Fatal::Missing(format!("{RAM}: {error}; {fix}")));
+            let flag = setting("on", "loop:DIR");
+            let fix =
+                format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{flag}`");
+            return Err(RunError::Missing(format!("{RAM}: {error}; {fix}")));
         }
         Err(error) => {
-            let why = format!("{dir:?}: {error}; --on loop:DIR needs a directory that exists");
-            return Err(Fatal::Plan(why));
+            let flag = setting("on", "loop:DIR");
+            let why = format!("{dir:?}: {error}; {flag} needs a directory that exists");
+            return Err(RunError::Plan(why));
         }
     };
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)

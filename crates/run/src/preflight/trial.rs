@@ -2,9 +2,10 @@
 //! have the complete list of options, so only a trial finds a typo.
 
 use super::room::{RAM, images_dir};
-use crate::executor::{Fatal, Log, Result};
-use crate::layout::{Layout, Role, Wanted, filesystem_of};
-use crate::scratch::Scratch;
+use crate::error::{Result, RunError};
+use crate::executor::Log;
+use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
+use crate::scratch::ScratchDir;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -50,7 +51,7 @@ pub fn options(
         Backing::Ram | Backing::Zram => Path::new(RAM),
         _ => images_dir(&plan.device, runs),
     };
-    let scratch = Scratch::make(place, "fsarena-trial")?;
+    let scratch = ScratchDir::make(place, "fsarena-trial")?;
     for (done, variant) in variants.iter().enumerate() {
         trying(done, variants.len());
         let (def, options) = filesystem_of(variant)?;
@@ -94,7 +95,7 @@ struct Trial<'a> {
     def: &'static FsDef,
     options: VariantOptions,
     guest: bool,
-    scratch: &'a Scratch,
+    scratch: &'a ScratchDir,
 }
 
 impl Trial<'_> {
@@ -105,7 +106,7 @@ impl Trial<'_> {
         let mut layout = Layout::of(self.plan, self.variant, bytes)?;
         if self.guest {
             // mkfs makes one image, which is spread over the members of an array afterwards.
-            layout.members = vec![Wanted { role: Role::Whole, bytes, ..layout.members[0] }];
+            layout.members = vec![DeviceSpec { role: DeviceRole::Whole, bytes, ..layout.members[0] }];
         }
         let mut device = |wanted| self.device(wanted, log);
         let members = layout.members.iter().map(&mut device).collect::<Result<Vec<_>>>()?;
@@ -115,13 +116,13 @@ impl Trial<'_> {
         // The erased device may support options that an image does not, so there only misspelt names count.
         if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
             let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
-            return Err(Fatal::variant(self.variant, why + &near));
+            return Err(RunError::variant(self.variant, why + &near));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
 
     /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
-    fn device(&self, wanted: &Wanted, log: Log) -> Result<ScratchDevice> {
+    fn device(&self, wanted: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
         let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
         if self.guest {

@@ -5,7 +5,7 @@ use crate::failure::{Failure, usage};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, Job};
-use fsarena_run::scratch::Scratch;
+use fsarena_run::ScratchDir;
 use fsarena_sys::space;
 use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
@@ -16,7 +16,7 @@ const SIZE: u64 = 1 << 30;
 
 /// A directory that fsarena makes below the requested one.
 pub struct Place {
-    room: Scratch,
+    room: ScratchDir,
     /// The file that the user names, and whether it is there already.
     named: Option<(PathBuf, bool)>,
 }
@@ -42,7 +42,7 @@ impl Place {
 
     /// A directory of our own below an existing one.
     pub fn below(parent: &Path) -> Result<Place, Failure> {
-        Ok(Place { room: Scratch::make(&directory(parent)?, "fsarena-load")?, named: None })
+        Ok(Place { room: ScratchDir::make(&directory(parent)?, "fsarena-load")?, named: None })
     }
 
     /// Where it is.

@@ -1,15 +1,15 @@
 //! The flags of `fsarena run`.
 
-use super::own::Own;
+use super::command_flags::CommandFlags;
+use super::variants::{self, parse_variant};
 use crate::commands::report::{Export, parse_export};
+use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
 use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
-use crate::given::Given;
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
-use fsarena_run::sides;
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
@@ -28,7 +28,7 @@ const FIXED: &str = "plan on variant fs options mkfs mount factor kernel modules
 pub struct Args {
     // First: reading a flag takes it away.
     #[command(flatten)]
-    pub given: Given,
+    pub given: ExplicitFlags,
     /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
     #[arg(value_name = "STUDY|PLAN.toml")]
     pub plan: Option<String>,
@@ -45,8 +45,8 @@ pub struct Args {
     /// A filesystem, and `factor=level` for each other factor of this variant (list them: `fsarena list factors`). A level
     /// extends to the next `factor=`. The variants replace those of the plan. Other flags, such as --mount, reach every
     /// variant.
-    #[arg(long, value_name = "VARIANT", value_parser = sides::parse, conflicts_with = "fs", help_heading = "Variants")]
-    pub variant: Vec<sides::Levels>,
+    #[arg(long, value_name = "VARIANT", value_parser = parse_variant, conflicts_with = "fs", help_heading = "Variants")]
+    pub variant: Vec<variants::Levels>,
     /// Filesystems to compare
     #[arg(long, value_name = "FS,…", value_delimiter = ',', help_heading = "Variants")]
     pub fs: Vec<String>,
@@ -115,7 +115,7 @@ pub struct Args {
     #[arg(long, value_name = "N,…", help_heading = "Work")]
     pub threads: Option<String>,
     #[command(flatten)]
-    pub own: Own,
+    pub own: CommandFlags,
     /// Number of rounds [default: the plan's, else those of a first answer; with claims, as many as they need]
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,

@@ -1,13 +1,13 @@
 //! What the flags of `fsarena run` say over the plan.
 
 use super::flags::{Args, On};
+use super::variants::Levels;
 use crate::failure::{Failure, usage};
 use crate::flags::absolute;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan, Written};
 use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
 use fsarena_guest::kernel::DEBIAN;
 use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
-use fsarena_run::sides::Levels;
 use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,18 @@
 //! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine; with `--idle`, each
-//! filesystem right after the idle wait, and after it has idled longer.
+//! filesystem right after the idle wait, and after it has idled longer. `fsarena selftest --exact`: the same cells again and
+//! again in guests that count instructions.
 
+use super::plans::{self, MORE, Size, WITHIN};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, time};
-use crate::{output, progress::Progress, running::handle_signals};
-use fsarena_core::{exit::ExitCode, factor, record::RunRecord};
+use crate::output;
+use crate::running::{handle_signals, run_unstored};
+use crate::terminal::progress::Progress;
+use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
+use fsarena_report::repeats::{PROMISED, Spread, by_filesystem, words};
 use fsarena_report::resolution::Resolution;
-use fsarena_run::selftest::{self, MORE, Size, WITHIN};
-use fsarena_run::{Keep, Request, again::unstored, preflight::RAM};
+use fsarena_run::{Keep, Request, preflight::RAM};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
@@ -54,11 +58,11 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     let budget = args.budget.unwrap_or(Duration::from_secs(60 * minutes));
     let size = Size { seed, budget, files: args.tree_files };
     let plan = match args.idle {
-        Some(further) => selftest::idle(size, args.fs.clone(), further)?,
-        None => selftest::resolution(size)?,
+        Some(further) => plans::idle(size, args.fs.clone(), further)?,
+        None => plans::resolution(size)?,
     };
     let request = Request::new(plan, Keep::Nothing(RAM.into()));
-    let record = unstored(request, &mut [&mut Progress::new(quiet)])?;
+    let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
     if let Some(further) = args.idle {
         return judge_idle(&record, further, format);
     }
@@ -131,4 +135,26 @@ impl Line {
 
 impl Row for Line {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
+}
+
+/// Runs cells again and again in guests that count instructions, and prints by how much the counts vary.
+pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
+    handle_signals()?;
+    let request = Request::new(plans::exact(seed, repeats)?, Keep::Nothing(std::env::temp_dir()));
+    let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
+    let spreads = Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS);
+    let all = Spread::median(&spreads);
+    match format {
+        ListFormat::Json => {
+            let report = json!({
+                "repeats": repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
+            });
+            output::json(&report)?
+        }
+        ListFormat::Term => {
+            output::rows(&by_filesystem(&spreads), ListFormat::Term)?;
+            output::text(words(&spreads, repeats, all))?
+        }
+    };
+    Ok(if all.is_some_and(|all| all <= PROMISED) { ExitCode::Done } else { ExitCode::Refuted })
 }

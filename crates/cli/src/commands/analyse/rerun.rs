@@ -1,0 +1,188 @@
+//! Tasks of a stored run, run once more: under the lock tracepoints (`--explain`) or sampled (`--profile`).
+
+use crate::failure::{Failure, usage};
+use crate::running::run_unstored;
+use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
+use fsarena_core::{names::unknown, record::RunRecord};
+use fsarena_probe::trace::{Options, Profile, Target, Tracer};
+use fsarena_report::document::{Document, Part};
+use fsarena_report::functions::{self, Sampled, counted, flame};
+use fsarena_report::page::Page;
+use fsarena_run::RunError;
+use fsarena_run::{Consumer, Keep, Request, protocol::Profiling};
+use fsarena_stats::comparison::median;
+use fsarena_stats::matrix::fresh::restricted;
+use fsarena_store::RunDir;
+use fsarena_sys::{kernel::SysRoot, process};
+use serde_json::json;
+use std::{collections::BTreeMap, path::Path};
+
+/// Instruction samples per 10⁹ instructions: a prime, so that they do not fall into step with the work. A sample costs
+/// about ten thousand instructions.
+const SAMPLES_PER_BILLION: u32 = 20_011;
+/// Locks and functions to print, and callers of each.
+const TOP: usize = 8;
+const CALLERS: usize = 4;
+/// The name that the sampler gives to everything outside the kernel.
+const USER: &str = "(user code)";
+/// The directory of flame graphs in that of the run.
+const FLAME_GRAPHS: &str = "profile";
+
+/// A task of a variant to run once more.
+pub struct TracedTask {
+    /// The variant.
+    pub variant: Variant,
+    /// The task.
+    pub task: TaskId,
+}
+
+impl TracedTask {
+    /// Finds a task of a run and a variant by their names; without a name, the first variant.
+    ///
+    /// # Errors
+    /// A name that the run lacks.
+    pub fn find(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<TracedTask, Failure> {
+        let place = format!("in run {}", record.id);
+        let found = record.tasks.iter().find(|info| info.id.to_string() == task);
+        let found = found.ok_or_else(|| record.no_task(task))?;
+        let chosen = record.variants.iter().find(|known| variant.is_none_or(|name| known.name == name));
+        let chosen = chosen
+            .ok_or_else(|| unknown("variant", variant.unwrap_or_default(), record.names()).at(place))?;
+        Ok(TracedTask { variant: chosen.clone(), task: found.id.clone() })
+    }
+
+    /// Runs the task once more, and returns the locks that it waited for; images lie in `below` meanwhile.
+    ///
+    /// # Errors
+    /// A kernel that does not support the tracer, or a run that fails or does not reach the task.
+    pub fn trace_locks(
+        &self,
+        plan: &Plan,
+        below: &Path,
+        progress: &mut dyn Consumer,
+    ) -> Result<Profile, Failure> {
+        // Report missing kernel support before making anything.
+        let trial = Options::locks(Target::Pids(vec![std::process::id()]), 0);
+        drop(Tracer::start(&trial)?);
+        let title = format!("{} {} again, traced", self.variant.name, self.task);
+        let mut alone = one_round(plan, title, vec![self.variant.clone()]);
+        let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
+        if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
+            let only = |workload| restricted(workload, &self.task.name, size, &[threads as u32].into());
+            alone.workloads = plan.workloads.iter().map(only).collect();
+        }
+        let mut profiles = run_profiled(alone, below, Profiling::Locks, &self.task, progress)?;
+        profiles.remove(&self.variant.name).ok_or_else(|| {
+            let message = format!("{} did not come to {}", self.variant.name, self.task);
+            RunError::Agent(message).into()
+        })
+    }
+}
+
+/// One round of a plan with these variants and no claims.
+fn one_round(plan: &Plan, title: String, variants: Vec<Variant>) -> Plan {
+    let stop = StopPlan { rounds: 1, warmup: 0, budget_s: None, when_decided: false, ..plan.stop.clone() };
+    Plan { title, question: String::new(), variants, claims: vec![], stop, ..plan.clone() }
+}
+
+/// Runs a plan once more, and returns the first profile of a task for each variant, by its name. The figures of the run are
+/// of no use: the tracer is part of what was measured.
+fn run_profiled(
+    plan: Plan,
+    below: &Path,
+    profiling: Profiling,
+    traced: &TaskId,
+    progress: &mut dyn Consumer,
+) -> Result<BTreeMap<String, Profile>, Failure> {
+    let mut request = Request::new(plan, Keep::Nothing(below.into()));
+    request.profiling = Some(profiling);
+    let (mut variant, mut profiles) = (String::new(), BTreeMap::new());
+    let mut collect = |event: &Event| -> Result<(), RunError> {
+        match event {
+            Event::CellStarted { cell } => variant.clone_from(&cell.variant.name),
+            Event::Cell { what: CellEvent::Profile { task, profile }, .. } if task == traced => {
+                let profile = serde_json::from_value(profile.clone())
+                    .map_err(|error| RunError::Agent(format!("no profile of {variant}: {error}")))?;
+                profiles.entry(variant.clone()).or_insert(profile);
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    run_unstored(request, &mut [progress, &mut collect])?;
+    Ok(profiles)
+}
+
+/// The page of the locks that a task waited for.
+pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) -> Page {
+    let boot = process::boot_id(&SysRoot::host()).ok();
+    let elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
+    let mut document = Document::default();
+    document.heading(1, format!("What {} waits for in {}", traced.variant.name, traced.task));
+    match profile.locks.first() {
+        Some(first) => document.text(format!(
+            "{:.0}% of the time that all threads waited for locks: {} ← {}.",
+            100.0 * first.share,
+            first.function,
+            first.taker()
+        )),
+        None => {
+            document.text(
+                "CPU stacks, no lock found: no thread waited for a kernel lock, so lock contention does not limit this cell.",
+            )
+        }
+    }
+    document.parts.push(Part::Code("text", profile.text(TOP, CALLERS)));
+    if elsewhere {
+        document.text(format!(
+            "Run {} was measured in another boot or on another machine; this is what happens here and now.",
+            record.id
+        ));
+    }
+    let json = json!({
+        "format": 1,
+        "run": record.id,
+        "variant": traced.variant.name,
+        "task": traced.task.to_string(),
+        "measured_elsewhere": elsewhere,
+        "profile": profile,
+    });
+    Page { document, json }
+}
+
+/// Runs every variant of an exact run once more, and returns the page of the functions that the instructions of a task were
+/// in. Only the flame graphs are stored, because sampling costs instructions too.
+pub fn profile_variants(
+    runs: &Path,
+    what: &str,
+    record: &RunRecord,
+    task: &str,
+    progress: &mut dyn Consumer,
+) -> Result<Page, Failure> {
+    if !matches!(&record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact) {
+        let run = &record.id;
+        return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
+    }
+    let (task, counted) = counted(record, task)?;
+    let mut variants = record.variants.clone();
+    variants.retain(|variant| counted.contains_key(&variant.name));
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let title = format!("{} variants again, sampled in {task}", variants.len());
+    let plan = one_round(&record.plan, title, variants);
+    let profiling = Profiling::Stacks { hz: SAMPLES_PER_BILLION };
+    let mut profiles = run_profiled(plan, runs, profiling, &task, progress)?;
+    let sampled = |variant: String| {
+        let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
+        Some(Sampled {
+            instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
+            stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
+            variant,
+        })
+    };
+    let variants: Vec<Sampled> = names.into_iter().filter_map(sampled).collect();
+    let dir = RunDir::find(runs, what)?.path().join(FLAME_GRAPHS);
+    let pictures = flame::draw(&dir, &task.to_string(), &variants)?;
+    Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
+}

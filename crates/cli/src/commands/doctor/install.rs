@@ -1,0 +1,81 @@
+//! Installing what is missing with apt-get.
+
+use crate::failure::Failure;
+use fsarena_core::exit::ExitCode;
+use fsarena_sys::argv::{self, Argv};
+use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
+
+/// Installs these packages, as root, and starts no services. `say` hears what is installed, and what apt does not know.
+///
+/// # Errors
+/// Without root, or where apt-get fails.
+pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::new(
+            ExitCode::Missing,
+            format!("these programs are missing; install them as root: {line}"),
+        ));
+    }
+    say(&format!("installing: {}", packages.join(" ")));
+    let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
+    let failed = |error: argv::Error| {
+        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
+    };
+    let mut log = |_| {};
+    apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
+    // apt-get installs nothing where it does not find all, and not every archive has all.
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        packages.iter().map(String::as_str).partition(|name| apt_has(name));
+    if !unknown.is_empty() {
+        say(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
+    }
+    if known.is_empty() {
+        return Ok(());
+    }
+    let _quiet = NoServices::begin();
+    let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
+    args.extend(known);
+    apt(&args).expect(&mut log).map_err(failed)?;
+    Ok(())
+}
+
+/// Whether apt can install a package. Of one that is only spoken of by others apt-cache shows nothing.
+fn apt_has(package: &str) -> bool {
+    let shown = Argv::new("apt-cache").args(["show", package]).run();
+    shown.is_ok_and(|finished| finished.stdout.contains("Package: "))
+}
+
+/// Keeps apt-get from starting what it installs, until it is dropped: policy-rc.d, as Debian Policy 9.3.3 has it, and a
+/// setting with which PostgreSQL's package makes no database. Where there is such a file already, that one holds.
+struct NoServices(Vec<&'static Path>);
+
+/// The files, their modes, and what they say.
+const QUIET: [(&str, u32, &str); 2] = [
+    ("/usr/sbin/policy-rc.d", 0o755, "#!/bin/sh\nexit 101\n"),
+    ("/etc/postgresql-common/createcluster.d/fsarena.conf", 0o644, "create_main_cluster = false\n"),
+];
+
+impl NoServices {
+    fn begin() -> NoServices {
+        let written = |(path, mode, text): &(&'static str, u32, &str)| {
+            let path = Path::new(*path);
+            std::fs::create_dir_all(path.parent()?).ok()?;
+            let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
+            made.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
+        };
+        NoServices(QUIET.iter().filter_map(written).collect())
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // If the file stayed, packages installed later could not start their services.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

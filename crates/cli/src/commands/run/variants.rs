@@ -1,0 +1,291 @@
+//! Variants on the command line (`--variant`, and `--a` and `--b` of `fsarena ab`), and the plans that compare them.
+
+use crate::failure::{Failure, usage};
+use fsarena_core::claim::{Claim, Quantity};
+use fsarena_core::plan::file::Pairs;
+use fsarena_core::plan::resolve::Overrides;
+use fsarena_core::plan::{Backing, Plan, Written, error::PlanError};
+use fsarena_core::{factor, matrix, names::unknown};
+use fsarena_run::RunError;
+use fsarena_run::{axes, registry, work};
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// The level of each factor that the text of a variant names.
+pub type Levels = BTreeMap<String, String>;
+
+/// Parses `factor=level,…`; a first word alone is the filesystem: `btrfs,options=compress-zstd`. A level extends over
+/// commas to the next `factor=`. In single or double quotes a comma belongs to the level whatever follows it. A backslash
+/// has no special meaning.
+///
+/// # Errors
+/// An unknown or repeated factor, or an open quote.
+pub fn parse_variant(text: &str) -> Result<Levels, String> {
+    let factors = axes::factors();
+    let mut levels = Levels::new();
+    // The factor whose level a piece without `factor=` extends.
+    let mut last_factor = None::<String>;
+    for piece in remove_quotes(text)?.split(|letter| *letter == (',', false)) {
+        let equals = piece.iter().position(|letter| *letter == ('=', false));
+        if let Some(at) = equals {
+            let (id, level) = (text_of(&piece[..at]), text_of(&piece[at + 1..]));
+            if factor::check_name(&id, &factors).is_ok() {
+                if levels.insert(id.clone(), level).is_some() {
+                    return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
+                }
+                last_factor = Some(id);
+                continue;
+            }
+            if last_factor.is_none() {
+                return Err(unknown("factor", &id, factors.iter().map(|factor| factor.id)).into());
+            }
+        }
+        let words = text_of(piece);
+        if let Some(id) = &last_factor {
+            levels.entry(id.clone()).or_default().extend([",", &words]);
+        } else if levels.is_empty() && !words.is_empty() {
+            levels.insert(factor::FS.into(), words);
+        } else {
+            return Err(format!(
+                "write `factor=level` instead of `{words}` (list factors: fsarena list factors)"
+            ));
+        }
+    }
+    Ok(levels)
+}
+
+/// A letter, and whether it stands in quotes.
+type Letter = (char, bool);
+
+fn text_of(letters: &[Letter]) -> String {
+    letters.iter().map(|(letter, _)| *letter).collect()
+}
+
+/// The letters of a text without its quotes.
+fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
+    let (mut letters, mut quote) = (vec![], None);
+    for letter in text.chars() {
+        match quote {
+            None if ['"', '\''].contains(&letter) => quote = Some(letter),
+            Some(open) if open == letter => quote = None,
+            _ => letters.push((letter, quote.is_some())),
+        }
+    }
+    match quote {
+        Some(quote) => Err(format!("the quote {quote} is not closed")),
+        None => Ok(letters),
+    }
+}
+
+/// The plan that compares variant A with variant B instead of its own variants. A plan without a claim gets one for each
+/// main metric of the work: that B is equivalent to A.
+///
+/// # Errors
+/// Variants that cannot be compared, or a plan that cannot be resolved.
+pub fn ab_plan(sides: &[Levels; 2], mut written: Written, mut over: Overrides) -> Result<Plan, Failure> {
+    replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
+    let plan = resolve_plan(&written, &over, "--a, --b")?;
+    if !plan.claims.is_empty() {
+        return Ok(plan);
+    }
+    // The stopping rule depends on the claims, so the plan is resolved again.
+    over.claims = equivalence_claims(&plan);
+    resolve_plan(&written, &over, "--a, --b")
+}
+
+/// The plan that compares the variants of `--variant` instead of its own.
+///
+/// # Errors
+/// Variants that cannot be compared, a factor that both a variant and another flag set, or a plan that cannot be resolved.
+pub fn plan_of_variants(
+    variants: &[Levels],
+    mut written: Written,
+    mut over: Overrides,
+) -> Result<Plan, Failure> {
+    for (id, _) in &over.factors {
+        if variants.iter().any(|levels| levels.contains_key(id)) {
+            let message = format!("a --variant has its own {id}; leave out one of them");
+            return Err(PlanError::flag(&format!("--{id}"), message).into());
+        }
+    }
+    replace_variants(variants, &mut written, &mut over, "--variant dir=PATH")?;
+    resolve_plan(&written, &over, "--variant")
+}
+
+/// Replaces the variants of a plan; `directories` shows how to write variants that are directories.
+fn replace_variants(
+    variants: &[Levels],
+    written: &mut Written,
+    over: &mut Overrides,
+    directories: &str,
+) -> Result<(), Failure> {
+    over.where_it_ran(written)?;
+    if over.backing == Some(Backing::Dir) {
+        return usage(format!("name each directory with its variant: {directories}, without --on"));
+    }
+    let file = &mut written.file;
+    file.factors.clear();
+    // The claims of the plan are about its own variants; --claim is about these.
+    file.claims.clear();
+    if let Some(paths) = only_directories(variants)? {
+        file.variants.clear();
+        over.backing = Some(Backing::Dir);
+        over.factors = vec![(factor::DIR.into(), paths)];
+    } else {
+        file.variants = plan_entries(variants);
+    }
+    Ok(())
+}
+
+/// The claim that B is equivalent to A within the margin, for each main metric of the work.
+fn equivalence_claims(plan: &Plan) -> Vec<String> {
+    let variants = matrix::expand(plan);
+    // 0.07 * 100 is not exactly 7 in binary floating point, hence the rounding.
+    let percent = (plan.stop.margin() * 1e8).round() / 1e6;
+    let mut claims = vec![];
+    for metric in work::metrics(plan) {
+        let (a, b) = (&variants[0].name, &variants[1].name);
+        claims.push(Claim::same(Quantity::of_all(metric), b, a, Some(percent)).text);
+    }
+    claims
+}
+
+/// Resolves a plan whose variants come from these flags.
+fn resolve_plan(written: &Written, over: &Overrides, flags: &str) -> Result<Plan, Failure> {
+    let mut plan = match registry::resolve(written, over) {
+        Ok(plan) => plan,
+        // Line 1, column 1 is the place of the variants: see `plan_entries`.
+        Err(RunError::File(PlanError { at: Some((1, 1)), message, .. })) => {
+            return Err(PlanError::flag(flags, message).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if over.backing != Some(Backing::Dir) {
+        // Resolving fills in factors that the plan lacks; the variants name all that they have.
+        plan.factors.clear();
+    }
+    Ok(plan)
+}
+
+/// The directories of the variants, if all variants are directories; None if none is.
+fn only_directories(variants: &[Levels]) -> Result<Option<Vec<String>>, Failure> {
+    let dirs: Vec<String> = variants.iter().filter_map(|levels| levels.get(factor::DIR).cloned()).collect();
+    if dirs.is_empty() {
+        return Ok(None);
+    }
+    if dirs.len() < variants.len() || variants.iter().any(|levels| levels.len() > 1) {
+        return usage(
+            "a variant that is a directory has no other factor, and then all variants are directories",
+        );
+    }
+    Ok(Some(dirs))
+}
+
+/// The variants as entries of a plan file. They are in no text, so their place is line 1, column 1, where no other entry
+/// can be at fault.
+fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
+    let entry = |key: &str, value: &str| {
+        (Spanned::new(0..0, key.to_string()), Spanned::new(0..0, toml::Value::String(value.into())))
+    };
+    let mut entries = vec![];
+    for (levels, name) in variants.iter().zip(variant_names(variants)) {
+        let mut pairs: Pairs = levels.iter().map(|(key, level)| entry(key, level)).collect();
+        pairs.extend([entry("name", &name)]);
+        entries.push(pairs);
+    }
+    entries
+}
+
+/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
+fn variant_names(variants: &[Levels]) -> Vec<String> {
+    let mut plain = vec![];
+    for levels in variants {
+        let named = levels.iter().filter(|(_, level)| !level.is_empty()).collect();
+        let ordered = factor::in_order(named, |(id, _)| id);
+        plain.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));
+    }
+    let mut names = vec![];
+    for (at, name) in plain.iter().enumerate() {
+        let equal = plain.iter().filter(|other| *other == name).count();
+        let equal_before = plain[..at].iter().filter(|other| *other == name).count();
+        names.push(match ('a'..='z').nth(equal_before) {
+            Some(letter) if equal > 1 => format!("{name}/{letter}"),
+            _ => name.clone(),
+        });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(text: &str) -> Vec<(String, String)> {
+        parse_variant(text).unwrap().into_iter().collect()
+    }
+
+    fn pair(id: &str, level: &str) -> (String, String) {
+        (id.into(), level.into())
+    }
+
+    #[test]
+    fn a_level_goes_on_to_the_next_factor() {
+        assert_eq!(
+            levels("fs=ext4,mount=noatime,nodiratime,mkfs=-O ^has_journal"),
+            [pair("fs", "ext4"), pair("mkfs", "-O ^has_journal"), pair("mount", "noatime,nodiratime")]
+        );
+        assert_eq!(levels("mount=data=writeback,commit=60"), [pair("mount", "data=writeback,commit=60")]);
+        assert_eq!(levels("fs=ext4,set.journal=wal"), [pair("fs", "ext4"), pair("set.journal", "wal")]);
+    }
+
+    #[test]
+    fn quotes_keep_what_looks_like_a_factor() {
+        assert_eq!(levels("mount=\"ro,fs=x\",fs=xfs"), [pair("fs", "xfs"), pair("mount", "ro,fs=x")]);
+        assert_eq!(levels("mount='a,b',fs=xfs"), [pair("fs", "xfs"), pair("mount", "a,b")]);
+        assert_eq!(levels("fs=ext4,mount="), [pair("fs", "ext4"), pair("mount", "")]);
+    }
+
+    #[test]
+    fn a_first_word_alone_is_the_filesystem() {
+        assert_eq!(levels("ext4"), [pair("fs", "ext4")]);
+        assert_eq!(levels("btrfs,mount=a,b"), [pair("fs", "btrfs"), pair("mount", "a,b")]);
+        assert!(parse_variant("ext4,fs=xfs").unwrap_err().contains("`fs` is given twice"));
+    }
+
+    #[test]
+    fn faults_say_what_would_be_right() {
+        assert!(
+            parse_variant("fss=ext4")
+                .unwrap_err()
+                .contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options")
+        );
+        assert!(
+            parse_variant("ext4,noatime").unwrap_err().contains("write `factor=level` instead of `noatime`")
+        );
+        assert!(parse_variant("").unwrap_err().contains("write `factor=level`"));
+        assert!(parse_variant("fs=a,fs=b").unwrap_err().contains("twice"));
+        assert!(parse_variant("mount=\"ro").unwrap_err().contains("not closed"));
+    }
+
+    fn sides(a: &str, b: &str) -> [Levels; 2] {
+        [parse_variant(a).unwrap(), parse_variant(b).unwrap()]
+    }
+
+    #[test]
+    fn variants_are_named_by_their_levels() {
+        assert_eq!(
+            variant_names(&sides("fs=ext4", "fs=ext4,mkfs=^has_journal")),
+            ["ext4", "ext4/^has_journal"]
+        );
+        assert_eq!(variant_names(&sides("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
+        let three = ["xfs", "ext4", "xfs"].map(|text| parse_variant(text).unwrap());
+        assert_eq!(variant_names(&three), ["xfs/a", "ext4", "xfs/b"]);
+    }
+
+    #[test]
+    fn directories_stand_alone() {
+        assert!(only_directories(&sides("dir=/a", "fs=ext4")).is_err());
+        assert!(only_directories(&sides("dir=/a,fs=ext4", "dir=/b")).is_err());
+        assert_eq!(only_directories(&sides("dir=/a", "dir=/b")).unwrap().unwrap(), ["/a", "/b"]);
+    }
+}

@@ -1,0 +1,327 @@
+//! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
+
+use crate::args::{Cli, EXIT_CODES};
+use crate::doc_pages::{Block, pages, root, split, text};
+use clap::{CommandFactory, Parser};
+use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_run::{axes, registry};
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn blocks() -> Vec<Block> {
+    pages().iter().flat_map(|page| split(page).0).collect()
+}
+
+/// The words of a command line of fsarena: without its prompt, its comment, and what a shell does around it.
+fn command(line: &str) -> Option<Vec<String>> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let line = line.starts_with("fsarena ").then_some(line)?;
+    let words = shlex::split(line).unwrap_or_else(|| panic!("not a shell command: {line}"));
+    Some(words.into_iter().take_while(|word| ![">", "|", "&&", "2>"].contains(&word.as_str())).collect())
+}
+
+#[test]
+fn every_command_line_is_one_that_fsarena_takes() {
+    let (mut seen, mut wrong) = (0, vec![]);
+    for block in blocks() {
+        for words in block.text.replace("\\\n", "").lines().filter_map(command) {
+            seen += 1;
+            let (page, line) = (block.page.display(), words.join(" "));
+            // Printing help is an error to clap, but none that goes to standard error.
+            if let Err(error) = Cli::try_parse_from(&words)
+                && error.use_stderr()
+            {
+                wrong.push(format!("{page}: {line}: {error}"));
+            }
+            let study = matches!(words[1].as_str(), "run" | "ab").then(|| words.get(2)).flatten();
+            let study = study.filter(|name| {
+                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_".contains(c))
+            });
+            if study.is_some_and(|name| fsarena_core::app::plan(name).is_none()) {
+                wrong.push(format!("{page}: {line}: unknown study"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 80, "only {seen} command lines were found");
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_help() {
+    let page = root().join("docs/reference/exit-codes.md");
+    let texts: Vec<String> = split(&page).0.into_iter().map(|block| block.text).collect();
+    assert_eq!(texts, [format!("{EXIT_CODES}\n")]);
+}
+
+#[test]
+fn every_plan_resolves() {
+    let mut seen = 0;
+    for block in
+        blocks().iter().filter(|block| block.language == "toml" && block.text.contains("[[workload]]"))
+    {
+        seen += 1;
+        let page = block.page.display();
+        // A page may show only the workload of a plan.
+        let head =
+            if block.text.contains("name = ") { "" } else { "name = \"part\"\n[factors]\nfs = \"ext4\"\n" };
+        let text = format!("{head}{}", block.text);
+        let written = PlanFile::parse("plan.toml", text.as_bytes()).unwrap_or_else(|e| panic!("{page}: {e}"));
+        if let Err(failure) = registry::resolve(&written, &Overrides::default()) {
+            panic!("{page}: {failure}");
+        }
+    }
+    assert!(seen > 0, "no plan was found");
+}
+
+/// Flags in the prose that are those of other programs: rustc, fio, hyperfine, dbench, docker, mkfs and cp.
+const FOREIGN: &[&str] = &[
+    "--remap-path-prefix",
+    "--output-format",
+    "--client",
+    "--gtod_reduce",
+    "--status-interval",
+    "--export-json",
+    "--machine-readable",
+    "--skip-cleanup",
+    "--privileged",
+    "--roo",
+    "--rootdir",
+    "--metadata",
+    "--reflink",
+];
+
+/// The command by which fsarena starts itself, which people never type.
+const INTERNAL: &str = "agent";
+
+/// The long flags of a command, those of every command included.
+fn flags(command: &clap::Command) -> BTreeSet<String> {
+    let names = command.get_arguments().filter_map(|arg| arg.get_long_and_visible_aliases());
+    names.flatten().map(|name| format!("--{name}")).collect()
+}
+
+/// The pieces of code in the text of a page.
+fn code(prose: &str) -> Vec<String> {
+    let spans = Regex::new("`([^`]+)`").unwrap();
+    spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
+}
+
+/// What a piece of code names that the program lacks: a command, or a flag of it. None of a piece that is no command line
+/// and no flag of fsarena.
+fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
+    let words: Vec<&str> = span.split_whitespace().collect();
+    let command = words.get(1).filter(|word| words[0] == "fsarena" && word.starts_with(char::is_lowercase));
+    let known: BTreeSet<String> = match command {
+        Some(name) => match cli.find_subcommand(name) {
+            Some(command) => flags(command),
+            None if *name == INTERNAL => return vec![],
+            None => return vec![format!("command {name}")],
+        },
+        None if words[0] == "fsarena" || words[0].starts_with("--") => {
+            cli.get_subcommands().flat_map(flags).collect()
+        }
+        None => return vec![],
+    };
+    // Behind a lone `--` stands the command of a reader.
+    let given = words.into_iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
+    let names = given.map(|word| word.split(['=', '[', ',']).next().unwrap());
+    let lacks = |name: &&str| !known.contains(*name) && !FOREIGN.contains(name);
+    names.filter(lacks).map(|name| format!("flag {name}")).collect()
+}
+
+#[test]
+fn every_flag_in_the_prose_exists() {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut wrong = vec![];
+    // Decision records keep the names of their time.
+    for page in pages().into_iter().filter(|page| !page.starts_with(root().join("docs/adr"))) {
+        for span in code(&split(&page).1) {
+            let missing = missing(&cli, &span).into_iter();
+            wrong.extend(missing.map(|what| format!("{}: `{span}`: unknown {what}", page.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(missing(&cli, "fsarena run --rouds 8 -- cp --reflunk"), ["flag --rouds"]);
+}
+
+/// The settings of all workloads.
+fn settings() -> BTreeSet<&'static str> {
+    WORKLOADS.iter().flat_map(|workload| workload.def().settings).map(|setting| setting.id).collect()
+}
+
+/// What stands in the first column of the tables whose head begins with this word.
+fn first_column(prose: &str, head: &str) -> Vec<String> {
+    let (mut cells, mut inside, mut above) = (vec![], false, String::new());
+    for line in prose.lines() {
+        let first = line.strip_prefix("| ").and_then(|line| line.split(" |").next());
+        match first {
+            None => inside = line.starts_with("|---") && above.split(' ').next() == Some(head),
+            Some(first) if inside => cells.extend(code(first)),
+            Some(_) => {}
+        }
+        above = first.unwrap_or_default().to_string();
+    }
+    cells
+}
+
+#[test]
+fn every_metric_that_the_book_asks_for_exists() {
+    let given = Regex::new("--metric ([a-z0-9_,]+)").unwrap();
+    for page in pages() {
+        for found in given.captures_iter(&text(&page)) {
+            for name in found[1].split(',') {
+                assert!(crate::flags::metric(name).is_ok(), "{}: {name}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_factor_and_setting_that_the_book_names_exists() {
+    let (factors, settings) = (axes::factors(), settings());
+    let exists = |name: &str| match name.strip_prefix(factor::SETTING) {
+        Some(setting) => settings.contains(setting),
+        None => factor::named(name, &factors).is_ok(),
+    };
+    assert!(exists("set.journal") && !exists("set.jurnal") && !exists("speed"));
+    let given = Regex::new(r"--factor ([a-z_.]+)=").unwrap();
+    let set = Regex::new(r"--set ([a-z_]+)=").unwrap();
+    let (mut seen, mut wrong) = (0, vec![]);
+    for page in pages() {
+        let (whole, prose) = (text(&page), split(&page).1);
+        let names = |pattern: &Regex| -> Vec<String> {
+            pattern.captures_iter(&whole).map(|found| found[1].to_string()).collect()
+        };
+        let of_factors = [names(&given), first_column(&prose, "factor")].concat();
+        let of_settings = [names(&set), first_column(&prose, "setting")].concat();
+        seen += of_factors.len() + of_settings.len();
+        wrong.extend(
+            of_factors.iter().filter(|name| !exists(name)).map(|name| format!("{}: {name}", page.display())),
+        );
+        let unknown = of_settings.iter().filter(|name| !settings.contains(name.as_str()));
+        wrong.extend(unknown.map(|name| format!("{}: {name}", page.display())));
+    }
+    assert!(wrong.is_empty(), "unknown factors or settings:\n{}", wrong.join("\n"));
+    assert!(seen > 80, "only {seen} factors and settings were found");
+}
+
+/// The option sets of a filesystem, as a table.
+fn option_sets(def: &FsDef) -> String {
+    let shown = |words: &[&str], glue| {
+        if words.is_empty() { String::new() } else { format!("`{}`", words.join(glue)) }
+    };
+    let rows = def.options.iter().map(|set| {
+        let devices = [("journal", set.journal), ("raid", set.raid)];
+        let devices = devices.iter().filter(|(_, level)| !level.is_empty());
+        let devices: String = devices.map(|(factor, level)| format!("; `{factor}={level}`")).collect();
+        format!(
+            "| `{}` | {} | {} | {}{devices} |\n",
+            set.id,
+            shown(set.mkfs, " "),
+            shown(set.mount, ","),
+            set.help
+        )
+    });
+    let rows: String = rows.collect();
+    format!("## {}\n| option set | mkfs | mount | effect |\n|---|---|---|---|\n{rows}\n", def.id)
+}
+
+/// `FSARENA_GUIDE=all` writes the tables, as it writes the outputs of commands.
+#[test]
+fn the_option_sets_are_those_of_the_program() {
+    let page = root().join("docs/reference/option-sets.md");
+    let written = text(&page);
+    let (intro, _) = written.split_once("\n## ").expect("a table for each filesystem");
+    let tables: String = FILESYSTEMS.iter().copied().map(option_sets).collect();
+    let right = format!("{intro}\n{}\n", tables.trim_end());
+    if std::env::var_os("FSARENA_GUIDE").is_some() {
+        std::fs::write(&page, right).unwrap();
+    } else {
+        assert_eq!(written, right, "write the tables: make guide");
+    }
+}
+
+/// The targets of a page's links: what stands in `](…)`, `href="…"` and `src="…"`.
+fn links(prose: &str) -> Vec<String> {
+    let after = |open: &str, close: char| -> Vec<String> {
+        let parts = prose.split(open).skip(1);
+        parts.filter_map(|part| part.split_once(close)).map(|(link, _)| link.to_string()).collect()
+    };
+    [after("](", ')'), after("href=\"", '"'), after("src=\"", '"')].concat()
+}
+
+/// The anchors of a page's headings, as mdBook and GitHub make them.
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let prose = split(page).1;
+    let headings = prose.lines().filter_map(|line| line.strip_prefix('#'));
+    let anchor = |heading: &str| -> String {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = vec![];
+    for page in pages() {
+        let local = |link: &String| !link.contains("://") && !link.starts_with("mailto:");
+        for link in links(&split(&page).1).into_iter().filter(local) {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            if !target.exists() || (!anchor.is_empty() && !anchors(&target).contains(anchor)) {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_summary_lists_every_page() {
+    let docs = root().join("docs");
+    let summary = links(&text(&docs.join("SUMMARY.md")));
+    let listed: BTreeSet<PathBuf> = summary.iter().map(|link| docs.join(link)).collect();
+    let outside = [root().join("README.md"), docs.join("SUMMARY.md"), docs.join("scale.md")];
+    // Decision records are for those who change fsarena: the contributing pages link to them.
+    let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
+    let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
+    assert_eq!(pages, listed);
+    // In the book such a link leads nowhere.
+    for page in &listed {
+        let out = |link: &String| {
+            let target = page.parent().unwrap().join(link.split('#').next().unwrap());
+            link.contains(".md") && target.canonicalize().is_ok_and(|target| !listed.contains(&target))
+        };
+        let links = links(&split(page).1).into_iter().filter(|link| !link.contains("://"));
+        assert_eq!(links.filter(out).collect::<Vec<_>>(), [""; 0], "{}", page.display());
+    }
+}
+
+/// People decide on the first screen whether to read on.
+#[test]
+fn the_readme_is_short_and_says_how_to_begin() {
+    let readme = text(&root().join("README.md"));
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
+    for begin in ["$ make && sudo make install", "`make run`", "`make test`", "$ fsarena run "] {
+        assert!(readme.contains(begin), "{begin}");
+    }
+}
+
+#[test]
+fn mdbook_builds_the_book() {
+    let out = tempfile::tempdir().unwrap();
+    let mut mdbook = std::process::Command::new("mdbook");
+    match mdbook.arg("build").arg("--dest-dir").arg(out.path()).arg(root().join("docs")).output() {
+        Err(_) => eprintln!("skipped: mdbook is not installed (cargo install mdbook)"),
+        Ok(output) => {
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !words.contains("ERROR"), "{words}");
+            assert!(out.path().join("index.html").exists(), "{words}");
+        }
+    }
+}

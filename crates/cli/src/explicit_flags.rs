@@ -1,0 +1,73 @@
+//! Which flags stand on the command line.
+
+use crate::failure::{Failure, usage};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, parser::ValueSource};
+
+/// Tells which arguments the user gave. Defaults, of the config file too, are not given.
+#[derive(Debug)]
+pub struct ExplicitFlags(ArgMatches);
+
+impl ExplicitFlags {
+    /// The first of these flags that is given, as it is written: `--max-rounds`.
+    ///
+    /// # Panics
+    /// In debug builds, where the command has no argument of that name.
+    pub fn first_of(&self, names: &[&str]) -> Option<String> {
+        let given = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
+        given.map(|name| format!("--{}", name.replace('_', "-")))
+    }
+
+    /// The places of the values of a flag or argument among all on the command line, in order; none where it is not given.
+    ///
+    /// # Panics
+    /// In debug builds, where the command has no argument of that name.
+    pub fn places(&self, name: &str) -> Vec<usize> {
+        let given = self.0.value_source(name) == Some(ValueSource::CommandLine);
+        self.0.indices_of(name).filter(|_| given).into_iter().flatten().collect()
+    }
+
+    /// Refuses these flags, with the reason.
+    pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
+        self.first_of(names).map_or(Ok(()), |flag| usage(format!("{flag}: {why}")))
+    }
+}
+
+impl FromArgMatches for ExplicitFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ExplicitFlags, Error> {
+        Ok(ExplicitFlags(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = ExplicitFlags::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ExplicitFlags {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Cli;
+    use crate::commands::{ab, advise};
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_refused_name_is_a_flag_of_its_command() {
+        let cli = Cli::command();
+        let of_advice: Vec<&str> = advise::REFUSED.split(' ').collect();
+        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice)] {
+            let command = cli.find_subcommand(command).unwrap();
+            for name in names {
+                assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The axes of the load: its clients, its CPUs, its memory, and the time to idle before each task.
+
+use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
+use crate::error::{Result, require};
+use bytesize::ByteSize;
+use fsarena_core::factor::{self, bytes, clients};
+use fsarena_sys::kernel::{SysRoot, cpu_list};
+use fsarena_sys::{Error, cgroup::Controller};
+use std::time::Duration;
+
+/// The number of clients. It is a setting of the workload, so nothing is set up for a cell.
+pub const CLIENTS: Axis = Axis::of_devices(
+    factor::CLIENTS,
+    "1, 5, 20",
+    "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
+    |level| clients::parse(level).map(drop),
+)
+.and_directories()
+.checked(check_clients);
+
+fn check_clients(check: &LevelCheck) -> Result<()> {
+    if check.variant.level(factor::CLIENTS).is_empty() {
+        return Ok(());
+    }
+    let Some(workload) = check.plan.workloads.iter().find(|work| !clients::applies(&work.settings)) else {
+        return Ok(());
+    };
+    let why = format!("workload {} has neither clients nor threads", workload.name);
+    Err(wrong(check, factor::CLIENTS, why))
+}
+
+/// The CPUs that the load may run on, by affinity, which ends with the process.
+pub const CPUS: Axis = Axis::of_devices(
+    factor::CPUS,
+    "0, 0-3, 0-1+4",
+    "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
+    |level| parse_cpus(level).map(drop),
+)
+.and_directories()
+.checked(check_cpus)
+.set_up(set_up_cpus);
+
+fn check_cpus(check: &LevelCheck) -> Result<()> {
+    let parsed =
+        parse_cpus(check.variant.level(factor::CPUS)).map_err(|why| wrong(check, factor::CPUS, why))?;
+    let Some(list) = parsed else { return Ok(()) };
+    let Some(online) = check.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
+    let known = parse_cpus(&online).ok().flatten().unwrap_or_default();
+    let why = |cpu| format!("there is no CPU {cpu}; online are {online}");
+    list.iter().try_for_each(|cpu| require(known.contains(cpu), || lacking(check, factor::CPUS, why(cpu))))
+}
+
+fn set_up_cpus(stage: &mut CellSetup) -> Result<(), Error> {
+    stage.done.confine.cpus = parse_cpus(stage.variant.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
+    Ok(())
+}
+
+/// Parses a level of [`CPUS`]: CPU numbers, ascending. None stands for all.
+///
+/// # Errors
+/// An invalid list; the message shows how to write one.
+pub fn parse_cpus(level: &str) -> Result<Option<Vec<usize>>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    // Both what plans read well and what taskset(1) takes.
+    let cpus = cpu_list(&level.replace('+', ","));
+    cpus.map(Some).ok_or_else(|| format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`"))
+}
+
+/// Idling after the idle wait, before each task: shows whether the idle wait is long enough.
+pub const FURTHER_IDLE: Axis = Axis::of_devices(
+    factor::FURTHER_IDLE,
+    "60s, 500ms",
+    "time to idle after the idle wait, before each task: 60s; empty begins at once",
+    |level| parse_idle_time(level).map(drop),
+)
+.and_directories();
+
+/// Parses a level of [`FURTHER_IDLE`].
+///
+/// # Errors
+/// An unreadable time; the message shows how to write it.
+pub fn parse_idle_time(level: &str) -> Result<Duration, String> {
+    match level {
+        "" => Ok(Duration::ZERO),
+        level => humantime::parse_duration(level)
+            .map_err(|error| format!("invalid time `{level}` ({error}); write it like 60s or 500ms")),
+    }
+}
+
+/// The memory that the load may use, by a control group.
+pub const MEMORY: Axis = Axis::of_devices(
+    factor::MEMORY,
+    "64MiB, 1GiB",
+    "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
+    |level| parse_memory(level).map(drop),
+)
+.and_directories()
+.checked(check_memory)
+.set_up(set_up_memory);
+
+fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
+    Controller::find(kernel, "memory", "memory")
+}
+
+fn check_memory(check: &LevelCheck) -> Result<()> {
+    let why = "this kernel offers no memory controller (cgroup)";
+    let able = check.variant.level(factor::MEMORY).is_empty() || memory_controller(check.kernel).is_some();
+    require(able, || lacking(check, factor::MEMORY, why))
+}
+
+fn set_up_memory(stage: &mut CellSetup) -> Result<(), Error> {
+    let most = parse_memory(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
+    let (Some(most), Some(controller)) = (most, memory_controller(stage.kernel)) else { return Ok(()) };
+    let group = controller.group(stage.journal)?;
+    let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };
+    group.set(attribute, &most.to_string())?;
+    stage.done.join(group);
+    Ok(())
+}
+
+/// The minimum, in bytes: the measuring process itself needs it.
+const MIN_MEMORY: u64 = 32 << 20;
+
+/// Parses a level of [`MEMORY`], in bytes. None stands for unlimited.
+///
+/// # Errors
+/// An invalid size; the message shows how to write one.
+fn parse_memory(level: &str) -> Result<Option<u64>, String> {
+    if level.is_empty() {
+        return Ok(None);
+    }
+    let bytes = bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
+    let needs = "the measuring process itself needs";
+    let enough = (bytes >= MIN_MEMORY).then_some(Some(bytes));
+    enough.ok_or_else(|| format!("`{level}` is too little: {needs} {}", ByteSize(MIN_MEMORY)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_numbers_and_ranges() {
+        assert_eq!(parse_cpus("0-1+4").unwrap().unwrap(), [0, 1, 4]);
+        assert_eq!(parse_cpus("3,1").unwrap().unwrap(), [1, 3]);
+        for wrong in ["all", "1-0", "-1", "0-", "99999"] {
+            assert!(parse_cpus(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The axes of the devices below a filesystem: where its journal is, how many devices it has, what carries them, and
+//! whether they misbehave.
+
+use super::axis::{Axis, LevelCheck, lacking, wrong};
+use crate::error::{Result, require};
+use crate::{layout::filesystem_of, settings::setting};
+use fsarena_core::factor::device::{self, BackingDevice};
+use fsarena_core::factor::{self, faults, journal, raid};
+use fsarena_core::plan::Backing;
+use fsarena_sys::zram;
+
+/// The journal or log on a separate device, made once per run.
+pub const JOURNAL: Axis = Axis::of_devices(
+    factor::JOURNAL,
+    "external, external:256MiB, external@ram",
+    "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
+    |level| journal::parse(level).map(drop),
+)
+.checked(check_journal);
+
+fn check_journal(check: &LevelCheck) -> Result<()> {
+    if check.variant.level(factor::JOURNAL).is_empty() || check.variant.level(factor::FS) == factor::RAW {
+        return Ok(());
+    }
+    // Whether the filesystem can have it, and of this size.
+    Ok(filesystem_of(check.variant).map(drop)?)
+}
+
+/// Several devices under one filesystem, made once per run.
+pub const RAID: Axis = Axis::of_devices(
+    factor::RAID,
+    "raid0, raid1, raid0:3",
+    "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
+    |level| raid::parse(level).map(drop),
+)
+.checked(check_raid);
+
+fn check_raid(check: &LevelCheck) -> Result<()> {
+    let fs = check.variant.level(factor::FS);
+    if check.plan.device.backing == Backing::Dir || fs == factor::RAW {
+        return Ok(());
+    }
+    // An option set may bring it too.
+    let (def, options) = filesystem_of(check.variant)?;
+    if options.raid.is_none() {
+        return Ok(());
+    }
+    if def.raid.is_none() {
+        let guest = setting("on", "qemu");
+        let why = if check.kernel.path("proc/mdstat").exists() {
+            format!("fsarena assembles md arrays in guests only; take btrfs, or {guest}")
+        } else {
+            format!("this kernel has no md (CONFIG_MD); take btrfs, or a guest: {guest}")
+        };
+        return Err(lacking(check, factor::RAID, format!("{fs} stripes nothing by itself, and {why}")));
+    }
+    let one = matches!(check.plan.device.backing, Backing::Erase { .. });
+    let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
+    require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
+}
+
+/// The backing device of the filesystem: made once per run; the cells of a variant take theirs.
+pub const DEVICE: Axis = Axis::of_devices(
+    factor::DEVICE,
+    "loop, ram, zram",
+    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
+    |level| device::parse(level).map(drop),
+)
+.checked(check_device);
+
+fn check_device(check: &LevelCheck) -> Result<()> {
+    let level = factor::device::parse(check.variant.level(factor::DEVICE)).unwrap_or_default();
+    let zram =
+        level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
+    let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
+    require(!zram || zram::offered(check.kernel), || lacking(check, factor::DEVICE, why))
+}
+
+/// A device that misbehaves: set up inside guests, whose kernel runs nothing else.
+pub const FAULTS: Axis = Axis::of_devices(
+    factor::FAULTS,
+    "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",
+    "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",
+    |level| faults::parse(level).map(drop),
+)
+.checked(check_faults);
+
+fn check_faults(check: &LevelCheck) -> Result<()> {
+    let guest = setting("on", "qemu");
+    let why = || format!("fsarena has no devices of this machine misbehave; take a guest: {guest}");
+    require(check.variant.level(factor::FAULTS).is_empty(), || lacking(check, factor::FAULTS, why()))
+}

@@ -1,0 +1,256 @@
+//! The forecast of the next round: which claims are open, and which variants the round runs to decide them.
+
+use fsarena_core::claim::{Claim, Relation};
+use fsarena_core::event::ClaimStatus;
+use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_stats::comparison::median;
+use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A single round of a variant counts as at most this many times the median of all variants: it may have found cold
+/// caches.
+const COLD: f64 = 3.0;
+
+/// Names of variants.
+pub type Names = BTreeSet<String>;
+
+/// What a run can expect of its next round: whether it helps to answer the question, and which variants it runs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ClaimForecast {
+    /// Why no further round helps; None if one does.
+    pub answered: Option<String>,
+    /// What stays open if the run ends now: `; one claim is left open`.
+    pub open: String,
+    /// The variants that the next round runs.
+    pub variants: Names,
+    /// Seconds that the next round will probably take.
+    pub seconds: f64,
+    /// The rounds that a first answer requires.
+    pub needed: u32,
+    /// The variants that leave because they do not fit into the budget.
+    pub no_room: Names,
+}
+
+/// A claim that further rounds can decide.
+struct OpenClaim {
+    /// The live variants that it compares.
+    variants: Names,
+    /// Rounds that will probably decide it.
+    rounds: f64,
+}
+
+/// Forecasts the next round from the samples so far. `live` are the variants that have not failed; `left_s` is what is left
+/// of the budget, in seconds.
+///
+/// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open claims
+/// only. If the budget is too short for all of them, the claims that cost the fewest seconds to decide come first: each
+/// further claim is taken as long as all that are taken can still be decided in time.
+pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
+    let is_before_first_look = (rounds as usize) < FIRST_LOOK;
+    let (mut open, mut stuck) = (Vec::new(), 0);
+    for judged in judge_all(record, &record.plan.claims) {
+        if !judged.open() {
+            continue;
+        }
+        let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
+        if lost || (judged.missing.is_some() && !is_before_first_look) {
+            // A variant of the claim has left the run, or nothing is measured of it, so it stays inconclusive.
+            stuck += 1;
+            continue;
+        }
+        let names = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
+        let variants = names.filter(|variant| live.contains(variant)).collect();
+        open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
+    }
+    let cost = |variants: &Names| round_cost(record, variants);
+    let variants = if is_before_first_look { live.clone() } else { choose(&mut open, &cost, left_s) };
+    ClaimForecast {
+        answered: match (open.len(), stuck) {
+            (0, 0) => Some("every claim is decided".into()),
+            (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
+            (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
+            _ => None,
+        },
+        open: match open.len() + stuck {
+            1 => "; one claim is left open".into(),
+            open => format!("; {open} claims are left open"),
+        },
+        seconds: cost(&variants),
+        needed: FIRST_LOOK as u32,
+        no_room: Names::new(),
+        variants,
+    }
+}
+
+/// The seconds that a round of these variants probably takes.
+pub fn round_cost(record: &RunRecord, variants: &Names) -> f64 {
+    variants.iter().map(|variant| seconds(record, variant)).sum()
+}
+
+/// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
+fn seconds(record: &RunRecord, variant: &str) -> f64 {
+    let mine = || record.cells.iter().filter(|cell| record.name(cell.variant) == variant);
+    let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
+    let total: u64 = mine().map(|cell| cell.spent_on(TOTAL)).sum();
+    total as f64 / 1e9 / rounds.len().max(1) as f64
+}
+
+/// The time of a variant's fastest round, in seconds: the first one finds cold caches, and its repeat is believed. A
+/// variant that ran once counts as at most three times the median of all. None where it has not run.
+pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
+    let once = |name: &str| {
+        let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
+        for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == name) {
+            *rounds.entry(cell.round).or_default() += cell.spent_on(TOTAL);
+        }
+        Some((rounds.values().copied().min()? as f64 / 1e9, rounds.len()))
+    };
+    let (own, rounds) = once(variant)?;
+    let all: Vec<f64> = record.names().into_iter().filter_map(|name| Some(once(name)?.0)).collect();
+    Some(if rounds > 1 { own } else { own.min(COLD * median(&all).unwrap_or(own)) })
+}
+
+fn choose(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
+    let price = |claim: &OpenClaim| claim.rounds * cost(&claim.variants);
+    open.sort_by(|a, b| price(a).total_cmp(&price(b)));
+    let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
+    for claim in open.iter() {
+        let together: Names = variants.union(&claim.variants).cloned().collect();
+        let most = rounds.max(claim.rounds);
+        // A claim that runs no further variant costs nothing now.
+        let in_time = || left_s.is_none_or(|left| most * cost(&together) <= left);
+        if variants.is_empty() || together == variants || in_time() {
+            (variants, rounds) = (together, most);
+        }
+    }
+    variants
+}
+
+/// The further rounds that will probably decide a claim; infinite where 400 are not enough.
+fn rounds_to_decide(judged: &Judged, margin: f64) -> f64 {
+    let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else { return 1.0 };
+    let needed = |distance: f64| power::rounds_for(spread, distance.exp_m1());
+    let distances = distances(&judged.claim, verdict.effect.ln_1p(), margin);
+    let least = distances.into_iter().filter_map(needed).min().map_or(f64::INFINITY, |rounds| rounds as f64);
+    // The next round comes first, whatever the pilot promised.
+    (least - verdict.rounds as f64).max(1.0)
+}
+
+/// How far the estimate is from each threshold that could decide the claim, on the scale of θ.
+fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
+    let (region, centre) = match &claim.relation {
+        Relation::Pair(pair) => (Region::of(pair, Some(margin)), pair.factor.ln()),
+        Relation::Extreme(_) => (Region::around(0.0, 0.0), 0.0),
+    };
+    let nearest = (theta - region.low).abs().min((theta - region.high).abs());
+    // Strict claims are decided too where the variants are shown to be equivalent.
+    let inside = Some(margin.ln_1p() - (theta - centre).abs()).filter(|room| *room > 0.0);
+    [nearest].into_iter().chain(inside).collect()
+}
+
+/// The status of each claim, for displays.
+pub fn claim_statuses(record: &RunRecord) -> Vec<ClaimStatus> {
+    judge_all(record, &record.plan.claims)
+        .into_iter()
+        .map(|judged| ClaimStatus {
+            claim: judged.claim.text.clone(),
+            outcome: judged.outcome().name().to_string(),
+            open: judged.open(),
+            rounds: judged.verdict.map_or(0, |verdict| verdict.rounds as u32),
+            provisional: judged.verdict.is_none_or(|verdict| verdict.provisional),
+            effect: judged.verdict.map(|verdict| (verdict.effect, verdict.interval.0, verdict.interval.1)),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+
+    fn names(variants: &Names) -> Vec<&str> {
+        variants.iter().map(String::as_str).collect()
+    }
+
+    const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
+
+    #[test]
+    fn every_variant_runs_until_the_first_look() {
+        let (record, live) = record(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
+        let forecast = forecast_claims(&record, &live, 7, None);
+        assert_eq!(names(&forecast.variants), ["ext2", "ext4", "xfs"]);
+        assert_eq!((forecast.answered, forecast.open.as_str()), (None, "; one claim is left open"));
+    }
+
+    #[test]
+    fn only_variants_of_open_claims_run_on() {
+        let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: ext2 < ext4"];
+        let (record, live) = record(&THREE, &claims, 8);
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert_eq!((names(&forecast.variants), forecast.answered), (vec!["ext2", "ext4"], None));
+    }
+
+    #[test]
+    fn nothing_is_open_when_all_is_decided() {
+        let claims = ["touch.elapsed: ext2 < xfs", "touch.elapsed: worst is xfs"];
+        let (record, live) = record(&THREE, &claims, 8);
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert_eq!(forecast.answered.as_deref(), Some("every claim is decided"));
+        assert!(forecast.variants.is_empty());
+    }
+
+    #[test]
+    fn a_claim_whose_variant_failed_is_stuck() {
+        let claims = ["touch.elapsed: ext2 < ext4"];
+        let (record, mut live) = record(&THREE, &claims, 8);
+        live.remove("ext4");
+        let forecast = forecast_claims(&record, &live, 8, None);
+        assert!(forecast.answered.unwrap().starts_with("every claim is decided but one"));
+        assert!(forecast.variants.is_empty());
+    }
+
+    #[test]
+    fn a_round_costs_what_its_cells_took() {
+        let (record, _) = record(&THREE, &[], 2);
+        assert_eq!((seconds(&record, "ext4"), seconds(&record, "btrfs")), (2.0, 0.0));
+    }
+
+    fn open_claim(variants: &[&str], rounds: f64) -> OpenClaim {
+        OpenClaim { variants: variants.iter().map(|variant| variant.to_string()).collect(), rounds }
+    }
+
+    #[test]
+    fn a_short_budget_goes_to_what_costs_least() {
+        // One second a variant: 2·30 s and 2·10 s; together they need 30 rounds of 4 s.
+        let cost = |variants: &Names| variants.len() as f64;
+        let mut open = [open_claim(&["a", "b"], 30.0), open_claim(&["c", "d"], 10.0)];
+        assert_eq!(names(&choose(&mut open, &cost, Some(119.0))), ["c", "d"]);
+        assert_eq!(names(&choose(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);
+        assert_eq!(names(&choose(&mut open, &cost, None)), ["a", "b", "c", "d"]);
+        // The budget is too short for any: the nearest gets what there is.
+        assert_eq!(names(&choose(&mut open, &cost, Some(1.0))), ["c", "d"]);
+        // Claims on variants that run anyway cost nothing.
+        let mut shared = [open_claim(&["c", "d"], f64::INFINITY), open_claim(&["c", "d"], 10.0)];
+        assert_eq!(names(&choose(&mut shared, &cost, Some(30.0))), ["c", "d"]);
+    }
+
+    #[test]
+    fn distances_to_what_decides_a_claim() {
+        let distances = |text: &str, margin| super::distances(&text.parse().unwrap(), 0.1, margin);
+        assert_eq!(distances("x: a < b", 0.01), [0.1]);
+        assert_eq!(distances("x: best is a", 0.01), [0.1]);
+        let near = |distance: f64, expected: f64| (distance - expected).abs() < 1e-12;
+        assert!(near(distances("x: a < b by 5%", 0.01)[0], 0.1 - 0.95f64.ln()));
+        let equal = distances("x: a == b within 20%", 0.2);
+        assert!(near(equal[0], 1.2f64.ln() - 0.1) && near(equal[1], 1.2f64.ln() - 0.1));
+    }
+
+    #[test]
+    fn the_status_of_every_claim_is_listed() {
+        let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.user: ext2 < xfs"], 8);
+        let statuses = claim_statuses(&record);
+        assert_eq!((statuses[0].outcome.as_str(), statuses[0].open, statuses[0].rounds), ("held", false, 8));
+        assert_eq!((statuses[1].outcome.as_str(), statuses[1].effect), ("inconclusive", None));
+    }
+}

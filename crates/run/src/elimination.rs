@@ -1,0 +1,258 @@
+//! The search for the best variant: which variants can still be the best, and whether the choice among them is good
+//! enough.
+
+use crate::claim_forecast::{ClaimForecast, Names, quickest, round_cost};
+use crate::{stopping::rounds_among, work};
+use fsarena_core::average::Average;
+use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
+use fsarena_fs::advice;
+use fsarena_stats::grid::{self, references};
+use fsarena_stats::regret::{self, Regrets};
+use fsarena_stats::{analyse::combine_tasks, table};
+
+/// Rounds after which no variant leaves for lack of time: by then each has been repeated.
+const CHOOSING_ROUNDS: u32 = 3;
+
+/// Why a plan cannot search for the best variant; None if it can, or does not search.
+pub fn check_search(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
+    if plan.stop.best_within.is_some() && variants.len() < 2 {
+        return Some("finding the best requires two variants or more");
+    }
+    None
+}
+
+/// Decides before a round which variants stay in the run, and whether the choice among them is good enough to end it.
+///
+/// `live` are the variants that have not failed. `max_regret` is the fraction that the choice may cost more than the best.
+/// If a budget is set, `left_s` is what is left of it in seconds: after the first rounds, variants leave that do not fit into
+/// it until a first answer, from the end of [`by_priority`], whatever their figures are.
+///
+/// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
+/// rounds up to the last look decide. A resumed run has them too, so it continues with the same variants.
+pub fn eliminate(
+    record: &RunRecord,
+    live: &Names,
+    round: u32,
+    max_regret: f64,
+    left_s: Option<f64>,
+) -> ClaimForecast {
+    let search = Search::at_last_look(record, round);
+    let mut remaining = vec![];
+    for (at, variant) in record.variants.iter().enumerate() {
+        if !variant.is_bare_device() && live.contains(&variant.name) && search.can_be_best(at) {
+            remaining.push(at);
+        }
+    }
+    let mut no_room = Names::new();
+    if let Some(left_s) = left_s
+        && round < CHOOSING_ROUNDS
+        && !record.cells.is_empty()
+    {
+        let fitting = search.fit_into_budget(&remaining, round, left_s);
+        let left_out = remaining.iter().filter(|at| !fitting.contains(at));
+        no_room.extend(left_out.map(|at| record.name(*at).to_string()));
+        remaining = fitting;
+    }
+    let mut variants = Names::new();
+    for (at, variant) in record.variants.iter().enumerate() {
+        let stays = remaining.contains(&at) || variant.is_bare_device();
+        if stays && live.contains(&variant.name) {
+            variants.insert(variant.name.clone());
+        }
+    }
+    let mut answered = search.good_choice(&remaining, max_regret);
+    if answered.is_none() && remaining.len() < 2 && round > 0 {
+        answered = Some("fewer than two variants are left to compare".into());
+    }
+    ClaimForecast {
+        answered,
+        open: format!("; {} variants can still be the best", remaining.len()),
+        seconds: round_cost(record, &variants),
+        needed: search.rounds_needed(&remaining),
+        no_room,
+        variants,
+    }
+}
+
+/// The bounds of regret at the last look of the sequential test. Variants are indices into the record.
+struct Search<'a> {
+    record: &'a RunRecord,
+    /// Among all variants.
+    regrets: Regrets,
+    /// The variants that give up no safety; all if each does.
+    safe: Vec<usize>,
+    /// Among the safe variants.
+    among_safe: Regrets,
+    /// The variants that have figures, also those that left the run.
+    measured: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn at_last_look(record: &'a RunRecord, round: u32) -> Search<'a> {
+        let (direction, mut costs) = match combine_tasks(record, &work::main_of_run(record)) {
+            Ok((metric, costs)) => (metric.direction, costs),
+            Err(_) => (Direction::Neutral, vec![]),
+        };
+        let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
+        let measured = (0..costs.len()).filter(has_figures).collect();
+        let look = table::at(round as usize).map_or(0, |look| look.n as u32);
+        let end = record.plan.stop.warmup + look;
+        let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < end);
+        for rounds in &mut costs {
+            rounds.truncate(columns);
+        }
+        let compute = if by_mean(record) { regret::by_mean } else { regret::of };
+        let regrets = compute(&costs, &references(record), direction, record.plan.error_split());
+        // The bare device is the ceiling of all rounds, never a candidate.
+        let candidates: Vec<usize> =
+            (0..record.variants.len()).filter(|at| !record.variants[*at].is_bare_device()).collect();
+        let safe = record.with_full_guarantees(&candidates);
+        let among_safe = regrets.among(&safe);
+        Search { record, regrets, safe, among_safe, measured }
+    }
+
+    /// Whether no other variant is shown to be better. A variant that gives up safety removes no safe one.
+    fn can_be_best(&self, variant: usize) -> bool {
+        let regrets = if self.safe.contains(&variant) { &self.among_safe } else { &self.regrets };
+        self.regrets.provisional || !regrets.beaten(variant)
+    }
+
+    /// The choice among these variants in words, if it costs at most `max_regret` more than the best. A variant that gives
+    /// up safety is chosen only if no safe one is left.
+    fn good_choice(&self, remaining: &[usize], max_regret: f64) -> Option<String> {
+        let eligible: Vec<usize> = remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
+        let choice = self.among_safe.choose(&eligible)?;
+        let regret = self.among_safe.of(choice)?.exp_m1();
+        if self.regrets.provisional || regret > max_regret {
+            return None;
+        }
+        let average = if by_mean(self.record) { " by mean cost" } else { "" };
+        let (name, percent) = (self.record.name(choice), 100.0 * regret);
+        Some(format!("{name} costs at most {percent:.2}% more than the best{average}"))
+    }
+
+    /// The rounds that a first answer about these variants requires. Variants with figures count among their rivals, also
+    /// those that left.
+    fn rounds_needed(&self, remaining: &[usize]) -> u32 {
+        let mut rivals = 0;
+        for (at, variant) in self.record.variants.iter().enumerate() {
+            if !variant.is_bare_device() && (remaining.contains(&at) || self.measured.contains(&at)) {
+                rivals += 1;
+            }
+        }
+        rounds_among(rivals, self.record.plan.error_split())
+    }
+
+    /// Those of these variants that fit into `left_s` seconds with the rounds that they still require; at least two.
+    fn fit_into_budget(&self, variants: &[usize], round: u32, left_s: f64) -> Vec<usize> {
+        let record = self.record;
+        let mut kept = by_priority(&record.plan, &record.variants);
+        kept.retain(|at| variants.contains(at));
+        let bare_devices = record.variants.iter().filter(|variant| variant.is_bare_device());
+        let fixed: f64 = bare_devices.filter_map(|variant| quickest(record, &variant.name)).sum();
+        let cost = |at: &usize| quickest(record, record.name(*at)).unwrap_or(0.0);
+        while kept.len() > 2 {
+            let round_seconds: f64 = fixed + kept.iter().map(cost).sum::<f64>();
+            let rounds = self.rounds_needed(&kept).saturating_sub(round);
+            if f64::from(rounds) * round_seconds <= left_s {
+                break;
+            }
+            kept.pop();
+        }
+        kept.sort_unstable();
+        kept
+    }
+}
+
+/// Whether a run compares variants by their mean cost instead of their typical one.
+fn by_mean(record: &RunRecord) -> bool {
+    record.plan.stop.best_by == Average::Mean
+}
+
+/// The variants in the order in which a short budget keeps them: that of the plan if it names them one by one, else those of
+/// the usual filesystems first.
+pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    if plan.variants.is_empty() {
+        order.sort_by_key(|at| advice::rank(&variants[*at]));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+    use fsarena_core::record::TOTAL;
+
+    fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
+        let (record, live) = record(seconds, &[], rounds);
+        let forecast = eliminate(&record, &live, round, within, None);
+        (forecast.variants.into_iter().collect(), forecast.answered)
+    }
+
+    const THREE: [(&str, f64); 3] = [("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.5)];
+
+    #[test]
+    fn a_variant_leaves_at_the_look_at_which_it_cannot_be_the_best() {
+        assert_eq!(left(&THREE, 7, 7, 0.001), (["ext2", "ext4", "xfs"].map(String::from).to_vec(), None));
+        for round in [8, 9] {
+            assert_eq!(
+                left(&THREE, round, round, 0.001),
+                (["ext2", "ext4"].map(String::from).to_vec(), None)
+            );
+        }
+    }
+
+    #[test]
+    fn a_choice_that_is_good_enough_ends_the_run_at_a_look() {
+        assert!(left(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
+        let two = [("ext2", 1.0), ("xfs", 1.5)];
+        assert_eq!(left(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
+    }
+
+    #[test]
+    fn by_mean_cost_the_first_look_that_decides_is_at_24_rounds() {
+        let answer = |rounds: u32| {
+            let (mut record, live) = record(&[("ext2", 1.0), ("xfs", 1.5)], &[], rounds);
+            record.plan.stop.best_by = Average::Mean;
+            eliminate(&record, &live, rounds, 0.05, None).answered
+        };
+        assert_eq!(answer(23), None);
+        assert_eq!(answer(24).unwrap(), "ext2 costs at most 0.00% more than the best by mean cost");
+    }
+
+    #[test]
+    fn warm_up_rounds_have_no_say() {
+        let (mut record, live) = record(&THREE, &[], 9);
+        record.plan.stop.warmup = 2;
+        assert_eq!(eliminate(&record, &live, 8, 0.001, None).variants.len(), 3, "seven rounds are too few");
+        record.plan.stop.warmup = 1;
+        let left = eliminate(&record, &live, 8, 0.001, None).variants;
+        assert_eq!(left.into_iter().collect::<Vec<_>>(), ["ext2", "ext4"]);
+    }
+
+    #[test]
+    fn a_short_budget_keeps_the_usual_filesystems_whatever_their_pilot_took() {
+        let names = ["btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs"];
+        let (mut record, live) = record(&names.map(|name| (name, 1.0)), &[], 1);
+        // Each cell takes two seconds. The first one of all found cold caches: ext4 took 19 s.
+        let kept = |record: &RunRecord, left_s| {
+            let forecast = eliminate(record, &live, 1, 0.01, Some(left_s));
+            (forecast.variants.into_iter().collect::<Vec<_>>(), forecast.no_room.len(), forecast.needed)
+        };
+        let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
+        ext4.spent = vec![(TOTAL.into(), 19_000_000_000)];
+        // Six variants are 5 rivals: 10 rounds, of which 9 are left, of 5·2 s and at most 6 s.
+        assert_eq!(kept(&record, 150.0), (names.map(String::from).to_vec(), 0, 10));
+        let three = ["btrfs", "ext4", "xfs"].map(String::from).to_vec();
+        assert_eq!(kept(&record, 95.0), (three, 3, 10));
+        assert_eq!(kept(&record, 1.0), (["ext4", "xfs"].map(String::from).to_vec(), 4, 10));
+    }
+
+    #[test]
+    fn a_part_of_a_round_changes_nothing() {
+        // What a resumed run finds of round 9 and later does not count before the look at ten rounds.
+        assert_eq!(left(&THREE, 10, 9, 0.001), left(&THREE, 8, 8, 0.001));
+    }
+}

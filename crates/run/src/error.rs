@@ -1,0 +1,226 @@
+//! How a run fails: one cell of it ([`CellError`]), or the whole run ([`RunError`]).
+
+use fsarena_core::cell::Variant;
+use fsarena_core::event::{Cause, Outcome, VariantExit};
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::{names::Unknown, plan::error::PlanError};
+use std::error::Error;
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// The result of a function of this crate; by default its error ends the run.
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
+/// The result of a part of a cell.
+pub type CellResult = std::result::Result<(), CellError>;
+
+/// The failure of one cell. Its variant leaves the run; the other variants continue.
+#[derive(Debug, Clone)]
+pub struct CellError {
+    /// The part that failed, and the message of the error.
+    pub why: String,
+    /// The kind of failure.
+    pub cause: Cause,
+    /// The error of the library that failed; None if fsarena itself found the failure.
+    error: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl CellError {
+    /// A failure for this cause.
+    pub fn new(cause: Cause, why: impl Into<String>) -> CellError {
+        CellError { why: why.into(), cause, error: None }
+    }
+
+    /// Something that this machine lacks.
+    pub fn missing(why: impl Into<String>) -> CellError {
+        CellError::new(Cause::Missing, why)
+    }
+
+    /// A bug of fsarena.
+    pub fn internal(why: impl Into<String>) -> CellError {
+        CellError::new(Cause::Internal, why)
+    }
+
+    /// Puts the name of the part that failed before the message.
+    pub fn of(self, part: &str) -> CellError {
+        CellError { why: format!("{part}: {}", self.why), ..self }
+    }
+
+    /// The failure of a command that was given these options. If the user chose them, they are the cause.
+    pub fn with_options(self, options: &str) -> CellError {
+        if self.cause == Cause::Work && !options.is_empty() {
+            return CellError { cause: Cause::Usage, ..self };
+        }
+        self
+    }
+
+    /// Returns the failure in an outcome, or nothing for a cell that is done or was interrupted.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn check(outcome: Outcome) -> CellResult {
+        match outcome {
+            Outcome::Failed { why, cause } => Err(CellError::new(cause, why)),
+            Outcome::Done | Outcome::Interrupted => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for CellError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// The message already contains that of the library's error, so the source is the cause of that error.
+impl Error for CellError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.as_ref()?.source()
+    }
+}
+
+impl<E: Exits> From<E> for CellError {
+    fn from(error: E) -> CellError {
+        let (why, cause) = (error.to_string(), Cause::of(error.exit_code()));
+        CellError { why, cause, error: Some(Arc::new(error)) }
+    }
+}
+
+impl From<RunError> for CellError {
+    fn from(error: RunError) -> CellError {
+        // In a cell, an internal error of a library counts as a failure of its work.
+        let (why, cause) = (error.to_string(), Cause::of(error.cause().exit_code()));
+        CellError { why, cause, error: Some(Arc::new(error)) }
+    }
+}
+
+impl From<CellError> for Outcome {
+    fn from(error: CellError) -> Outcome {
+        Outcome::Failed { why: error.why, cause: error.cause }
+    }
+}
+
+/// Why a run could not begin, or ended before its plan did. Everything measured until then is kept in the run's directory,
+/// which [`Consumer::begin`](crate::Consumer::begin) names.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Files, devices, mounts.
+    #[error(transparent)]
+    System(#[from] fsarena_sys::Error),
+    /// The users of workloads.
+    #[error(transparent)]
+    User(#[from] fsarena_sys::user::UserError),
+    /// Formatting and its guard.
+    #[error(transparent)]
+    Filesystem(#[from] fsarena_fs::Error),
+    /// Guest kernels and their emulators.
+    #[error(transparent)]
+    Guest(#[from] fsarena_guest::Error),
+    /// The inputs of a workload.
+    #[error(transparent)]
+    Workload(#[from] fsarena_load::task::Error),
+    /// The run could not be stored, or not be read to resume it.
+    #[error(transparent)]
+    Store(#[from] fsarena_store::Error),
+    /// The plan file has a fault.
+    #[error(transparent)]
+    File(#[from] PlanError),
+    /// A name that a run or plan lacks.
+    #[error(transparent)]
+    Name(#[from] Unknown),
+    /// The plan asks for something impossible.
+    #[error("{0}")]
+    Plan(String),
+    /// This machine lacks something; the text says what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The agent could not be started, or broke the protocol.
+    #[error("the measuring process: {0}")]
+    Agent(String),
+    /// Leftovers of killed runs, by their number, could not be undone.
+    #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
+    Recover(usize),
+    /// A cell of a run that stores nothing failed. Such a run cannot be resumed, so the rest is useless.
+    #[error("{variant} failed: {source}")]
+    Cell {
+        /// Its variant.
+        variant: String,
+        /// The failure of the cell.
+        source: CellError,
+    },
+    /// All variants failed: when and why each left the run.
+    #[error("every variant has failed:{}", list(.0))]
+    EveryVariant(BTreeMap<String, VariantExit>),
+}
+
+impl RunError {
+    /// A level that a variant cannot have.
+    pub fn variant(variant: &Variant, why: impl fmt::Display) -> RunError {
+        RunError::Plan(format!("variant {}: {why}", variant.name))
+    }
+
+    /// The kind of failure, which a program can turn into an exit code.
+    pub fn cause(&self) -> Cause {
+        match self {
+            RunError::System(error) => cause_of(error),
+            RunError::User(error) => cause_of(error),
+            RunError::Filesystem(error) => cause_of(error),
+            RunError::Guest(error) => cause_of(error),
+            RunError::Workload(fsarena_load::task::Error::Command(error)) => cause_of(error),
+            RunError::Workload(fsarena_load::task::Error::Dbench(error)) => cause_of(error),
+            RunError::Workload(fsarena_load::task::Error::Plan(_)) | RunError::Plan(_) => Cause::Usage,
+            RunError::Workload(_) | RunError::Missing(_) | RunError::Recover(_) => Cause::Missing,
+            RunError::Store(error) => cause_of(error),
+            RunError::File(error) => cause_of(error),
+            RunError::Name(error) => cause_of(error),
+            RunError::Agent(_) => Cause::Internal,
+            RunError::Cell { source, .. } => source.cause,
+            RunError::EveryVariant(left) => {
+                // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.
+                let order = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
+                let occurs = |cause: &Cause| left.values().any(|exit| exit.cause == *cause);
+                order.into_iter().find(occurs).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// The cause of an error of a library.
+fn cause_of(error: &impl Exits) -> Cause {
+    match error.exit_code() {
+        ExitCode::Internal => Cause::Internal,
+        code => Cause::of(code),
+    }
+}
+
+/// A line for each variant that left.
+fn list(left: &BTreeMap<String, VariantExit>) -> String {
+    let mut lines = String::new();
+    for (variant, VariantExit { round, why, .. }) in left {
+        lines += &format!("\n  {variant} failed in round {}: {why}", round + 1);
+    }
+    lines
+}
+
+/// Returns the fault unless the condition holds.
+///
+/// # Errors
+/// The fault.
+pub(crate) fn require(holds: bool, fault: impl FnOnce() -> RunError) -> Result<()> {
+    if holds { Ok(()) } else { Err(fault()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn the_cause_of_a_library_error_is_the_source_of_both_errors() {
+        let failed = || fsarena_sys::Error::io("reading", "/x")(io::ErrorKind::NotFound.into());
+        let source = |error: &dyn Error| error.source().map(|source| source.is::<io::Error>());
+        assert_eq!(source(&RunError::from(failed())), Some(true));
+        let cell = CellError::from(failed()).of("mkfs");
+        assert_eq!((source(&cell), cell.to_string()), (Some(true), format!("mkfs: {}", failed())));
+        let of_run = CellError::from(RunError::from(failed()));
+        assert_eq!(source(&of_run), Some(true));
+    }
+}

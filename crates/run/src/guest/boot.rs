@@ -1,0 +1,103 @@
+//! How the guest of a cell starts: from a snapshot of a booted machine, or from the first instruction of its kernel.
+
+use super::initramfs::{KernelDemands, Packer};
+use super::session::{GuestExit, GuestOwner, SPENT_ON, run_guest};
+use super::snapshot_pool::{LEAST_MEMORY, SnapshotPool, file_size, keep_command_line};
+use crate::error::{CellError, Result, RunError};
+use crate::{executor::CellSink, settings::setting};
+use bytesize::ByteSize;
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_guest::counter::{COUNTS, Counter};
+use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::Launch};
+use fsarena_sys::cancel;
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The cell of a guest, and the machine that it needs.
+pub struct GuestCell<'a> {
+    /// The machine.
+    pub machine: &'a Machine<'a>,
+    /// The config for the guest.
+    pub config: &'a GuestConfig,
+    /// The requirements of its kernel.
+    pub demands: KernelDemands<'a>,
+}
+
+/// Starts the guest of a cell.
+pub struct GuestStarter<'a> {
+    /// The run.
+    pub owner: GuestOwner<'a>,
+    /// Packs the initramfs.
+    pub packer: &'a mut Packer,
+    /// Counts the instructions, if the emulator can.
+    pub counter: Option<&'a Counter>,
+    /// When the power is cut, counted from the beginning of the work; None if it stays on.
+    pub cut: Option<Duration>,
+}
+
+impl GuestStarter<'_> {
+    /// Boots a guest from the first instruction of its kernel, and runs it to its end.
+    ///
+    /// # Errors
+    /// Where the emulator cannot be started, or its files cannot be written.
+    pub fn boot(&mut self, cell: &GuestCell, emit: CellSink) -> Result<GuestExit> {
+        let initramfs = self.packer.initramfs(cell.demands)?;
+        let (memory, size) = (self.owner.guest.memory.as_u64(), file_size(&initramfs.path));
+        if memory < size + LEAST_MEMORY {
+            let (memory, size) = (ByteSize(memory), ByteSize(size));
+            let why = format!(
+                "a guest with {memory} of memory has no room to boot with {size}: {}",
+                setting("guest_memory", "")
+            );
+            return Ok(GuestExit::not_started(CellError::missing(why).into()));
+        }
+        initramfs.hand_over(cell.config)?;
+        let path = initramfs.path.clone();
+        let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
+        let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
+        self.run(&machine, machine.launch(counting, Stdio::null()), emit)
+    }
+
+    /// Starts a guest from a snapshot of a booted machine, if the pool has one, and runs it to its end; else boots it.
+    ///
+    /// # Errors
+    /// Those of [`GuestStarter::boot`].
+    pub fn start_from_snapshot(
+        &mut self,
+        pool: &mut SnapshotPool,
+        cell: &GuestCell,
+        emit: CellSink,
+    ) -> Result<GuestExit> {
+        let path = pool.config.clone();
+        let machine = Machine { config: Some(&path), ..cell.machine.clone() };
+        let begun = Instant::now();
+        let unrecorded = Machine { record: None, ..machine.clone() };
+        let snapshot = pool.take(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
+        emit(CellEvent::Spent { what: SPENT_ON.into(), ns: begun.elapsed().as_nanos() as u64 });
+        let Some(snapshot) = snapshot else {
+            if cancel::requested().is_some() {
+                return Ok(GuestExit::not_started(Outcome::Interrupted));
+            }
+            return self.boot(cell, emit);
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
+        let config = GuestConfig { now, ..cell.config.clone() };
+        let text = serde_json::to_vec(&config).map_err(|error| RunError::Agent(error.to_string()))?;
+        std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
+        let why = match snapshot.launch(&machine) {
+            Ok(launch) => match self.run(&machine, launch, emit)? {
+                // If the snapshot does not resume, the cell is not the cause: its guest boots instead.
+                GuestExit { outcome: Outcome::Failed { why, .. }, has_sent: false, .. } => why,
+                exit => return Ok(exit),
+            },
+            Err(error) => error.to_string(),
+        };
+        pool.discard(snapshot, &machine, &why);
+        self.boot(cell, emit)
+    }
+
+    fn run(&self, machine: &Machine, launch: Launch, emit: CellSink) -> Result<GuestExit> {
+        keep_command_line(machine.dir, "command.json", &launch)?;
+        run_guest(self.owner, launch, self.cut, emit)
+    }
+}

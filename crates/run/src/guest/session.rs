@@ -1,0 +1,203 @@
+//! The session with one guest: what it sends, its silence, and how it ends.
+
+use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
+use crate::error::{CellError, Result};
+use crate::{executor::CellSink, protocol::Line, settings::setting};
+use fsarena_core::event::{Cause, CellEvent, Outcome};
+use fsarena_core::plan::GuestPlan;
+use fsarena_guest::launch::{Guest, Heard, Launch};
+use fsarena_guest::{config::GOING_ON, console::LastWords};
+use fsarena_load::workload::Cut;
+use fsarena_sys::{cancel, said::shown, undo::Journal};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// How long a guest may take to power off.
+const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest silence of a guest that has not sent anything yet: kernels boot in seconds.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
+/// The first task that is timed.
+const FIRST_TASK: &str = "mount";
+/// Stands between the reason of a failure and the last lines of the console.
+pub const CONSOLE: &str = "; the end of its console:\n";
+/// What the time of booting is spent on.
+pub const SPENT_ON: &str = "boot";
+
+/// The run that a guest belongs to.
+#[derive(Clone, Copy)]
+pub struct GuestOwner<'a> {
+    /// The undo journal of the run.
+    pub journal: &'a Journal,
+    /// The settings of guests in its plan.
+    pub guest: &'a GuestPlan,
+}
+
+/// How the guest of a cell ended.
+pub struct GuestExit {
+    /// The outcome of the cell.
+    pub outcome: Outcome,
+    /// The time from launch to the first timed task; None if the guest did not get there.
+    pub boot_time: Option<Duration>,
+    /// Whether it sent anything. A guest that begins with a snapshot sends a line once it continues.
+    pub has_sent: bool,
+}
+
+impl GuestExit {
+    /// A guest that was not started.
+    pub fn not_started(outcome: Outcome) -> GuestExit {
+        GuestExit { outcome, boot_time: None, has_sent: false }
+    }
+}
+
+/// Starts a guest, passes its events on, and ends it: during its work if its power is cut, `cut` after the work began.
+/// A guest that fails is an outcome.
+///
+/// # Errors
+/// Where the emulator cannot be started, or the journal cannot be written.
+pub fn run_guest(
+    owner: GuestOwner,
+    launch: Launch,
+    cut: Option<Duration>,
+    emit: CellSink,
+) -> Result<GuestExit> {
+    let launched_at = Instant::now();
+    let (mut boot_time, mut has_sent) = (None, false);
+    let broken = |why: String| CellError::internal(format!("the guest {why}"));
+    let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
+        has_sent = true;
+        if line == GOING_ON {
+            return Ok(None);
+        }
+        match Line::read(line).map_err(broken)? {
+            Line::Event(event) => {
+                if let CellEvent::Phase { name } = &event {
+                    if name == FIRST_TASK {
+                        boot_time.get_or_insert(launched_at.elapsed());
+                    }
+                    if name == Cut::WORK {
+                        *power_cut_at = cut.map(|after| Instant::now() + after);
+                    }
+                }
+                emit(event);
+                Ok(None)
+            }
+            Line::End(outcome) => Ok(Some(outcome)),
+            Line::Ask(_) => Err(broken(UNEXPECTED_REQUEST.into())),
+        }
+    })?;
+    if let Some(time) = boot_time {
+        emit(CellEvent::Spent { what: SPENT_ON.into(), ns: time.as_nanos() as u64 });
+    }
+    let outcome = match end {
+        SessionEnd::Value(Outcome::Failed { why, cause })
+            if !console.lines.is_empty() && cause != Cause::Violation =>
+        {
+            Outcome::Failed { why: describe_failure(&why, None, &console), cause }
+        }
+        SessionEnd::Value(outcome) => outcome,
+        SessionEnd::PowerCut => Outcome::Done,
+        SessionEnd::Interrupted => Outcome::Interrupted,
+        SessionEnd::Failed(error) => error.into(),
+    };
+    Ok(GuestExit { outcome, boot_time, has_sent })
+}
+
+/// How a session ended.
+pub enum SessionEnd<T> {
+    /// A line of the guest had the value that the caller waited for.
+    Value(T),
+    /// The guest was killed at the time of its power cut.
+    PowerCut,
+    /// A signal asked fsarena to stop.
+    Interrupted,
+    /// The guest failed, ended too early, or fell silent.
+    Failed(CellError),
+}
+
+/// Takes a line of a guest, and may set the time of its power cut. Returns the value that the session is for, or None to
+/// continue.
+type TakeLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Option<T>, CellError>;
+
+/// Starts a guest, passes each of its lines to `take` until that returns a value, and ends the guest. Also returns the
+/// last lines of its console; a failure already quotes them.
+///
+/// # Errors
+/// Where the emulator cannot be started, or the journal cannot be written.
+pub fn run_until<T>(
+    owner: GuestOwner,
+    launch: Launch,
+    take: TakeLine<T>,
+) -> Result<(SessionEnd<T>, LastWords)> {
+    let mut guest = launch.start()?;
+    // If the keeper of the guest dies with this process, `recover` ends what is left of the group.
+    let group = owner.journal.note(group_of(guest.pid()))?;
+    let end = receive_until(&mut guest, owner.guest, take);
+    let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
+    let (status, console) = guest.end(timeout);
+    group.undo()?;
+    let end = match end {
+        SessionEnd::Failed(mut error) => {
+            error.why = describe_failure(&error.why, status, &console);
+            SessionEnd::Failed(error)
+        }
+        end => end,
+    };
+    Ok((end, console))
+}
+
+/// The reason of a failure, its meaning, and the last lines of the console.
+fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) -> String {
+    let meaning = console.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
+    let status = status.map_or(String::new(), |status| format!(" ({status})"));
+    format!("{why}{meaning}{status}{CONSOLE}{}", shown(&console.lines))
+}
+
+/// Passes the lines of a guest to `take` until the session ends; the guest itself still runs then.
+fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> SessionEnd<T> {
+    let started_at = Instant::now();
+    let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
+    loop {
+        if cancel::requested().is_some() {
+            return SessionEnd::Interrupted;
+        }
+        if power_cut_at.is_some_and(|time| Instant::now() >= time) {
+            return SessionEnd::PowerCut;
+        }
+        match guest.listen(POLL_INTERVAL) {
+            Heard::Line(line) => {
+                last_line_at = Some(Instant::now());
+                match take(&line, &mut power_cut_at) {
+                    Ok(Some(value)) => return SessionEnd::Value(value),
+                    Ok(None) => {}
+                    Err(error) => return SessionEnd::Failed(error),
+                }
+            }
+            Heard::Silence => {
+                let silent = last_line_at.unwrap_or(started_at).elapsed();
+                if let Some(error) = silence_failure(plan, silent, last_line_at.is_none()) {
+                    return SessionEnd::Failed(error);
+                }
+            }
+            Heard::End => {
+                let error = CellError::new(Cause::Died, "the guest ended before its work did");
+                return SessionEnd::Failed(error);
+            }
+        }
+    }
+}
+
+/// The failure of a guest that has been silent for longer than it may be; None if it may.
+fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
+    let patience = Duration::from_secs_f64(plan.patience_s);
+    let (limit, since) = match is_booting {
+        true => (patience.min(BOOT_TIMEOUT), "since it was started"),
+        false => (patience, "in its work"),
+    };
+    if silent <= limit {
+        return None;
+    }
+    let seconds = silent.as_secs_f64();
+    let flag = setting("guest_timeout", "");
+    let why = format!("the guest has said nothing for {seconds:.0} s {since} and was ended ({flag})");
+    Some(CellError::new(Cause::Work, why))
+}

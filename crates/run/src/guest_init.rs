@@ -1,0 +1,138 @@
+//! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
+
+use crate::axes::{self, Conditions};
+use crate::protocol::{Guest, Line, MountRequest, write};
+use crate::{agent, bench, error::CellError};
+use fsarena_core::event::{CellEvent, Note, NoteKind};
+use fsarena_core::{cell::Variant, factor};
+use fsarena_fs::{external, filesystems, lifecycle};
+use fsarena_guest::counter;
+use fsarena_guest::inside::{self, Booted};
+use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
+use std::io::{self, Error};
+use std::path::{Path, PathBuf};
+
+pub use fsarena_guest::inside::is_here as is_guest_init;
+
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Runs the cell that the guest was booted for, and ends the guest.
+pub fn run_guest() -> ! {
+    if let Err(error) = inside::boot().and_then(work) {
+        // The event channel may not work yet; the host keeps the console log and shows its end.
+        println!("fsarena: the guest cannot work: {error}");
+    }
+    inside::power_off()
+}
+
+fn work(mut booted: Booted) -> io::Result<()> {
+    let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
+    let conditions = prepare(&mut booted, &mut guest);
+    let mut events = booted.events;
+    match conditions {
+        // They end with the guest: undoing them takes time, and this process is in them.
+        Ok(conditions) => std::mem::forget(conditions),
+        // What cannot be had is the cell's own failure.
+        Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
+    }
+    let text = serde_json::to_vec(&guest.request)?;
+    agent::serve(text.as_slice(), events, counter::mark)?;
+    // Unmounted like the filesystem under test, so that the next guest finds it whole.
+    Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
+}
+
+/// Puts the disks together, mounts the other one, and brings about what the variant asks for.
+fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
+    let kernel = SysRoot::host();
+    write(&mut booted.events, &note(about(&kernel)))?;
+    let device = booted.stack()?;
+    let request = &mut guest.request;
+    // The root lies below a separate mount point, which is made with it and is covered by the mount.
+    request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
+    mount::by_call(&booted.other, &request.other, &guest.other_type, "")
+        .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
+    request.device = BlockDevice::open(&kernel, &device).ok().as_ref().map(bench::numbers);
+    let journal = booted.journal.as_deref();
+    let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
+    bench::of_the_first(&all).into_iter().try_for_each(|told| write(&mut booted.events, &note(told)))?;
+    if let Some(mount) = &mut request.mount {
+        if let Some(journal) = journal {
+            name_journal(&request.cell.variant, mount, &device, journal)?;
+        }
+        mount.source = device;
+    }
+    let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
+    let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
+    conditions.notes.iter().cloned().try_for_each(|told| write(&mut booted.events, &note(told)))?;
+    Ok(conditions)
+}
+
+/// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
+fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
+    let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
+    external::number(def, disk, journal)?;
+    if let Some(option) = lifecycle::journal_option(def, journal) {
+        mount.options += if mount.options.is_empty() { "" } else { "," };
+        mount.options += &option;
+    }
+    mount.journal = Some(journal.into());
+    Ok(())
+}
+
+/// Brings about the levels of a variant. Control groups are mounted only where one needs them.
+fn conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
+    if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
+        mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
+    }
+    let set_up = || {
+        let open = |disk: &&Path| BlockDevice::open(kernel, disk);
+        let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let journal = Journal::create(Path::new("/tmp"), "guest")?;
+        let conditions = axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>())?;
+        conditions.confine.enter(std::process::id() as i32)?;
+        Ok(conditions)
+    };
+    set_up().map_err(Error::other::<fsarena_sys::Error>)
+}
+
+fn note(note: Note) -> Line {
+    Line::Event(CellEvent::Note(note))
+}
+
+/// What tells this kernel from others, and what biases its figures.
+fn about(kernel: &SysRoot) -> Note {
+    let release = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = kernel.fact("proc/sys/kernel/version").unwrap_or_default();
+    let crypto = kernel.read("proc/crypto").unwrap_or_default();
+    let crc32c = crc32c_driver(&crypto).unwrap_or("none yet");
+    let text = format!("guest kernel {release} {version}; CRC32C by {crc32c}");
+    Note::new(NoteKind::Options, text).task("kernel")
+}
+
+/// The implementation that the kernel prefers for CRC32C: that of the highest priority in `/proc/crypto`.
+fn crc32c_driver(crypto: &str) -> Option<&str> {
+    let priority = |block: &&str| field(block, "priority").and_then(|text| text.parse::<i64>().ok());
+    let known = crypto.split("\n\n").filter(|block| field(block, "name") == Some("crc32c"));
+    field(known.max_by_key(|block| priority(block).unwrap_or(0))?, "driver")
+}
+
+/// The value of a line `name : value`.
+fn field<'a>(block: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = block.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_crc32c_is_named() {
+        let crypto = "name         : crc32c\ndriver       : crc32c-generic\npriority     : 100\n\n\
+                      name         : crc32c\ndriver       : crc32c-intel\npriority     : 200\n\n\
+                      name         : sha1\ndriver       : sha1-generic\npriority     : 900\n";
+        assert_eq!(crc32c_driver(crypto), Some("crc32c-intel"));
+        assert_eq!(crc32c_driver(""), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Checks whether the filesystems support the files that the work creates.
+
+use crate::error::{Result, RunError};
+use crate::settings::setting;
+use fsarena_core::{cell::Variant, factor};
+use fsarena_fs::{available::to_install, def::FsDef, filesystems};
+use fsarena_load::demands::{Demands, name_bytes};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Refuses a variant whose filesystem cannot do the work.
+///
+/// # Errors
+/// Which variant, why, and what can be done.
+pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<()> {
+    for variant in variants {
+        let def = filesystems::find(variant.level(factor::FS))?;
+        if let Some(why) = cannot(def, demands) {
+            let lacks_direct_io = demands.direct_io && why == no_direct_io();
+            let or = match lacks_direct_io {
+                true => String::new(),
+                false => format!(", or take another tree ({})", setting("tree", "")),
+            };
+            let why = format!("{} {why}; leave {} out ({}){or}", def.title, def.id, setting("fs", ""));
+            return Err(RunError::variant(variant, why));
+        }
+    }
+    Ok(())
+}
+
+/// That a filesystem cannot be made here, and what to install.
+pub fn no_mkfs(def: &FsDef) -> RunError {
+    RunError::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
+}
+
+/// Why a filesystem cannot hold a tree. None where it can.
+fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
+    let Demands { link, owned, twin_but_for_case, reserved, longest, direct_io } = demands;
+    let traits = def.traits;
+    let in_the_way = [
+        (traits.unix, link, "has no symbolic links, and the tree has one:"),
+        (traits.unix, owned, "keeps no owners, and the tree has a file that is not root's:"),
+        (
+            traits.case_sensitive,
+            twin_but_for_case,
+            "does not tell names by case, and the tree has two in one directory:",
+        ),
+        (traits.any_name, reserved, "does not allow this name of the tree:"),
+    ];
+    let found = in_the_way.into_iter().find_map(|(able, entry, why)| {
+        let entry = entry.as_ref().filter(|_| !able)?;
+        Some(format!("{why} {}", entry.display()))
+    });
+    let found = found.or_else(|| {
+        let longest = longest.as_ref().filter(|path| name_bytes(path) > traits.name_bytes)?;
+        let limit = traits.name_bytes;
+        Some(format!(
+            "has names of at most {limit} bytes, and the tree has a longer one: {}",
+            longest.display()
+        ))
+    });
+    found.or_else(|| (*direct_io && !traits.direct_io).then(no_direct_io))
+}
+
+fn no_direct_io() -> String {
+    let flag = setting("set", "direct=false");
+    format!(
+        "has no direct I/O, which the workload asks for; take `{flag}`, which goes through the page cache"
+    )
+}
+
+/// Refuses a directory whose filesystem cannot do the work.
+///
+/// # Errors
+/// What it lacks.
+pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
+    if !demands.direct_io {
+        return Ok(());
+    }
+    // Whatever else is in the way, the work itself meets it: not every filesystem has files without a name.
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    match open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {}", no_direct_io()))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(fs: &str, demands: &Demands) -> String {
+        cannot(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_filesystem_says_what_it_cannot_hold() {
+        let at = |name: &str| Some(std::path::PathBuf::from(name));
+        let link = Demands { link: at("tree/l"), ..Demands::default() };
+        assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
+        assert_eq!(why("minix", &link), "");
+        let owned = Demands { owned: at("tree/f"), ..Demands::default() };
+        assert!(why("exfat", &owned).contains("owners") && why("hfsplus", &owned).is_empty());
+        let twin = Demands { twin_but_for_case: at("tree/F"), ..Demands::default() };
+        assert!(why("hfsplus", &twin).contains("case") && why("ext4", &twin).is_empty());
+        let long = Demands { longest: at(&"n".repeat(61)), ..Demands::default() };
+        let direct = Demands { direct_io: true, ..Demands::default() };
+        assert!(why("reiser4", &direct).contains("no direct I/O") && why("reiserfs", &direct).is_empty());
+        assert!(why("minix", &long).contains("at most 60 bytes") && why("vfat", &long).is_empty());
+    }
+
+    #[test]
+    fn a_variant_that_cannot_is_named_with_what_to_do() {
+        let levels = [(factor::FS.to_string(), "vfat".to_string())].into();
+        let variant = Variant { name: "vfat".into(), levels };
+        let demands = Demands { reserved: Some("tree/a:b".into()), ..Demands::default() };
+        let error = check([&variant].into_iter(), &demands).unwrap_err().to_string();
+        assert!(
+            error.starts_with("variant vfat: FAT32 does not allow this name of the tree: tree/a:b; leave"),
+            "{error}"
+        );
+        assert!(check([&variant].into_iter(), &Demands::default()).is_ok());
+    }
+}

@@ -1,0 +1,267 @@
+//! The two processes of an agent that runs as root: the worker has few rights and runs the workload; the supervisor starts it,
+//! mounts for it, and does what only root may do.
+//!
+//! [`Agents`] holds the roles and the users of a run: they are looked up once, before the first cell, and are part of the
+//! request to each agent.
+
+use crate::error::{CellError, CellResult, Result, RunError, require};
+use crate::protocol::{Answers, Line, ProcessRole, Profiling, Request, Rights, write};
+use crate::tasks::{make_root, perform};
+use crate::work::workload;
+use crate::{bench::Bench, child, settings::setting, work};
+use fsarena_core::event::{Note, NoteKind, Outcome};
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_load::workload::Place;
+use fsarena_sys::user::{User, UserDatabase, UserError};
+use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, rights, said::lines, shortage};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{io, process::Child};
+
+/// What all agents of a run have in common.
+#[derive(Debug, Clone)]
+pub struct Agents {
+    /// How to profile each task, if at all.
+    pub profiling: Option<Profiling>,
+    /// Whether agents set up and confine a worker, or do everything themselves.
+    pub role: ProcessRole,
+    /// The user of the workloads.
+    pub user: User,
+    /// The users that servers run as, by the name of the workload that starts the server. Empty unless workloads run as
+    /// root: only root can become another user.
+    server_users: BTreeMap<String, User>,
+    /// Notes for the report of the run.
+    pub notes: Vec<Note>,
+}
+
+impl Agents {
+    /// The agents of a run whose workloads run as the user `name`, or by default as the user who started fsarena.
+    ///
+    /// # Errors
+    /// If the user is unknown, if only root can become that user, or if the user database does not answer.
+    pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<Agents> {
+        let users = UserDatabase::host();
+        let own = User::of_process();
+        let (mut user, notes) = workload_user(name)?;
+        let role = if own.is_root() && profiling.is_none() {
+            let namespace = rights::can_confine();
+            let pid_namespace = namespace && pid_namespace::is_available();
+            ProcessRole::Supervisor(Rights { user: user.clone(), namespace, pid_namespace })
+        } else {
+            ProcessRole::Single
+        };
+        // The tracer of a profile requires root. The run keeps no figures of it, so the workload may run as root too.
+        if own.is_root() && profiling.is_some() {
+            user = own;
+        }
+        let mut server_users = BTreeMap::new();
+        let in_guests = matches!(plan.device.backing, Backing::Guest(_));
+        if user.is_root() && !in_guests {
+            for planned in &plan.workloads {
+                let candidates = workload(plan, planned)?.0.server_users();
+                if let Some(user) = find_first(&users, candidates)? {
+                    server_users.insert(planned.name.clone(), user);
+                }
+            }
+        }
+        Ok(Agents { profiling, role, user, server_users, notes })
+    }
+
+    /// Agents that do everything with the rights and as the user of this process.
+    pub fn unconfined() -> Agents {
+        let (role, user) = (ProcessRole::Single, User::of_process());
+        Agents { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
+    }
+
+    /// The user that the server of a workload runs as; None where the workload starts no server, or runs it as its own
+    /// user.
+    pub fn server_user(&self, workload: &str) -> Option<User> {
+        self.server_users.get(workload).cloned()
+    }
+
+    /// The facts that a run records: `workload_user` and `workload_confined_by`.
+    pub fn facts(&self) -> [(String, String); 2] {
+        let means = match &self.role {
+            ProcessRole::Supervisor(rights) if rights.pid_namespace => {
+                "PID namespace, read-only mounts, dropped capabilities"
+            }
+            ProcessRole::Supervisor(rights) if rights.namespace => "read-only mounts, dropped capabilities",
+            ProcessRole::Supervisor(_) => "dropped capabilities",
+            _ => "the rights of this user",
+        };
+        let user = format!("{} (uid {})", self.user.name, self.user.uid);
+        [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]
+    }
+}
+
+/// The user that the workloads of a run run as, and notes for the report. By default it is the user who started fsarena.
+///
+/// # Errors
+/// Those of [`Agents::of_run`].
+pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
+    let users = UserDatabase::host();
+    let own = User::of_process();
+    let mut notes = vec![];
+    let mut user = match name {
+        Some(name) => users.user_by_name(name)?,
+        None => match users.invoking_user() {
+            // Without the user database the workloads still run as this user; the report has the number for the name.
+            Err(error @ UserError::Getent(_)) if !own.is_root() => {
+                let text = format!("the name of user {}: {error}", own.uid);
+                notes.push(Note::new(NoteKind::Unavailable, text));
+                own.clone()
+            }
+            found => found?,
+        },
+    };
+    require(own.is_root() || user.uid == own.uid, || {
+        RunError::Plan(format!("user {}: only root can run workloads as another user", user.name))
+    })?;
+    if (user.uid, user.gid) == (own.uid, own.gid) {
+        user.groups = own.groups;
+    }
+    Ok((user, notes))
+}
+
+/// The first of these users that exists; None if there is none.
+fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
+    for name in names {
+        match users.user_by_name(name) {
+            Err(UserError::Unknown(_)) => {}
+            found => return Ok(Some(found?)),
+        }
+    }
+    Ok(None)
+}
+
+/// Gives this process the mounts and the rights of its role.
+///
+/// # Errors
+/// Where the kernel refuses, or the user of a worker cannot reach its files.
+pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
+    let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
+    match &request.role {
+        ProcessRole::Supervisor(Rights { namespace: true, .. }) => {
+            let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
+            rights::own_mounts(kernel, &[target, &request.root, &request.other]).map_err(refused)
+        }
+        ProcessRole::Single | ProcessRole::Supervisor(_) => Ok(()),
+        ProcessRole::Worker(Rights { user, namespace, pid_namespace }) => {
+            if *namespace {
+                restrict_writes(request, *pid_namespace).map_err(refused)?;
+            }
+            user.become_it().map_err(refused)?;
+            check_access(request, &user.name)
+        }
+    }
+}
+
+/// Makes everything read-only for this process except the filesystem or device under test, the source disk, and the
+/// directories that the workload is known to write to.
+fn restrict_writes(request: &Request, own_proc: bool) -> io::Result<()> {
+    let mut dirs = vec![request.other.clone()];
+    dirs.extend(
+        work::of_cell(&request.cell).ok().and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
+    );
+    let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
+    let is_device = Place::of(&request.cell.workload, &request.root, &request.other).is_device();
+    if mounted.is_none() && !is_device {
+        dirs.push(request.root.clone());
+    }
+    rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()), own_proc)
+}
+
+/// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
+fn check_access(request: &Request, user: &str) -> CellResult {
+    for place in request.places() {
+        let Err(error) = place.metadata() else { continue };
+        let refusing = place.ancestors().skip(1).find(|above| above.metadata().is_ok()).unwrap_or(place);
+        return Err(CellError::missing(format!(
+            "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere (`{}`), let everybody \
+             pass (`chmod a+x {}`), or run the workload as root (`{}`)",
+            place.display(),
+            setting("runs", "/var/tmp/runs"),
+            refusing.display(),
+            setting("user", "root")
+        )));
+    }
+    Ok(())
+}
+
+/// Starts a worker for the tasks of a request and serves it until it ends.
+///
+/// # Errors
+/// Those of the tasks, and those of the worker.
+pub fn supervise_worker(
+    request: &Request,
+    rights: &Rights,
+    bench: &mut Bench,
+    answers: Answers,
+) -> CellResult {
+    let place = Place::of(&request.cell.workload, &request.root, &request.other);
+    make_root(&place)?;
+    if !rights.user.is_root() {
+        let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);
+        roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
+    }
+    run_worker(request, rights, bench, answers)
+}
+
+/// The failure to start a worker or to talk to it.
+fn worker_error(error: io::Error) -> CellError {
+    let why = format!("the process that runs the workload: {error}");
+    match shortage::remedy(&error) {
+        Some(remedy) => CellError::missing(format!("{why}; {remedy}")),
+        None => CellError::internal(why),
+    }
+}
+
+/// Starts a worker, serves it, and waits for its end.
+fn run_worker(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
+    let mut errors = argv::memory_file("stderr").map_err(worker_error)?;
+    let mut command = child::command(errors.try_clone().map_err(worker_error)?);
+    if !rights.user.is_this_process() {
+        // Commands of the workload find the home of their user instead of that of root.
+        let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
+        command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
+    }
+    // The worker waits for its request, so it has started nothing yet if this process dies now.
+    let spawn = if rights.pid_namespace { pid_namespace::spawn } else { limits::spawn };
+    let mut worker = spawn(&mut command).map_err(worker_error)?;
+    let served = serve_worker(&mut worker, request, rights, bench, answers);
+    if served.is_err() {
+        // The filesystem is unmounted next.
+        worker.kill().map_err(worker_error)?;
+    }
+    let ended = if rights.pid_namespace { pid_namespace::wait(&mut worker) } else { worker.wait() };
+    let status = ended.map_err(worker_error)?;
+    match served.map_err(worker_error)? {
+        Some(outcome) => CellError::check(outcome),
+        None => Err(child::exit_error("the process that runs the workload", status, &mut errors)
+            .map_err(worker_error)?),
+    }
+}
+
+/// Sends the request to a worker, passes its events on, and does what it requests, until it sends its outcome; None if it
+/// ends without one.
+fn serve_worker(
+    worker: &mut Child,
+    request: &Request,
+    rights: &Rights,
+    bench: &mut Bench,
+    answers: Answers,
+) -> io::Result<Option<Outcome>> {
+    let for_worker = Request { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
+    let (mut stdin, stdout) = child::send_request(worker, &for_worker)?;
+    for line in lines(stdout) {
+        match Line::read(&line).map_err(io::Error::other)? {
+            Line::Event(event) => bench.say(event),
+            Line::Ask(privileged) => {
+                let done = perform(request, privileged, bench, answers);
+                write(&mut stdin, &done.map_or_else(Outcome::from, |()| Outcome::Done))?;
+            }
+            Line::End(outcome) => return Ok(Some(outcome)),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,127 @@
+//! The words a plan may use: what the registries hold, and what this machine can do.
+
+use crate::{error::Result, preflight::guests, stopping::rounds_for_an_answer, work};
+use fsarena_core::plan::resolve::{Overrides, Vocabulary};
+use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
+use fsarena_core::{factor, matrix, metric::METRICS};
+use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_sys::kernel::SysRoot;
+
+pub use crate::bench::readings;
+
+/// The plan that a text means on this machine, under what the command line says. A stored plan runs where it ran, unless
+/// the command line says where.
+///
+/// # Errors
+/// One, with line and column where it lies in the text, or the flag where it lies in one.
+pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
+    let mut over = over.clone();
+    over.where_it_ran(written)?;
+    Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&SysRoot::host(), &over)?)?)
+}
+
+/// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
+///
+/// For guests these are the ones that their kernels can mount.
+///
+/// # Errors
+/// Where the kernel does not say what it can mount.
+pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
+    let available = match &over.backing {
+        Some(Backing::Guest(guest)) => in_guests(guest, over),
+        _ => {
+            let usable = survey(kernel)?.into_iter().filter(|found| found.usable());
+            usable.map(|found| found.def.id).collect()
+        }
+    };
+    let metrics = METRICS.iter().map(|metric| metric.spec.id.to_string());
+    let sets = |def: &FsDef| def.options.iter().map(|set| set.id.to_string()).collect();
+    let filesystems = FILESYSTEMS.iter().map(|def| (def.id.to_string(), sets(def)));
+    Ok(Vocabulary {
+        filesystems: filesystems.chain([(factor::RAW.into(), vec!["default".into()])]).collect(),
+        available: available.into_iter().map(String::from).collect(),
+        factors: crate::axes::factors(),
+        workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
+        metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
+        outline: work::outline,
+        rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
+    })
+}
+
+/// The filesystems of the guests' kernels. Where these cannot be found all are named: the preflight then says why.
+fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
+    let asked = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
+    let levels = asked.map_or(vec![String::new()], |(_, levels)| levels.clone());
+    match guests::kernels(guest, levels.iter().map(String::as_str)) {
+        Ok(kernels) => guests::available(&kernels),
+        Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::plan::file::PlanFile;
+    use fsarena_core::scale::Scale;
+
+    /// A plan that ships, on a machine with every filesystem.
+    fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
+        let (origin, text) = fsarena_core::app::plan(name).unwrap();
+        let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
+        let mut words = collect(&SysRoot::host(), over).unwrap();
+        words.available = FILESYSTEMS.iter().map(|def| def.id.into()).collect();
+        let stages: Vec<Written> = match written.file.stages.as_slice() {
+            [] => vec![written],
+            stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),
+        };
+        let plan = |written: &Written| fsarena_core::plan::resolve::resolve(written, over, &words).unwrap();
+        stages.iter().map(plan).collect()
+    }
+
+    #[test]
+    fn shipped_plans_have_the_rounds_of_a_first_answer() {
+        let mut lacking = vec![];
+        for name in fsarena_core::app::names() {
+            for scale in [Scale::Paper, Scale::Quick] {
+                for plan in shipped(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
+                    let variants = matrix::expand(&plan);
+                    let (rounds, needed) = (plan.stop.rounds, rounds_for_an_answer(&variants, 1));
+                    // A stage of fewer rounds explores, and says so.
+                    if (8..needed).contains(&rounds) {
+                        let (scale, title, variants) = (scale.name(), &plan.title, variants.len());
+                        lacking.push(format!(
+                            "{name} ({title}) at {scale}: {rounds} rounds of {variants}, requires {needed}"
+                        ));
+                    }
+                }
+            }
+        }
+        assert_eq!(lacking, [""; 0]);
+    }
+
+    #[test]
+    fn the_budget_of_a_shipped_plan_is_a_default_and_stays_one_when_it_is_stored() {
+        let with = |budget_s| shipped("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
+        let (plan, asked) = (with(None), with(Some(20.0)));
+        assert!(plan.stop.default_budget && !asked.stop.default_budget);
+        assert_eq!((plan.stop.extended_s(), asked.stop.extended_s()), (Some(187.5), Some(20.0)));
+        let text = toml::to_string(&plan).unwrap();
+        let stored = PlanFile::parse("plan.toml", text.as_bytes()).unwrap();
+        assert!(resolve(&stored, &Overrides::default()).unwrap().stop.default_budget);
+        let own = text.replace("default_budget = true\n", "");
+        let own = PlanFile::parse("plan.toml", own.as_bytes()).unwrap();
+        assert!(!resolve(&own, &Overrides::default()).unwrap().stop.default_budget);
+    }
+
+    #[test]
+    fn workloads_answer_by_metrics_that_exist() {
+        let known: Vec<&str> =
+            METRICS.iter().map(|metric| metric.spec.id).chain(readings().map(|reading| reading.id)).collect();
+        for workload in WORKLOADS {
+            for metric in workload.def().metrics {
+                assert!(known.contains(metric), "{}: {metric}", workload.def().id);
+            }
+        }
+    }
+}
