@@ -1,10 +1,12 @@
 //! What the generator itself costs, measured in every run.
 
-use super::clock::{self, Clock, Monotonic};
-use super::error::{Error, Result};
-use super::job::{Content, Engine, Job};
-use super::tally::{Budget, Kind, Recorder, Times};
-use super::{device::Null, files::Layout, load::Load, one, ring::Ring, ring_loop, stream::Op};
+use crate::clock::{self, Clock, Monotonic};
+use crate::error::{Error, Result};
+use crate::job::{Content, Engine, Job};
+use crate::ring_loop::{self, Ring};
+use crate::sync_loop::{self, NullDevice};
+use crate::tally::{Budget, OpKind, Recorder, Times};
+use crate::{files::Layout, load::Load, stream::Op};
 use serde::Serialize;
 
 /// Operations of one round; the best of three counts, because only disturbances make a round slower.
@@ -31,8 +33,8 @@ pub struct Calibration {
 
 impl Calibration {
     /// Of a generator whose cost was measured by the clock in use.
-    pub(crate) fn of(generator_ns: f64) -> Calibration {
-        let chosen = clock::choose();
+    pub(crate) fn with_generator(generator_ns: f64) -> Calibration {
+        let chosen = clock::best_clock();
         Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
@@ -49,7 +51,7 @@ impl Calibration {
 pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
     // One thread alone: an open loop would wait, verification needs files.
     let alone = Job { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut found = Calibration::of(best(&alone, layout, false)?);
+    let mut found = Calibration::with_generator(best(&alone, layout, false)?);
     if job.engine == Engine::IoUring {
         found.ring_nop_ns = Some(best(&alone, layout, true)?);
     }
@@ -61,7 +63,7 @@ fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
-        best = best.min(match clock::choose().tsc {
+        best = best.min(match clock::best_clock().tsc {
             Some(tsc) => round(job, layout, nop, tsc)?,
             None => round(job, layout, nop, Monotonic)?,
         });
@@ -79,7 +81,7 @@ pub fn check_signals() -> Result {
 }
 
 fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
-    let scale = clock::choose().scale;
+    let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
     let load = Load::new(job, layout, &[], &[], None);
@@ -95,18 +97,18 @@ fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64
     let begun = clock::monotonic_ns();
     match nop {
         true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
-        false => one::run(&load, &mut worker, &mut recorder, &Null, clock)?,
+        false => sync_loop::run(&load, &mut worker, &mut recorder, &NullDevice, clock)?,
     }
     Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
 }
 
 /// The kinds of operations of a job.
-pub fn kinds(job: &Job) -> [Kind; 3] {
+pub fn kinds(job: &Job) -> [OpKind; 3] {
     let bytes = u64::from(job.block_bytes);
     [
-        Kind { name: Op::Read.name(), bytes, used: job.reads() },
-        Kind { name: Op::Write.name(), bytes, used: job.writes() },
-        Kind { name: Op::Sync.name(), bytes: 0, used: job.sync_every.is_some() },
+        OpKind { name: Op::Read.name(), bytes, used: job.reads() },
+        OpKind { name: Op::Write.name(), bytes, used: job.writes() },
+        OpKind { name: Op::Sync.name(), bytes: 0, used: job.sync_every.is_some() },
     ]
 }
 

@@ -53,7 +53,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Turns differences of stamps into nanoseconds: multiply, shift right by 32.
+/// RingWorker differences of stamps into nanoseconds: multiply, shift right by 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// Nanoseconds of 2³² ticks.
@@ -63,7 +63,7 @@ pub struct Scale {
 impl Scale {
     pub(super) const NANOSECONDS: Scale = Scale { mult: 1 << 32 };
 
-    fn of(ticks: u64, ns: u64) -> Scale {
+    fn from_ratio(ticks: u64, ns: u64) -> Scale {
         Scale { mult: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
     }
 
@@ -81,7 +81,7 @@ impl Scale {
 
 /// The clock that was chosen.
 #[derive(Debug, Clone, Copy)]
-pub struct Chosen {
+pub struct BestClock {
     /// The counter, where it is used.
     pub tsc: Option<Tsc>,
     /// Its rate, or that of the kernel's clock.
@@ -90,7 +90,7 @@ pub struct Chosen {
     pub cost_ns: f64,
 }
 
-impl Chosen {
+impl BestClock {
     /// `tsc` or `clock_monotonic`.
     pub fn name(&self) -> &'static str {
         if self.tsc.is_some() { "tsc" } else { "clock_monotonic" }
@@ -98,16 +98,16 @@ impl Chosen {
 }
 
 /// The best clock of this machine; chosen and calibrated once a process.
-pub fn choose() -> &'static Chosen {
-    static CHOSEN: OnceLock<Chosen> = OnceLock::new();
-    CHOSEN.get_or_init(|| {
+pub fn best_clock() -> &'static BestClock {
+    static BEST: OnceLock<BestClock> = OnceLock::new();
+    BEST.get_or_init(|| {
         let source =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         choose_by(source.as_deref().unwrap_or(""))
     })
 }
 
-fn choose_by(clocksource: &str) -> Chosen {
+fn choose_by(clocksource: &str) -> BestClock {
     let kernel = cost_ns(Monotonic);
     if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
         let tsc = Tsc(());
@@ -115,10 +115,10 @@ fn choose_by(clocksource: &str) -> Chosen {
         if cost < kernel
             && let Some(scale) = calibrate(tsc)
         {
-            return Chosen { tsc: Some(tsc), scale, cost_ns: cost };
+            return BestClock { tsc: Some(tsc), scale, cost_ns: cost };
         }
     }
-    Chosen { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
+    BestClock { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
 }
 
 /// Both clocks at one moment: the tightest of several tries. None where the counter stepped back in each.
@@ -140,7 +140,7 @@ fn calibrate(counter: impl Clock) -> Option<Scale> {
     }
     let (ticks_to, ns_to) = pair(counter)?;
     let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
-    Some(Scale::of(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
+    Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
 /// Nanoseconds of one stamp.
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn ticks_and_nanoseconds_convert_both_ways() {
         // 2.1 GHz: 2,100,000,000 ticks a second.
-        let scale = Scale::of(2_100_000_000, 1_000_000_000);
+        let scale = Scale::from_ratio(2_100_000_000, 1_000_000_000);
         assert_eq!(scale.ns(2_100), 999);
         // The rate is rounded down by up to 2⁻³¹: 4 ns in 10 s here.
         assert_eq!(scale.ns(21_000_000_000), 9_999_999_995);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_chosen_clock_agrees_with_the_kernel() {
-        let chosen = choose();
+        let chosen = best_clock();
         let Some(tsc) = chosen.tsc else {
             return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
         };

@@ -1,11 +1,10 @@
 //! Starts workers together, collects what they count, and ends them.
 
-use super::clock::{self, Clock, Monotonic};
-use super::collect::{Collector, Finished, Tell};
-use super::error::{Error, Result};
-use super::job::{Bound, Rate, Warmup};
-use super::tally::{Budget, Counted, Kind, Link, Recorder, Times, lanes};
-use super::{schedule::exact_timers, steady::Assessment};
+use crate::clock::{self, Clock, Monotonic};
+use crate::error::{Error, Result};
+use crate::job::{Bound, Rate, Warmup};
+use crate::tally::{Budget, Collector, Counted, Finished, Link, OnInterval, OpKind, Recorder, Times, lanes};
+use crate::{schedule::exact_timers, steady::Assessment};
 use fsarena_sys::{cancel, cpu::Cpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +19,7 @@ pub struct Drive<'a> {
     /// Number of workers.
     pub threads: u32,
     /// Kinds of operations.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [OpKind],
     /// Milliseconds of an interval.
     pub interval_ms: u32,
     /// When the load ends. One bounded by work detects no warm-up.
@@ -33,7 +32,7 @@ pub struct Drive<'a> {
 
 impl<'a> Drive<'a> {
     /// A closed loop that ends by itself, after this number of operations, all of which count.
-    pub fn counted(threads: u32, kinds: &'a [Kind], interval_ms: u32, operations: u64) -> Drive<'a> {
+    pub fn counted(threads: u32, kinds: &'a [OpKind], interval_ms: u32, operations: u64) -> Drive<'a> {
         let bound = Bound::Operations(operations);
         Drive { threads, kinds, interval_ms, bound, warmup: Warmup::None, rate: None }
     }
@@ -117,8 +116,8 @@ struct Ended {
 ///
 /// # Errors
 /// What could not be had before the start, or the first operation that failed.
-pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell) -> Result<Collected> {
-    match clock::choose().tsc {
+pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: OnInterval) -> Result<Collected> {
+    match clock::best_clock().tsc {
         Some(tsc) => drive_by(drive, work, tell, tsc),
         None => drive_by(drive, work, tell, Monotonic),
     }
@@ -134,8 +133,13 @@ struct Shared<'a, 'd, W> {
     budget: Budget,
 }
 
-fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl Clock) -> Result<Collected> {
-    let scale = clock::choose().scale;
+fn drive_by<'a, W: Work<'a>>(
+    drive: &Drive,
+    work: &'a W,
+    tell: OnInterval,
+    clock: impl Clock,
+) -> Result<Collected> {
+    let scale = clock::best_clock().scale;
     let shared = Shared {
         work,
         drive,
@@ -237,7 +241,12 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
 
 /// Takes in messages until all workers have ended; gives the number of intervals told. The last ones are
 /// told later, when the end is known.
-fn collect<W>(from: &Receiver<Counted>, shared: &Shared<W>, collector: &mut Collector, tell: Tell) -> usize {
+fn collect<W>(
+    from: &Receiver<Counted>,
+    shared: &Shared<W>,
+    collector: &mut Collector,
+    tell: OnInterval,
+) -> usize {
     let mut told = 0;
     for message in from {
         // A signal ends the load as its time would: what was measured until then counts.

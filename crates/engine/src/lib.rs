@@ -1,68 +1,53 @@
 //! The load engine: drives files as hard, or exactly as fast, as asked, and stays out of the way.
 //!
 //! ```text
-//! Files::prepare → Job::check → attest → calibrate → drive (workers → tallies → intervals) → Outcome
+//! Files::prepare → Job::check → check_extents → calibrate → drive (workers → tallies → intervals) → Outcome
 //! ```
 //!
 //! Every latency is recorded; nothing in a hot loop allocates, dispatches dynamically or shares memory. What
 //! the generator itself costs is measured in every run and said with the result.
 
-pub mod act;
-pub mod attest;
-mod cadence;
+mod buffers;
 mod calibrate;
-mod check;
 pub mod clock;
-mod collect;
-mod device;
+pub mod custom_load;
 mod drive;
 mod error;
+pub mod extent_check;
 mod files;
-mod fill;
 mod histogram;
 mod job;
 mod load;
-mod mapping;
 pub mod meta;
-mod offsets;
-mod one;
-mod open;
 mod outcome;
 pub mod readings;
-mod ring;
 mod ring_loop;
 mod schedule;
 pub mod series;
 pub mod steady;
 mod stream;
 pub mod strides;
+mod sync_loop;
 mod tally;
 #[cfg(test)]
 mod tests;
-pub mod verify;
-mod worker;
+
+use crate::{drive::Drive, error::Result, files::Layout, load::Load, sync_loop::Mappings};
+use bytesize::ByteSize;
+use fsarena_sys::kernel::SysRoot;
+use rustix::fd::{AsFd, BorrowedFd};
 
 pub use calibrate::Calibration;
-pub use collect::Interval;
 pub use error::Error;
-pub use files::{FileSpec, Files};
+pub use files::{FileSpec, Files, dio_align};
 pub use histogram::{histogram, latencies, quantiles};
 pub use job::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
-pub use offsets::Offsets;
-pub use open::dio_align;
-pub use outcome::{Fairness, OfKind, Outcome, Used, jain};
-
-use bytesize::ByteSize;
-use drive::Drive;
-use error::Result;
-use files::Layout;
-use fsarena_sys::kernel::SysRoot;
-use load::Load;
-use mapping::Mappings;
-use rustix::fd::{AsFd, BorrowedFd};
+pub use outcome::{Fairness, FeaturesUsed, OpStats, Outcome, jain};
+pub use stream::Offsets;
+pub use tally::Interval;
 
 /// Runs a job on its files. Intervals are told while it runs.
 ///
@@ -74,10 +59,11 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
     check_memory(job)?;
-    let attestation = if job.open.recreate { None } else { Some(attest::attest(files, job.allow)?) };
+    let extent_check =
+        if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
     calibrate::check_signals()?;
-    let owned = open::open_all(job, files)?;
+    let owned = files::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let data_only = job.sync_call == SyncCall::Fdatasync;
     let map = || Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only);
@@ -91,9 +77,9 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
         warmup: job.warmup,
         rate: job.rate,
     };
-    let mut outcome = Outcome::of(&drive, &load, calibration, on_interval)?;
+    let mut outcome = Outcome::measure(&drive, &load, calibration, on_interval)?;
     let ring = load.ring_use.into_inner().expect("nothing panics with it");
-    outcome.used = Used { ring, attestation };
+    outcome.used = FeaturesUsed { ring, extent_check };
     outcome.verified_blocks = load.verified.into_inner();
     Ok(outcome)
 }

@@ -1,17 +1,17 @@
 //! What a load came to.
 
-use super::collect::{self, Interval, Tell};
-use super::drive::{self, Collected, Drive, Work};
-use super::histogram::{histogram, latencies};
-use super::job::{Bound, UringUse, Warmup};
-use super::{attest::Attestation, calibrate::Calibration, error::Result, series, tally::lanes};
+use crate::drive::{self, Collected, Drive, Work};
+use crate::histogram::{histogram, latencies};
+use crate::job::{Bound, UringUse, Warmup};
+use crate::tally::{self, Interval, OnInterval, lanes};
+use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
 use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
 /// What the operations of one kind came to.
 #[derive(Debug, Clone)]
-pub struct OfKind {
+pub struct OpStats {
     /// `read`, `write`, `sync`, or a metadata operation.
     pub name: &'static str,
     /// Operations.
@@ -38,18 +38,18 @@ pub struct Fairness {
 
 /// The features of the machine that the load used.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Used {
+pub struct FeaturesUsed {
     /// io_uring features, where it was used.
     pub ring: Option<UringUse>,
     /// The kinds of the files' extents; absent if the load created the files or does not read or write them.
-    pub attestation: Option<Attestation>,
+    pub extent_check: Option<ExtentCheck>,
 }
 
 /// The results of a load, without its warm-up.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// By kind, those that occurred.
-    pub kinds: Vec<OfKind>,
+    pub kinds: Vec<OpStats>,
     /// Latencies of all kinds together, as sysbench counts them.
     pub latency: Histogram<u64>,
     /// All corrected latencies; open loops only.
@@ -82,7 +82,7 @@ pub struct Outcome {
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
     /// The features of the machine that the load used.
-    pub used: Used,
+    pub used: FeaturesUsed,
     /// The requested operations a second of an open loop.
     pub asked_per_s: Option<f64>,
 }
@@ -92,11 +92,11 @@ impl Outcome {
     ///
     /// # Errors
     /// What could not be had before the start, or the first operation that failed.
-    pub(crate) fn of<'a>(
+    pub(crate) fn measure<'a>(
         drive: &Drive,
         work: &'a impl Work<'a>,
         calibration: Calibration,
-        tell: Tell,
+        tell: OnInterval,
     ) -> Result<Outcome> {
         let collected = drive::drive(drive, work, tell)?;
         let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
@@ -105,7 +105,7 @@ impl Outcome {
         let (mut latency, mut corrected) = (histogram(), open_loop.then(histogram));
         let mut kinds = vec![];
         let mut cpu = Cpu::default();
-        let mut raw = collect::sum(lanes(drive.kinds, open_loop).len(), kept);
+        let mut raw = tally::sum_lanes(lanes(drive.kinds, open_loop).len(), kept);
         let mut later = raw.split_off(drive.kinds.len()).into_iter();
         for (kind, raw) in drive.kinds.iter().zip(raw) {
             let later = later.next();
@@ -117,7 +117,7 @@ impl Outcome {
                 corrected.add(later).expect("all histograms of the engine have the same bounds");
             }
             let (name, count) = (kind.name, raw.len());
-            kinds.push(OfKind { name, count, bytes: count * kind.bytes, latency: raw, corrected: later });
+            kinds.push(OpStats { name, count, bytes: count * kind.bytes, latency: raw, corrected: later });
         }
         kept.iter().for_each(|one| cpu += one.cpu);
         let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
@@ -138,7 +138,7 @@ impl Outcome {
             client_share,
             client_bound: client_share > CLIENT_BOUND,
             verified_blocks: 0,
-            used: Used::default(),
+            used: FeaturesUsed::default(),
             asked_per_s: drive.rate.map(|rate| rate.per_s),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
         })
@@ -164,7 +164,7 @@ impl Outcome {
     }
 
     /// What one kind came to, where it occurred.
-    pub fn kind(&self, name: &str) -> Option<&OfKind> {
+    pub fn kind(&self, name: &str) -> Option<&OpStats> {
         self.kinds.iter().find(|kind| kind.name == name)
     }
 }

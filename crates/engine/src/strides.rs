@@ -3,13 +3,13 @@
 //! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
 //! offset, and a reader compares them, so that stale data is noticed.
 
-use super::clock::{self, Clock};
-use super::device::{self, Calls, Device, whole};
-use super::drive::{Drive, Work};
-use super::error::{Error, Result};
-use super::fill::{Filler, Slots};
-use super::tally::{Kind, Recorder};
-use super::{calibrate::Calibration, job::Content, open, outcome::Outcome};
+use crate::buffers::{Filler, Slots};
+use crate::clock::{self, Clock};
+use crate::drive::{Drive, Work};
+use crate::error::{Error, Result};
+use crate::sync_loop::{self, Device, SyscallDevice, whole_block};
+use crate::tally::{OpKind, Recorder};
+use crate::{calibrate::Calibration, files, job::Content, outcome::Outcome};
 use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 
@@ -55,11 +55,11 @@ impl Job {
 /// The first operation that failed, or block that its writer did not write.
 pub fn run(job: &Job) -> Result<Outcome> {
     let kinds = [
-        Kind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
-        Kind { name: "sync", bytes: 0, used: job.write && job.sync },
+        OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
+        OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
     let drive = Drive::counted(1, &kinds, INTERVAL_MS, job.blocks);
-    Outcome::of(&drive, &Blocks(job), Calibration::of(generator_ns(job)?), &mut |_| {})
+    Outcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
 struct Blocks<'a>(&'a Job);
@@ -103,7 +103,7 @@ impl Blocks<'_> {
     }
 
     /// Moves one block.
-    fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result {
+    fn perform(&self, calls: &SyscallDevice, block: &mut Block, offset: u64) -> Result {
         let job = self.0;
         if job.write {
             block.stamp(job, offset);
@@ -113,7 +113,7 @@ impl Blocks<'_> {
             true => calls.write(0, offset, buffer),
             false => calls.read(0, offset, buffer),
         };
-        whole(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
+        whole_block(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
         if job.write || buffer[..STAMP] == stamp(job, offset) {
             return Ok(());
         }
@@ -137,9 +137,9 @@ impl<'a> Work<'a> for Blocks<'_> {
     fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
         let job = self.0;
         let mut start = clock.now();
-        let file = open::one(&job.path, job.write, job.direct, job.block_bytes)?;
+        let file = files::open_file(&job.path, job.write, job.direct, job.block_bytes)?;
         let files = [file.as_fd()];
-        let calls = Calls { files: &files, data_only: false };
+        let calls = SyscallDevice { files: &files, data_only: false };
         for number in 0..job.blocks {
             let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
             self.perform(&calls, block, offset)?;
@@ -150,7 +150,8 @@ impl<'a> Work<'a> for Blocks<'_> {
             start = end;
         }
         if job.write && job.sync {
-            device::sync(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
+            sync_loop::sync_file(file.as_fd(), false)
+                .map_err(|error| self.failed("sync", 0, error.into()))?;
             recorder.count(1, start, None, clock.now());
         }
         Ok(())

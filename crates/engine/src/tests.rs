@@ -139,7 +139,7 @@ fn files_made_anew_grow() {
         ..counted(80)
     };
     job.open.recreate = true;
-    assert_eq!(outcome(&job, &files).used.attestation, None);
+    assert_eq!(outcome(&job, &files).used.extent_check, None);
     let sizes = files.paths().iter().map(|path| std::fs::metadata(path).unwrap().len());
     assert_eq!(sizes.collect::<Vec<_>>(), [64 * 4096, 16 * 4096]);
 }

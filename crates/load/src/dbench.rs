@@ -54,7 +54,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 /// Clients that cannot be had, and the first that could not go on.
 pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome, Error> {
     program.check_clients(options.clients)?;
-    match clock::choose().tsc {
+    match clock::best_clock().tsc {
         Some(tsc) => play_by(program, options, root, tsc),
         None => play_by(program, options, root, Monotonic),
     }
@@ -75,7 +75,7 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
         options,
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
         clock,
-        scale: clock::choose().scale,
+        scale: clock::best_clock().scale,
     };
     let used = || match options.mode {
         ClientMode::Threads => Cpu::of_this_process(),

@@ -4,7 +4,7 @@ use crate::{task, workload::Job};
 use chacha20::ChaCha12Rng;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix};
-use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
+use fsarena_engine::{Arrivals, Bound, Rate, custom_load::CustomLoadConfig};
 use rand::{SeedableRng, seq::SliceRandom};
 
 /// The gaps of an open loop.
@@ -68,9 +68,9 @@ impl Load {
     }
 
     /// How the engine drives operations of one kind.
-    pub fn acting<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> Acting<'a> {
+    pub fn config<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> CustomLoadConfig<'a> {
         let (threads, rate) = (self.clients, rate(&job.settings, self.rate));
         let interval_ms = if job.scale == Scale::Paper { 100 } else { 20 };
-        Acting { threads, kinds, rate, bound, interval_ms, seed: job.seed }
+        CustomLoadConfig { threads, kinds, rate, bound, interval_ms, seed: job.seed }
     }
 }

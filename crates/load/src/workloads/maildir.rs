@@ -11,7 +11,7 @@ use boxes::{Boxes, Shape, Stage};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::{Bound, act};
+use fsarena_engine::{Bound, custom_load};
 
 /// The workload.
 pub struct Maildir;
@@ -86,8 +86,8 @@ impl Workload for Maildir {
             let empty = Action::on("empty", &root, move |root| boxes::prepare(root, &shape));
             let work = Action::on(kind, &root, move |root| {
                 let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [kind]);
-                let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
-                Ok(act::run(&acting, &boxes)?.found())
+                let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
+                Ok(custom_load::run(&config, &boxes)?.found())
             });
             Task::new(info(load, stage), work).after((stage == Stage::Deliver).then_some(empty))
         };

@@ -15,7 +15,7 @@ use crate::workload::{Job, Place, Survey, Workload, remark};
 use cache::{Cache, KINDS};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note};
-use fsarena_engine::{Bound, act::Acting};
+use fsarena_engine::{Bound, custom_load::CustomLoadConfig};
 use std::sync::{Arc, OnceLock};
 use std::{path::Path, sync::atomic::Ordering};
 
@@ -99,8 +99,9 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
         let made = Cache::make(root, shape, log, shape.demand())?;
         let bound = Bound::Operations(shape.to_fill().max(1));
         let seed = shape.seed;
-        let acting = Acting { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
-        let outcome = shared.get_or_init(|| made).run(&acting, true)?;
+        let config =
+            CustomLoadConfig { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
+        let outcome = shared.get_or_init(|| made).run(&config, true)?;
         readings::of_threads(&outcome, 1, account, root)
     })
 }
@@ -111,11 +112,11 @@ fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
     let threads = load.threads.unwrap_or(1);
     Action::on(&load.info.id.to_string(), root, move |root| {
         let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
-        let acting = Acting { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
+        let config = CustomLoadConfig { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
         let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
         let before = count();
         let account = Account::begin();
-        let outcome = cache.run(&acting, false)?;
+        let outcome = cache.run(&config, false)?;
         let mut found = readings::of_threads(&outcome, 1, account, root)?;
         let own = &mut found.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);

@@ -10,7 +10,7 @@ use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, names::distinct, sample::TaskOutput};
-use fsarena_engine::act;
+use fsarena_engine::custom_load;
 use std::path::PathBuf;
 
 /// The workload.
@@ -93,8 +93,8 @@ impl Timed {
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let acting = Load { clients: 1, rate }.acting(job, &kinds, pace::bound(job, SECONDS));
-        let outcome = act::run(&acting, &database)?;
+        let config = Load { clients: 1, rate }.config(job, &kinds, pace::bound(job, SECONDS));
+        let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
             let committed = committed(place);
             note(&committed, noted(&committed)? + outcome.operations() * shape(job).batch)?;

@@ -10,7 +10,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, sample::TaskOutput};
-use fsarena_engine::act;
+use fsarena_engine::custom_load;
 use log::{Allocation, Log, Shape};
 use std::path::Path;
 
@@ -103,7 +103,7 @@ impl Workload for Wal {
 
 fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
     let log = Log::open(dir, *shape)?;
-    let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
+    let outcome = custom_load::run(&load.config(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();
     let mut found = outcome.found();
     found.readings.set("sync_operations_count", syncs as f64);

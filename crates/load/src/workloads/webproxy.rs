@@ -12,7 +12,7 @@ use crate::web::readings::{self, Account};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, sample::TaskOutput, schedule::mix};
-use fsarena_engine::act::{self, Acting, Actor};
+use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
 use fsarena_engine::{Bound, Error as EngineError, Outcome};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use set::FileSet;
@@ -76,9 +76,10 @@ impl Workload for Webproxy {
             let set = FileSet::new(files as u32, existing as u32);
             let personality = Personality { dir: dir.into(), set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
-            let acting = Acting { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
+            let config =
+                CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = Account::begin();
-            let outcome = act::run(&acting, &personality)?;
+            let outcome = custom_load::run(&config, &personality)?;
             personality.found(&outcome, account)
         });
         let [first, second] = tasks();
@@ -162,12 +163,12 @@ impl Personality {
     }
 }
 
-impl Actor for Personality {
-    type Own = Own;
+impl CustomLoad for Personality {
+    type ThreadState = Own;
     /// Bytes to append.
     type Request = usize;
 
-    fn own(&self, thread: u32) -> Result<Own, EngineError> {
+    fn thread_state(&self, thread: u32) -> Result<Own, EngineError> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.seed, thread.into()));
         // `$iosize=1m`: a file is read whole by one call, and a second one finds its end.
         Ok(Own { rng, buffer: vec![0; 1 << 20] })
@@ -178,7 +179,7 @@ impl Actor for Personality {
         own.rng.random_range(1..=FILE_BYTES)
     }
 
-    fn act(&self, own: &mut Own, bytes: usize) -> Result<usize, EngineError> {
+    fn perform(&self, own: &mut Own, bytes: usize) -> Result<usize, EngineError> {
         self.delete(own)?;
         self.create(own, bytes)?;
         (0..READS).try_for_each(|_| self.read(own))?;

@@ -4,7 +4,7 @@ use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source};
+use fsarena_engine::{Files, Job, OpStats, Outcome, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three, with_unit};
 use fsarena_report::page::Page;
@@ -42,7 +42,7 @@ pub fn of_data(
         "interrupted": interrupted,
         "reached": reach,
         "device_share_ratio": share,
-        "attestation": outcome.used.attestation,
+        "attestation": outcome.used.extent_check,
         "result": result(outcome),
         "probes": readings,
         "notes": notes,
@@ -87,7 +87,7 @@ fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
     (moved_bytes > 0).then(|| device / moved_bytes as f64)
 }
 
-fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OfKind)>) -> Table {
+fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OpStats)>) -> Table {
     let heads = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
     let mut table = Table::figures(heads.map(String::from).to_vec());
     for (name, outcome, kind) in rows {
@@ -163,18 +163,18 @@ fn client_words(outcome: &Outcome) -> Option<String> {
 }
 
 fn attested(outcome: &Outcome) -> Option<String> {
-    let found = outcome.used.attestation.as_ref()?;
+    let found = outcome.used.extent_check.as_ref()?;
     let how = match found.source {
-        Source::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
-        Source::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",
-        Source::Device => "a device",
+        ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
+        ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",
+        ExtentSource::Device => "a device",
     };
     Some(format!("attested {how} ({} extents)", found.extents))
 }
 
 /// Figures of an outcome, with units in their names.
 fn result(outcome: &Outcome) -> Value {
-    let kind = |kind: &OfKind| {
+    let kind = |kind: &OpStats| {
         json!({
             "operation": kind.name,
             "operations_count": kind.count,

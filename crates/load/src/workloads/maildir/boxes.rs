@@ -2,7 +2,7 @@
 
 use crate::payload::{Noise, fault, fresh_dir};
 use crate::task;
-use fsarena_engine::{Error, act::Actor};
+use fsarena_engine::{Error, custom_load::CustomLoad};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -143,18 +143,18 @@ impl Boxes {
     }
 }
 
-impl Actor for Boxes {
+impl CustomLoad for Boxes {
     /// A buffer to read into.
-    type Own = Vec<u8>;
+    type ThreadState = Vec<u8>;
     type Request = ();
 
-    fn own(&self, _: u32) -> Result<Vec<u8>, Error> {
+    fn thread_state(&self, _: u32) -> Result<Vec<u8>, Error> {
         Ok(vec![0; 64 << 10])
     }
 
     fn draw(&self, _: &mut Vec<u8>) {}
 
-    fn act(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, Error> {
+    fn perform(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         match self.stage {
             Stage::Deliver => self.deliver(number),

@@ -4,7 +4,7 @@ use super::index::{Found, Index};
 use crate::web::contents::{self, Demand, Draws, Object};
 use crate::web::settings::Shape;
 use fsarena_core::schedule::mix;
-use fsarena_engine::act::{self, Acting, Actor};
+use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
 use fsarena_engine::{Error, Outcome};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -141,13 +141,13 @@ impl Cache {
     ///
     /// # Errors
     /// Where the log cannot be opened, or those of the first request that failed.
-    pub fn run(&self, acting: &Acting, fills: bool) -> Result<Outcome, Error> {
+    pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<Outcome, Error> {
         if self.log.0 {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
             *self.log() = Some(file.map_err(Error::io("opening", &path))?);
         }
-        let outcome = act::run(acting, &Requests { cache: self, fills });
+        let outcome = custom_load::run(config, &Requests { cache: self, fills });
         *self.log() = None;
         outcome
     }
@@ -174,12 +174,12 @@ struct Requests<'a> {
     fills: bool,
 }
 
-impl Actor for Requests<'_> {
-    type Own = Own;
+impl CustomLoad for Requests<'_> {
+    type ThreadState = Own;
     /// The number of an object; none while filling.
     type Request = Option<u64>;
 
-    fn own(&self, thread: u32) -> Result<Own, Error> {
+    fn thread_state(&self, thread: u32) -> Result<Own, Error> {
         let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
         Ok(Own { draws, buffer: vec![0; PAGE] })
     }
@@ -188,7 +188,7 @@ impl Actor for Requests<'_> {
         (!self.fills).then(|| self.cache.demand.next(&mut own.draws))
     }
 
-    fn act(&self, own: &mut Own, number: Option<u64>) -> Result<usize, Error> {
+    fn perform(&self, own: &mut Own, number: Option<u64>) -> Result<usize, Error> {
         let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
         self.cache.request(own, number.unwrap_or_else(next))
     }
@@ -204,9 +204,9 @@ mod tests {
         Shape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
     }
 
-    fn acting(operations: u64) -> Acting<'static> {
+    fn config(operations: u64) -> CustomLoadConfig<'static> {
         let bound = Bound::Operations(operations);
-        Acting { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
+        CustomLoadConfig { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
     }
 
     #[test]
@@ -217,11 +217,11 @@ mod tests {
         let cache = Cache::make(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
         let count = to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
-        cache.run(&acting(count), true).unwrap();
+        cache.run(&config(count), true).unwrap();
         let full = cache.index().bytes();
         assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
 
-        let outcome = cache.run(&acting(1000), false).unwrap();
+        let outcome = cache.run(&config(1000), false).unwrap();
         let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
         assert_eq!(count("hit") + count("store") + count("pass"), 1000);
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));

@@ -3,7 +3,7 @@
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
 use fsarena_core::{sample::TaskOutput, schedule::mix};
-use fsarena_engine::{Bound, Error, act::Actor};
+use fsarena_engine::{Bound, Error, custom_load::CustomLoad};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, config::DbConfig, params};
 use std::io;
@@ -219,11 +219,11 @@ impl Database {
     }
 }
 
-impl Actor for Database {
-    type Own = Session;
+impl CustomLoad for Database {
+    type ThreadState = Session;
     type Request = u64;
 
-    fn own(&self, thread: u32) -> Result<Session, Error> {
+    fn thread_state(&self, thread: u32) -> Result<Session, Error> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
         let connection = self.connect(&self.synchronous)?;
         let prepared = Prepared::try_new(connection, |connection| {
@@ -237,7 +237,7 @@ impl Actor for Database {
         session.rng.random()
     }
 
-    fn act(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
+    fn perform(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
         self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name)(error))
     }
 }

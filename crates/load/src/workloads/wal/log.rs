@@ -2,7 +2,7 @@
 
 use crate::payload::{Noise, fresh_dir};
 use crate::{error::at, task};
-use fsarena_engine::{Error, act::Actor};
+use fsarena_engine::{Error, custom_load::CustomLoad};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -172,17 +172,17 @@ fn frame(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
     buffer.extend_from_slice(contents);
 }
 
-impl Actor for Log {
-    type Own = ();
+impl CustomLoad for Log {
+    type ThreadState = ();
     type Request = ();
 
-    fn own(&self, _: u32) -> Result<(), Error> {
+    fn thread_state(&self, _: u32) -> Result<(), Error> {
         Ok(())
     }
 
     fn draw(&self, _: &mut ()) {}
 
-    fn act(&self, _: &mut (), (): ()) -> Result<usize, Error> {
+    fn perform(&self, _: &mut (), (): ()) -> Result<usize, Error> {
         self.commit().map(|()| 0)
     }
 }

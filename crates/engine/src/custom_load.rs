@@ -1,21 +1,21 @@
-//! Operations that are more than one system call: a request to a cache, a turn of a personality's loop.
+//! Loads whose operations are more than one system call, such as a request to a cache or a transaction.
 //!
-//! The same workers, tallies and schedules as for blocks of files. What an operation is, its actor says.
+//! They run on the same workers, tallies and schedules as loads on blocks of files.
 
 use super::clock::{self, Clock};
 use super::drive::{Drive, Work};
 use super::job::{Bound, Rate, Warmup};
 use super::schedule::{self, Schedule};
-use super::tally::{Kind, Recorder};
+use super::tally::{OpKind, Recorder};
 use super::{calibrate::Calibration, error::Result, outcome::Outcome};
 
-/// Draws taken to find what drawing costs.
-const DRAWS: u32 = 2_000;
+/// Requests that are drawn to measure what drawing one costs.
+const CALIBRATION_DRAWS: u32 = 2_000;
 
 /// A load with custom operations.
-pub trait Actor: Sync {
+pub trait CustomLoad: Sync {
     /// The private state of a thread.
-    type Own;
+    type ThreadState;
     /// One operation, drawn but not yet started.
     type Request;
 
@@ -23,22 +23,22 @@ pub trait Actor: Sync {
     ///
     /// # Errors
     /// If the thread cannot get a resource it requires.
-    fn own(&self, thread: u32) -> Result<Self::Own>;
+    fn thread_state(&self, thread: u32) -> Result<Self::ThreadState>;
 
     /// Draws the next operation. The engine measures this cost separately, as the generator's.
-    fn draw(&self, own: &mut Self::Own) -> Self::Request;
+    fn draw(&self, state: &mut Self::ThreadState) -> Self::Request;
 
-    /// Performs an operation and returns its kind: an index into [`Acting::kinds`].
+    /// Performs an operation and returns its kind: an index into [`CustomLoadConfig::kinds`].
     ///
     /// # Errors
     /// The first that fails ends the load.
-    fn act(&self, own: &mut Self::Own, request: Self::Request) -> Result<usize>;
+    fn perform(&self, state: &mut Self::ThreadState, request: Self::Request) -> Result<usize>;
 }
 
-/// How an actor is driven.
+/// Threads, rate and end of a custom load.
 #[derive(Debug, Clone, Copy)]
-pub struct Acting<'a> {
-    /// Threads.
+pub struct CustomLoadConfig<'a> {
+    /// Number of threads.
     pub threads: u32,
     /// Names of the kinds of operations.
     pub kinds: &'a [&'static str],
@@ -52,47 +52,47 @@ pub struct Acting<'a> {
     pub seed: u64,
 }
 
-/// Lets an actor act.
+/// Runs a custom load to its end.
 ///
 /// # Errors
-/// What could not be had before the start, or the first operation that failed.
-pub fn run<A: Actor>(acting: &Acting, actor: &A) -> Result<Outcome> {
-    let kinds: Vec<Kind> = acting.kinds.iter().map(|&name| Kind { name, bytes: 0, used: true }).collect();
-    let calibration = Calibration::of(drawing_ns(actor)? + 2.0 * clock::choose().cost_ns);
+/// A resource that the load requires is missing, or the first operation that failed.
+pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<Outcome> {
+    let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
+    let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * clock::best_clock().cost_ns);
     let drive = Drive {
-        threads: acting.threads,
+        threads: config.threads,
         kinds: &kinds,
-        interval_ms: acting.interval_ms.max(1),
-        bound: acting.bound,
+        interval_ms: config.interval_ms.max(1),
+        bound: config.bound,
         // These loads measure how a cache fills and ages, so the start counts.
         warmup: Warmup::None,
-        rate: acting.rate,
+        rate: config.rate,
     };
-    Outcome::of(&drive, &Stage { actor, acting }, calibration, &mut |_| {})
+    Outcome::measure(&drive, &CustomWork { load, config }, calibration, &mut |_| {})
 }
 
 /// Nanoseconds that drawing a request takes.
-fn drawing_ns<A: Actor>(actor: &A) -> Result<f64> {
-    let mut own = actor.own(u32::MAX)?;
-    Ok(clock::best_ns(3, DRAWS, |_| drop(std::hint::black_box(actor.draw(&mut own)))))
+fn draw_ns<L: CustomLoad>(load: &L) -> Result<f64> {
+    let mut state = load.thread_state(u32::MAX)?;
+    Ok(clock::best_ns(3, CALIBRATION_DRAWS, |_| drop(std::hint::black_box(load.draw(&mut state)))))
 }
 
-struct Stage<'a, A> {
-    actor: &'a A,
-    acting: &'a Acting<'a>,
+struct CustomWork<'a, L> {
+    load: &'a L,
+    config: &'a CustomLoadConfig<'a>,
 }
 
-impl<'a, A: Actor> Work<'a> for Stage<'_, A> {
-    type Worker = (A::Own, Option<Schedule>);
+impl<'a, L: CustomLoad> Work<'a> for CustomWork<'_, L> {
+    type Worker = (L::ThreadState, Option<Schedule>);
 
     fn prepare(&self, thread: u32) -> Result<Self::Worker> {
-        let acting = self.acting;
-        let schedule = acting.rate.map(|rate| Schedule::new(rate, acting.threads, thread, acting.seed));
-        Ok((self.actor.own(thread)?, schedule))
+        let config = self.config;
+        let schedule = config.rate.map(|rate| Schedule::new(rate, config.threads, thread, config.seed));
+        Ok((self.load.thread_state(thread)?, schedule))
     }
 
     fn work<C: Clock>(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result {
-        let (own, schedule) = worker;
+        let (state, schedule) = worker;
         loop {
             let claimed = recorder.claim();
             if claimed == 0 {
@@ -101,8 +101,8 @@ impl<'a, A: Actor> Work<'a> for Stage<'_, A> {
             for _ in 0..claimed {
                 let begun = schedule::begin(schedule, recorder, clock);
                 let Some((start, intended)) = begun else { return Ok(()) };
-                let request = self.actor.draw(own);
-                let kind = self.actor.act(own, request)?;
+                let request = self.load.draw(state);
+                let kind = self.load.perform(state, request)?;
                 if !recorder.count(kind, start, intended, clock.now()) {
                     return Ok(());
                 }
@@ -120,33 +120,33 @@ mod tests {
     /// Counts; every third operation is of the second kind.
     struct Counter(AtomicU64);
 
-    impl Actor for Counter {
-        type Own = u64;
+    impl CustomLoad for Counter {
+        type ThreadState = u64;
         type Request = u64;
 
-        fn own(&self, _: u32) -> Result<u64> {
+        fn thread_state(&self, _: u32) -> Result<u64> {
             Ok(0)
         }
 
-        fn draw(&self, own: &mut u64) -> u64 {
-            *own += 1;
-            *own
+        fn draw(&self, state: &mut u64) -> u64 {
+            *state += 1;
+            *state
         }
 
-        fn act(&self, _: &mut u64, request: u64) -> Result<usize> {
+        fn perform(&self, _: &mut u64, request: u64) -> Result<usize> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(usize::from(request.is_multiple_of(3)))
         }
     }
 
-    fn acting(bound: Bound, rate: Option<Rate>) -> Acting<'static> {
-        Acting { threads: 2, kinds: &["one", "two"], rate, bound, interval_ms: 10, seed: 1 }
+    fn config(bound: Bound, rate: Option<Rate>) -> CustomLoadConfig<'static> {
+        CustomLoadConfig { threads: 2, kinds: &["one", "two"], rate, bound, interval_ms: 10, seed: 1 }
     }
 
     #[test]
     fn a_number_of_operations_is_done_exactly() {
         let counter = Counter(AtomicU64::new(0));
-        let outcome = run(&acting(Bound::Operations(300), None), &counter).unwrap();
+        let outcome = run(&config(Bound::Operations(300), None), &counter).unwrap();
         assert_eq!((outcome.operations(), counter.0.into_inner()), (300, 300));
         let kind = |name| outcome.kind(name).unwrap().count;
         assert!(kind("one") + kind("two") == 300 && kind("two") >= 98, "{}", kind("two"));
@@ -159,7 +159,7 @@ mod tests {
         // Fixed gaps of 1 ms over 200 ms; a slow machine does those that it missed at once, unless the end is among
         // them: then once more.
         let outcome = (0..20)
-            .map(|_| run(&acting(Bound::Seconds(0.2), Some(rate)), &Counter(AtomicU64::new(0))).unwrap())
+            .map(|_| run(&config(Bound::Seconds(0.2), Some(rate)), &Counter(AtomicU64::new(0))).unwrap())
             .inspect(|outcome| assert!(outcome.operations() <= 202, "{}", outcome.operations()))
             .find(|outcome| outcome.operations() >= 150)
             .expect("none started three quarters of what was due");

@@ -1,4 +1,4 @@
-//! Attestation: before reads are timed, what they will read is known to be there.
+//! ExtentCheck: before reads are timed, what they will read is known to be there.
 //!
 //! An unwritten or sparse range is answered with zeros from nowhere, a shared one is copied before it is
 //! written, an inline one lies in the inode, a compressed one is smaller than it looks. FIEMAP tells all of
@@ -49,7 +49,7 @@ struct Fiemap {
 /// The source of the extent map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ExtentSource {
     /// FIEMAP, which reports the kind of each extent.
     Fiemap,
     /// SEEK_HOLE, which reports only holes.
@@ -60,9 +60,9 @@ pub enum Source {
 
 /// The kinds of extents that the files have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Attestation {
+pub struct ExtentCheck {
     /// The source of the extent map; the least exact one of several files.
-    pub source: Source,
+    pub source: ExtentSource,
     /// Number of extents of all files.
     pub extents: u64,
     /// Bytes of all files that were attested.
@@ -73,10 +73,10 @@ pub struct Attestation {
 ///
 /// # Errors
 /// [`Error::Layout`] with the first range that is not allowed.
-pub fn attest(files: &Files, allow: Allow) -> Result<Attestation> {
-    let mut all = Attestation { source: Source::Fiemap, extents: 0, bytes: 0 };
+pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
+    let mut all = ExtentCheck { source: ExtentSource::Fiemap, extents: 0, bytes: 0 };
     if files.device {
-        return Ok(Attestation { source: Source::Device, extents: 1, bytes: files.bytes });
+        return Ok(ExtentCheck { source: ExtentSource::Device, extents: 1, bytes: files.bytes });
     }
     for path in &files.paths {
         let file = File::open(path).map_err(Error::io("opening", path))?;
@@ -86,7 +86,7 @@ pub fn attest(files: &Files, allow: Allow) -> Result<Attestation> {
                 extents.len() as u64
             }
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
-                all.source = Source::SeekHole;
+                all.source = ExtentSource::SeekHole;
                 seek_holes(path, &file, files.bytes, allow)?
             }
             Err(error) => return Err(Error::io("asking for the extents of", path)(error)),
@@ -121,7 +121,7 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     })
 }
 
-/// The extents from byte 0 to the last one, where `from` returns the next ones from a byte on.
+/// The extents from byte 0 to the last sync_loop, where `from` returns the next ones from a byte on.
 fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
     let (mut all, mut start) = (vec![], 0);
     loop {
@@ -275,15 +275,15 @@ mod tests {
     fn prepared_files_pass_and_a_sparse_one_is_refused_by_name_and_range() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::prepare(dir.path(), &spec()).unwrap();
-        let found = attest(&files, Allow::default()).unwrap();
+        let found = check_extents(&files, Allow::default()).unwrap();
         assert_eq!(found.bytes, 2 << 20);
         assert!(found.extents >= 2);
 
         let sparse = File::create(&files.paths[1]).unwrap();
         sparse.set_len(1 << 20).unwrap();
-        let said = attest(&files, Allow::default()).unwrap_err().to_string();
+        let said = check_extents(&files, Allow::default()).unwrap_err().to_string();
         assert!(said.contains("test_file.1") && said.contains("sparse from byte 0 to 1048576"), "{said}");
-        attest(&files, Allow { sparse: true, ..Allow::default() }).unwrap();
+        check_extents(&files, Allow { sparse: true, ..Allow::default() }).unwrap();
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
         if fiemap(&file).is_err() {
             return fsarena_testkit::skipped("no FIEMAP for temporary files");
         }
-        let said = attest(&files, Allow::default()).unwrap_err().to_string();
+        let said = check_extents(&files, Allow::default()).unwrap_err().to_string();
         assert!(said.contains("unwritten"), "{said}");
     }
 
