@@ -1,15 +1,17 @@
 //! `fsarena-mpi`: arguments and wiring.
 
-mod answer;
 mod args;
 
-use answer::boxed;
-use args::{Args, Command, Run};
+use crate::args::{Args, Command, Run};
 use clap::{CommandFactory, FromArgMatches};
+use fsarena_core::event::{Event, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::plan::error::PlanError;
-use fsarena_mpi::{follow::follow, guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire};
-use fsarena_run::{config::Config, execute_by};
+use fsarena_core::{plan::error::PlanError, state::RunState};
+use fsarena_mpi::{guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire, worker};
+use fsarena_report::exporters;
+use fsarena_report::report::{self, Asked};
+use fsarena_run::{Beginning, Consumer, config::Config, execute_by, executor::Fatal, work};
+use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 use std::rc::Rc;
 
@@ -23,14 +25,14 @@ fn main() {
         eprintln!("fsarena-mpi: cannot join the job: {why}");
         std::process::exit(i32::from(ExitCode::Internal.code()));
     }));
-    if mpi.rank() == 0 { first(mpi) } else { other(&mpi) }
+    if mpi.rank() == 0 { run_coordinator(mpi) } else { run_worker(&mpi) }
 }
 
 /// Rank 0: has the arguments, and answers.
-fn first(mpi: Rc<Mpi>) {
+fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parsed() {
         Ok(Ok(args)) => done(match args.command {
-            Command::Run(run) => lead(&run, Rc::clone(&mpi)),
+            Command::Run(run) => coordinate(&run, Rc::clone(&mpi)),
             Command::Measure => {
                 measure::report(&*mpi).iter().for_each(|line| println!("{line}"));
                 Ok(ExitCode::Done)
@@ -67,17 +69,17 @@ fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
     code.code()
 }
 
-fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
+fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
     let wire: Rc<dyn Wire> = mpi;
     let ranks = Ranks::meet(wire, run.timeout).map_err(boxed)?;
     let request = run.request(&ranks).map_err(boxed)?;
-    let mut progress = answer::Progress::default();
+    let mut progress = Progress::default();
     let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
     let kept = match &ended {
         Ok(outcome) => outcome.run.clone(),
         Err(error) => error.run.clone(),
     };
-    let answered = kept.map(|run| answer::print(&run));
+    let answered = kept.map(|run| print(&run));
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
@@ -86,14 +88,67 @@ fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
 }
 
 /// Any other rank.
-fn other(mpi: &Mpi) {
+fn run_worker(mpi: &Mpi) {
     let _in_order = cancel::in_order();
-    let followed = follow(mpi);
-    if let Err(fatal) = &followed {
+    let ended = worker::run(mpi);
+    if let Err(fatal) = &ended {
         eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());
         mpi.abort(fatal.exit_code().code());
     }
     if let Some(signal) = cancel::requested() {
         cancel::die_by(signal);
     }
+}
+
+/// A line for each round and each failure.
+#[derive(Debug, Default)]
+pub struct Progress {
+    rounds: u32,
+}
+
+impl Consumer for Progress {
+    fn say(&mut self, line: &str) {
+        eprintln!("{line}");
+    }
+
+    fn begin(&mut self, beginning: &Beginning) {
+        let plan = beginning.plan;
+        self.rounds = plan.stop.rounds;
+        let place = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        eprintln!("{}\n{place}{} rounds; {}", plan.title, self.rounds, beginning.check.describe(plan));
+    }
+
+    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), Fatal> {
+        match event {
+            Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.rounds),
+            Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => eprintln!("  failed: {why}"),
+            Event::Note(note) if note.kind == NoteKind::VariantFailed => eprintln!("  {}", note.text),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Writes the reports into the directory of a run, and prints the answer.
+pub fn print(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
+    let record = fsarena_store::read(run).map_err(Fatal::from).map_err(boxed)?;
+    if record.samples.is_empty() {
+        return Ok(ExitCode::Done);
+    }
+    let asked = Asked { metrics: work::answering(&record), ..Asked::default() };
+    let report = report::of(record, asked).map_err(boxed)?;
+    let told = |error| eprintln!("fsarena-mpi: {error}");
+    for exporter in exporters::EXPORTERS {
+        if let Some(name) = (exporter.kept_as)(&report) {
+            exporter.write(&report, &run.path().join(name)).unwrap_or_else(told);
+        }
+    }
+    let exporter = exporters::find(exporters::DEFAULT).map_err(boxed)?;
+    exporter.export(&report, &mut std::io::stdout().lock()).unwrap_or_else(told);
+    Ok(report.exit_code())
+}
+
+/// An error of another crate, as the program ends with it.
+pub fn boxed(error: impl Exits + 'static) -> Box<dyn Exits> {
+    Box::new(error)
 }

@@ -1,10 +1,8 @@
 //! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
 
-use crate::clock::{self, Offset};
-use crate::merge::{Part, merge, specs};
-use crate::message::{FromRank, Machine, ToRank};
-use crate::part;
-use crate::wire::{self, Wire};
+use crate::agent;
+use crate::merge::{ClientSample, merge, specs};
+use crate::wire::{self, ClockOffset, FromRank, Machine, ToRank, Wire};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
@@ -17,9 +15,9 @@ const READINGS: usize = 60;
 const POINTS: u32 = 60;
 const LATENCIES: u64 = 300;
 /// How long ranks wait in the barrier.
-const WAIT: Duration = Duration::from_secs(3);
+const BARRIER_WAIT: Duration = Duration::from_secs(3);
 /// How long ranks may take to answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Ranks of the job that is computed.
 const MANY: usize = 10_000;
 
@@ -27,7 +25,7 @@ const MANY: usize = 10_000;
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
     match asleep {
-        true => drop(wire.barrier(PATIENCE)),
+        true => drop(wire.barrier(WAIT_TIMEOUT)),
         false => wire.barrier_awake(),
     }
     FromRank::Barrier(cpu_s() - before, memory())
@@ -38,8 +36,8 @@ pub fn report(wire: &dyn Wire) -> Vec<String> {
     let ranks = wire.size();
     let mut lines = vec![format!("ranks: {ranks}")];
     let mut met = 1;
-    wire::wait(PATIENCE, || {
-        while wire::told(wire).is_some() {
+    wire::poll_until(WAIT_TIMEOUT, || {
+        while wire::receive_from_worker(wire).is_some() {
             met += 1;
         }
         (met == ranks).then_some(())
@@ -58,9 +56,9 @@ pub fn report(wire: &dyn Wire) -> Vec<String> {
 
 fn offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
-    let all: Vec<Offset> = (1..wire.size()).map(|rank| clock::measure(wire, rank)).collect();
+    let all: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
     let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
-    let largest = |of: fn(&Offset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
+    let largest = |of: fn(&ClockOffset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
     let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
         "clock: {each_ms:.2} ms a rank; largest offset {:.1} us, largest error {:.1} us, {outside} offsets beyond their error",
@@ -74,7 +72,7 @@ fn asking(wire: &dyn Wire) -> String {
     const TIMES: u32 = 20;
     let begun = Instant::now();
     for _ in 0..TIMES {
-        (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Echo(vec![])));
+        (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::Echo(vec![])));
         answers(wire, |_| ());
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
@@ -83,8 +81,8 @@ fn asking(wire: &dyn Wire) -> String {
 
 fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     let mut missing = wire.size() - 1;
-    wire::wait(PATIENCE, || {
-        while let Some((_, message)) = wire::told(wire) {
+    wire::poll_until(WAIT_TIMEOUT, || {
+        while let Some((_, message)) = wire::receive_from_worker(wire) {
             take(message);
             missing -= 1;
         }
@@ -94,8 +92,8 @@ fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
 
 /// What waiting takes until the last rank comes to the barrier.
 fn waiting(wire: &dyn Wire, asleep: bool) -> String {
-    (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Barrier(asleep)));
-    std::thread::sleep(WAIT);
+    (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep)));
+    std::thread::sleep(BARRIER_WAIT);
     let _ = barrier(wire, asleep);
     let (mut cpu, mut memory) = (0.0, 0);
     answers(wire, |message| {
@@ -107,7 +105,7 @@ fn waiting(wire: &dyn Wire, asleep: bool) -> String {
     let others = f64::from(wire.size() - 1);
     let how = if asleep { "asleep" } else { "awake" };
     let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
-    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {WAIT:?}; memory of a rank {memory:.1} MiB")
+    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB")
 }
 
 fn merging(sample: &Sample, bytes: usize) -> String {
@@ -116,8 +114,9 @@ fn merging(sample: &Sample, bytes: usize) -> String {
     let begun = Instant::now();
     let samples: Vec<Sample> = (0..MANY).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
-    let clock = Offset::default();
-    let parts: Vec<Part> = samples.iter().map(|sample| Part { machine: &machine, clock, sample }).collect();
+    let clock = ClockOffset::default();
+    let parts: Vec<ClientSample> =
+        samples.iter().map(|sample| ClientSample { machine: &machine, clock, sample }).collect();
     let merged = merge(&parts, &specs);
     format!(
         "samples of {MANY} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
@@ -144,9 +143,9 @@ fn typical() -> Sample {
     };
     let task =
         TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
-    part::reduced(Sample {
+    agent::partial_sample(Sample {
         task,
-        started_at: clock::now(),
+        started_at: wire::wall_clock_s(),
         readings,
         series: (0..POINTS).map(point).collect(),
         latencies: Latencies::new((0..LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),

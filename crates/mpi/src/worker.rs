@@ -1,8 +1,7 @@
 //! What the ranks other than 0 do for the run.
 
-use crate::message::{FromRank, Machine, ToRank};
-use crate::wire::{self, GLANCE, LEAVING, Wire};
-use crate::{agent::Agent, clock, guard, measure};
+use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
+use crate::{agent::Agent, guard, measure};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_run::child::{self, Parent};
 use fsarena_run::executor::{Failed, Fatal};
@@ -15,29 +14,33 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// What makes this rank useless: its state directory cannot be written, say.
-pub fn follow(wire: &dyn Wire) -> Result<(), Fatal> {
+pub fn run(wire: &dyn Wire) -> Result<(), Fatal> {
     let journal = Journal::create(&state_dir(), &format!("rank {} of fsarena-mpi", wire.rank()))?;
     let mut _guard = None;
-    wire::tell(wire, &FromRank::Hello(Machine::here()));
+    wire::send_to_coordinator(wire, &FromRank::Hello(Machine::here()));
     while cancel::requested().is_none() {
-        let Some(asked) = wire::wait(GLANCE, || wire::asked(wire)) else { continue };
+        let Some(asked) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire))
+        else {
+            continue;
+        };
         match asked {
             ToRank::Guard => _guard = Some(guard::start()?),
-            ToRank::Look(paths) => wire::tell(wire, &FromRank::Looked(unseen(&paths))),
-            ToRank::Clock(trips) => clock::answer(wire, trips),
-            ToRank::Cell(request, patience) => {
-                let agent = Agent::new(&request, patience);
-                let outcome = child::run(&journal, &request, &Confine::default(), &mut Work { wire, agent });
-                wire::tell(
+            ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(unseen(&paths))),
+            ToRank::Clock(trips) => wire::answer_clock(wire, trips),
+            ToRank::Cell(request, timeout) => {
+                let agent = Agent::new(&request, timeout);
+                let outcome =
+                    child::run(&journal, &request, &Confine::default(), &mut WorkerCell { wire, agent });
+                wire::send_to_coordinator(
                     wire,
                     &FromRank::Ended(outcome.unwrap_or_else(|fatal| Failed::from(fatal).into())),
                 );
             }
-            ToRank::Echo(bytes) => wire::tell(wire, &FromRank::Echo(bytes)),
-            ToRank::Barrier(asleep) => wire::tell(wire, &measure::barrier(wire, asleep)),
+            ToRank::Echo(bytes) => wire::send_to_coordinator(wire, &FromRank::Echo(bytes)),
+            ToRank::Barrier(asleep) => wire::send_to_coordinator(wire, &measure::barrier(wire, asleep)),
             ToRank::End => {
                 // MPI can only be left together.
-                let _ = wire.barrier(LEAVING);
+                let _ = wire.barrier(LEAVE_TIMEOUT);
                 return Ok(());
             }
             // Of a cell that this rank has ended already.
@@ -53,36 +56,39 @@ fn unseen(paths: &[PathBuf]) -> Option<String> {
 }
 
 /// The cell of this rank, as the parent of its agent.
-struct Work<'a> {
+struct WorkerCell<'a> {
     wire: &'a dyn Wire,
     agent: Agent,
 }
 
-impl Parent for Work<'_> {
+impl Parent for WorkerCell<'_> {
     fn hear(&mut self, event: CellEvent) {
         match event {
             CellEvent::Sample(sample) => {
-                wire::tell(self.wire, &FromRank::Sample(Box::new(self.agent.measured(sample))));
+                wire::send_to_coordinator(
+                    self.wire,
+                    &FromRank::Sample(Box::new(self.agent.finish_task(sample))),
+                );
             }
-            CellEvent::Reading(metric) => wire::tell(self.wire, &FromRank::Reading(metric)),
-            CellEvent::Note(note) => wire::tell(self.wire, &FromRank::Note(note)),
+            CellEvent::Reading(metric) => wire::send_to_coordinator(self.wire, &FromRank::Reading(metric)),
+            CellEvent::Note(note) => wire::send_to_coordinator(self.wire, &FromRank::Note(note)),
             // The log of rank 0 has what all ranks do.
             _ => {}
         }
     }
 
     fn answer(&mut self, ask: Ask) -> Result<Outcome, Fatal> {
-        self.agent.waits();
-        wire::tell(self.wire, &FromRank::Ready(ask));
+        self.agent.pause_timeout();
+        wire::send_to_coordinator(self.wire, &FromRank::Ready(ask));
         loop {
             if cancel::requested().is_some() {
                 return Ok(Outcome::Interrupted);
             }
-            match wire::wait(GLANCE, || wire::asked(self.wire)) {
+            match wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(self.wire)) {
                 Some(ToRank::WaitUntilIdle(task)) => {
-                    wire::tell(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
+                    wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
                 }
-                Some(ToRank::Met) => return Ok(self.agent.goes_on()),
+                Some(ToRank::Met) => return Ok(self.agent.restart_timeout()),
                 Some(ToRank::Begin) => return Ok(self.agent.begin(self.wire)),
                 Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
                 _ => {}
@@ -91,7 +97,7 @@ impl Parent for Work<'_> {
     }
 
     fn look(&mut self) -> Option<Outcome> {
-        match wire::asked(self.wire) {
+        match wire::receive_from_coordinator(self.wire) {
             Some(ToRank::Abandon) => Some(Outcome::Interrupted),
             _ => self.agent.overdue(),
         }
