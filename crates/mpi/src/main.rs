@@ -149,6 +149,6 @@ pub fn print(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
 }
 
 /// An error of another crate, as the program ends with it.
-pub fn boxed(error: impl Exits + 'static) -> Box<dyn Exits> {
+fn boxed(error: impl Exits + 'static) -> Box<dyn Exits> {
     Box::new(error)
 }

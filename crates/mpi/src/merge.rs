@@ -326,7 +326,6 @@ impl TaskObservations {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::merge::tests::sample;
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::sample::{Direction, Unit};
     use fsarena_core::series::Point;

@@ -140,7 +140,7 @@ impl Ranks {
 ///
 /// The ranks are sorted by machine and shifted by the largest number on one machine: then all ranks move to another
 /// machine, unless one machine has more than half of them.
-pub fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
+fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let mut sorted: Vec<usize> = (0..machines.len()).collect();
     sorted.sort_by_key(|rank| &machines[*rank]);
     let largest = sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
@@ -155,7 +155,7 @@ pub fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
 }
 
 /// The first rank of each machine.
-pub fn machine_leaders<M: Ord>(machines: &[M]) -> Vec<u32> {
+fn machine_leaders<M: Ord>(machines: &[M]) -> Vec<u32> {
     let mut seen = BTreeSet::new();
     (0..).zip(machines).filter(|(_, machine)| seen.insert(*machine)).map(|(rank, _)| rank).collect()
 }
