@@ -1,6 +1,6 @@
 //! I/O buffers and their contents.
 
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::Content;
 use fsarena_core::schedule::mix;
 use fsarena_sys::cancel;
@@ -110,7 +110,7 @@ pub struct Identity {
 }
 
 /// Writes the header of a block over its first bytes.
-pub fn seal_block(block: &mut [u8], identity: Identity) {
+fn seal_block(block: &mut [u8], identity: Identity) {
     block[0..8].copy_from_slice(&MAGIC.to_le_bytes());
     block[8..16].copy_from_slice(&identity.offset.to_le_bytes());
     block[16..20].copy_from_slice(&identity.file.to_le_bytes());
@@ -124,7 +124,7 @@ pub fn seal_block(block: &mut [u8], identity: Identity) {
 /// Checks a block and gives its generation. `generation` is the only one it may have, where one is known.
 ///
 /// # Errors
-/// [`Error::Corrupt`] with file, offset, expectation and finding.
+/// [`EngineError::Corrupt`] with file, offset, expectation and finding.
 pub fn check_block(
     block: &[u8],
     path: &Path,
@@ -132,8 +132,9 @@ pub fn check_block(
     offset: u64,
     generation: Option<u32>,
 ) -> Result<u32> {
-    let wrong =
-        |expected: String, found: String| Err(Error::Corrupt { path: path.into(), offset, expected, found });
+    let wrong = |expected: String, found: String| {
+        Err(EngineError::Corrupt { path: path.into(), offset, expected, found })
+    };
     let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
     let long = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
     if long(0) != MAGIC {

@@ -1,7 +1,7 @@
 //! What the generator itself costs, measured in every run.
 
 use crate::clock::{self, Clock, Monotonic};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, Job};
 use crate::ring_loop::{self, Ring};
 use crate::sync_loop::{self, NullDevice};
@@ -73,7 +73,7 @@ fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
 
 /// Before the first operation a signal ends a load without figures.
 pub fn check_signals() -> Result {
-    fsarena_sys::cancel::check().map_err(|_| Error::Resource {
+    fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
         what: "the load was not begun".into(),
         source: std::io::ErrorKind::Interrupted.into(),
         advice: "",

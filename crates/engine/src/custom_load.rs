@@ -7,7 +7,7 @@ use super::drive::{Drive, Work};
 use super::job::{Bound, Rate, Warmup};
 use super::schedule::{self, Schedule};
 use super::tally::{OpKind, Recorder};
-use super::{calibrate::Calibration, error::Result, outcome::Outcome};
+use super::{calibrate::Calibration, error::Result, outcome::LoadOutcome};
 
 /// Requests that are drawn to measure what drawing one costs.
 const CALIBRATION_DRAWS: u32 = 2_000;
@@ -56,7 +56,7 @@ pub struct CustomLoadConfig<'a> {
 ///
 /// # Errors
 /// A resource that the load requires is missing, or the first operation that failed.
-pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<Outcome> {
+pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
     let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * clock::best_clock().cost_ns);
     let drive = Drive {
@@ -68,7 +68,7 @@ pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<Outcome
         warmup: Warmup::None,
         rate: config.rate,
     };
-    Outcome::measure(&drive, &CustomWork { load, config }, calibration, &mut |_| {})
+    LoadOutcome::measure(&drive, &CustomWork { load, config }, calibration, &mut |_| {})
 }
 
 /// Nanoseconds that drawing a request takes.

@@ -1,7 +1,7 @@
 //! Starts workers together, collects what they count, and ends them.
 
 use crate::clock::{self, Clock, Monotonic};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
 use crate::tally::{Budget, Collector, Counted, Finished, Link, OnInterval, OpKind, Recorder, Times, lanes};
 use crate::{schedule::exact_timers, steady::Assessment};
@@ -163,7 +163,7 @@ fn drive_by<'a, W: Work<'a>>(
                     shared.start.get_or_init(|| None);
                     let what = format!("no thread number {} of {}", thread + 1, drive.threads);
                     let advice = "; take fewer threads, or raise `ulimit -u`";
-                    return Err(Error::Resource { what, source, advice });
+                    return Err(EngineError::Resource { what, source, advice });
                 }
             }
         }

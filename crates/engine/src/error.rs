@@ -6,11 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a load gives, or why it could not be made or run.
-pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+pub type Result<T = (), E = EngineError> = std::result::Result<T, E>;
 
 /// Why a load could not be made or run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum EngineError {
     /// The job contradicts itself.
     #[error("this load cannot be run: {0}")]
     Job(String),
@@ -92,23 +92,29 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl EngineError {
     /// Makes an error of a failed system call on a path.
-    pub fn io<E: Into<io::Error>>(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(E) -> Error {
+    pub fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(E) -> EngineError {
         let path = path.as_ref().to_path_buf();
-        move |source| Error::Io { doing, path, source: source.into() }
+        move |source| EngineError::Io { doing, path, source: source.into() }
     }
 }
 
-impl Exits for Error {
+impl Exits for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Job(_) | Error::Files { .. } | Error::Alignment(_) | Error::Layout { .. } => {
-                ExitCode::Usage
+            EngineError::Job(_)
+            | EngineError::Files { .. }
+            | EngineError::Alignment(_)
+            | EngineError::Layout { .. } => ExitCode::Usage,
+            EngineError::Memory(_) | EngineError::Resource { .. } => ExitCode::Missing,
+            EngineError::Io { source, .. } | EngineError::Operation { source, .. } => {
+                ExitCode::of_failed_call(source)
             }
-            Error::Memory(_) | Error::Resource { .. } => ExitCode::Missing,
-            Error::Io { source, .. } | Error::Operation { source, .. } => ExitCode::of_failed_call(source),
-            Error::Corrupt { .. } => ExitCode::Internal,
+            EngineError::Corrupt { .. } => ExitCode::Internal,
         }
     }
 }

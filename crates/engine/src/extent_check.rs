@@ -4,7 +4,7 @@
 //! written, an inline one lies in the inode, a compressed one is smaller than it looks. FIEMAP tells all of
 //! that; where a filesystem has no FIEMAP, SEEK_HOLE at least tells holes.
 
-use super::error::{Error, Result};
+use super::error::{EngineError, Result};
 use super::{files::Files, job::Allow};
 use rustix::{fs::SeekFrom, io::Errno};
 use serde::Serialize;
@@ -72,14 +72,14 @@ pub struct ExtentCheck {
 /// Attests all files.
 ///
 /// # Errors
-/// [`Error::Layout`] with the first range that is not allowed.
+/// [`EngineError::Layout`] with the first range that is not allowed.
 pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
     let mut all = ExtentCheck { source: ExtentSource::Fiemap, extents: 0, bytes: 0 };
     if files.device {
         return Ok(ExtentCheck { source: ExtentSource::Device, extents: 1, bytes: files.bytes });
     }
     for path in &files.paths {
-        let file = File::open(path).map_err(Error::io("opening", path))?;
+        let file = File::open(path).map_err(EngineError::io("opening", path))?;
         let found = match fiemap(&file) {
             Ok(extents) => {
                 judge(path, &extents, files.bytes, allow)?;
@@ -89,7 +89,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
                 all.source = ExtentSource::SeekHole;
                 seek_holes(path, &file, files.bytes, allow)?
             }
-            Err(error) => return Err(Error::io("asking for the extents of", path)(error)),
+            Err(error) => return Err(EngineError::io("asking for the extents of", path)(error)),
         };
         all.extents += found;
         all.bytes += files.bytes;
@@ -149,7 +149,7 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
         for (flags, allowed, kind, consequence) in rules {
             if extent.flags & flags != 0 && !allowed && extent.logical < size {
                 let (start, end) = (extent.logical, end.min(size));
-                return Err(Error::Layout { path: path.into(), kind, start, end, consequence });
+                return Err(EngineError::Layout { path: path.into(), kind, start, end, consequence });
             }
         }
     }
@@ -161,7 +161,7 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
         return Ok(());
     }
     let consequence = "reads of it would give zeros without the device";
-    Err(Error::Layout { path: path.into(), kind: "sparse", start, end, consequence })
+    Err(EngineError::Layout { path: path.into(), kind: "sparse", start, end, consequence })
 }
 
 /// Refuses the first hole; gives the number of ranges with data.
@@ -183,18 +183,19 @@ fn count_ranges(
 ) -> Result<u64> {
     let (mut at, mut ranges) = (0, 0);
     loop {
-        let data = data_from(at).map_err(Error::io("looking for data in", path))?;
+        let data = data_from(at).map_err(EngineError::io("looking for data in", path))?;
         hole(path, at, data, allow)?;
         if data >= size {
             return Ok(ranges);
         }
         ranges += 1;
-        let end = hole_from(data).map_err(Error::io("looking for holes in", path))?;
+        let end = hole_from(data).map_err(EngineError::io("looking for holes in", path))?;
         if end <= data {
             let source = Errno::INVAL;
-            return Err(
-                Error::io("looking for holes (the filesystem returns ranges of no length) in", path)(source),
-            );
+            return Err(EngineError::io(
+                "looking for holes (the filesystem returns ranges of no length) in",
+                path,
+            )(source));
         }
         at = end;
     }
@@ -212,7 +213,7 @@ mod tests {
     #[track_caller]
     fn refused(extents: &[Extent], kind: &str, range: (u64, u64)) {
         match judge(Path::new("f"), extents, 100, Allow::default()) {
-            Err(Error::Layout { kind: found, start, end, .. }) => {
+            Err(EngineError::Layout { kind: found, start, end, .. }) => {
                 assert_eq!((found, start, end), (kind, range.0, range.1))
             }
             other => panic!("{other:?}"),

@@ -1,7 +1,7 @@
 //! Sets of equal files, prepared so that reading them is work.
 
 use crate::buffers::{Filler, Identity};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::{Content, Durability, Job};
 use fsarena_sys::cancel;
 use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, fadvise};
@@ -52,7 +52,7 @@ impl Files {
         if let Some(block) = spec.verify_block
             && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
         {
-            return Err(Error::Job(format!(
+            return Err(EngineError::Job(format!(
                 "files of {} bytes are not made of whole verified blocks of {block} bytes; blocks need at least 64",
                 spec.bytes
             )));
@@ -73,7 +73,7 @@ impl Files {
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
         let mut bytes = None;
         for path in &paths {
-            let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
+            let found = std::fs::metadata(path).map_err(EngineError::io("looking at", path))?;
             let (length, first) = (found.len(), *bytes.get_or_insert(found.len()));
             let why = match length {
                 _ if !found.is_file() => "it must be a regular file".into(),
@@ -81,9 +81,9 @@ impl Files {
                 _ if length == first => continue,
                 _ => format!("it has {length} bytes and the first file {first}; all must be alike"),
             };
-            return Err(Error::Files { path: path.clone(), why });
+            return Err(EngineError::Files { path: path.clone(), why });
         }
-        let bytes = bytes.ok_or_else(|| Error::Job("the list of files is empty".into()))?;
+        let bytes = bytes.ok_or_else(|| EngineError::Job("the list of files is empty".into()))?;
         Ok(Files { paths, bytes, device: false })
     }
 
@@ -94,8 +94,9 @@ impl Files {
     /// Where it cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let device = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::io("opening", path))?;
-        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(Error::io("sizing", path))?;
+        let device =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
+        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(EngineError::io("sizing", path))?;
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
@@ -107,7 +108,7 @@ impl Files {
         let whole = Files::device(path)?;
         if whole.bytes < bytes {
             let why = format!("it has {} bytes and {bytes} are needed", whole.bytes);
-            return Err(Error::Files { path: path.into(), why });
+            return Err(EngineError::Files { path: path.into(), why });
         }
         Ok(Files { bytes, ..whole })
     }
@@ -128,10 +129,11 @@ impl Files {
     /// What the system said of which file.
     pub fn forget(&self) -> Result {
         self.paths.iter().try_for_each(|path| {
-            let file = File::open(path).map_err(Error::io("opening", path))?;
+            let file = File::open(path).map_err(EngineError::io("opening", path))?;
             // Only clean pages can be dropped.
-            file.sync_all().map_err(Error::io("syncing", path))?;
-            fadvise(&file, 0, None, Advice::DontNeed).map_err(Error::io("dropping the cached pages of", path))
+            file.sync_all().map_err(EngineError::io("syncing", path))?;
+            fadvise(&file, 0, None, Advice::DontNeed)
+                .map_err(EngineError::io("dropping the cached pages of", path))
         })
     }
 
@@ -141,7 +143,7 @@ impl Files {
     /// What the system said of which file.
     pub fn remove(&self) -> Result {
         let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
-        made.try_for_each(|path| std::fs::remove_file(path).map_err(Error::io("removing", path)))
+        made.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
     }
 
     /// How a job's blocks lie in them.
@@ -151,7 +153,7 @@ impl Files {
     pub(super) fn layout(&self, job: &Job) -> Result<Layout> {
         let block = u64::from(job.block_bytes);
         match self.bytes / block {
-            0 => Err(Error::Files {
+            0 => Err(EngineError::Files {
                 path: self.paths[0].clone(),
                 why: format!("it has {} bytes and a block {block}; take smaller blocks", self.bytes),
             }),
@@ -161,14 +163,14 @@ impl Files {
 }
 
 fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
-    let mut file = File::create(path).map_err(Error::io("making", path))?;
+    let mut file = File::create(path).map_err(EngineError::io("making", path))?;
     let block = spec.verify_block.map(|block| block as usize);
     let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);
     let mut offset = 0;
     while offset < spec.bytes {
         if cancel::requested().is_some() {
             let source = std::io::ErrorKind::Interrupted.into();
-            return Err(Error::Io { doing: "making", path: path.into(), source });
+            return Err(EngineError::Io { doing: "making", path: path.into(), source });
         }
         let piece = &mut buffer[..chunk.min((spec.bytes - offset) as usize)];
         match block {
@@ -180,10 +182,10 @@ fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, bu
                 }
             }
         }
-        file.write_all(piece).map_err(Error::io("writing", path))?;
+        file.write_all(piece).map_err(EngineError::io("writing", path))?;
         offset += piece.len() as u64;
     }
-    file.sync_all().map_err(Error::io("syncing", path))
+    file.sync_all().map_err(EngineError::io("syncing", path))
 }
 
 /// How blocks lie in files.
@@ -224,7 +226,7 @@ pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
     if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
         let what = format!("this load needs {needed} open files in one process");
         let advice = "; raise the hard limit (`ulimit -Hn`), or take fewer files";
-        return Err(Error::Resource { what, source: Errno::MFILE.into(), advice });
+        return Err(EngineError::Resource { what, source: Errno::MFILE.into(), advice });
     }
     files.paths.iter().map(|path| open(job, path)).collect()
 }
@@ -239,7 +241,7 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
     if job.open.recreate {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("removing", path)(error));
+                return Err(EngineError::io("removing", path)(error));
             }
             _ => flags |= OFlags::CREATE | OFlags::EXCL,
         }
@@ -261,9 +263,9 @@ fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Resu
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
         if error == Errno::INVAL && direct {
             let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();
-            return Error::Files { path: path.into(), why };
+            return EngineError::Files { path: path.into(), why };
         }
-        Error::io("opening", path)(error)
+        EngineError::io("opening", path)(error)
     })?;
     if direct {
         check_alignment(path, block_bytes, dio_align(path))?;
@@ -285,7 +287,7 @@ fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
     if block.is_multiple_of(needed) {
         return Ok(());
     }
-    Err(Error::Alignment(format!(
+    Err(EngineError::Alignment(format!(
         "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}"
     )))
 }

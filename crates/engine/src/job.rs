@@ -1,7 +1,7 @@
 //! Jobs: the settings of one load on files.
 
 use crate::buffers;
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use fsarena_core::names::unknown;
 use serde::{Deserialize, Serialize};
 
@@ -325,20 +325,20 @@ impl Job {
 /// Refuses a number of a job outside its range.
 ///
 /// # Errors
-/// [`Error::Job`] naming the range.
+/// [`EngineError::Job`] naming the range.
 pub fn within(name: &str, value: u32, low: u32, high: u32) -> Result {
     ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
 }
 
 fn ensure(fits: bool, fault: String) -> Result {
-    if fits { Ok(()) } else { Err(Error::Job(fault)) }
+    if fits { Ok(()) } else { Err(EngineError::Job(fault)) }
 }
 
 impl Job {
     /// Whether it can be done.
     ///
     /// # Errors
-    /// [`Error::Job`] with the first thing that does not fit.
+    /// [`EngineError::Job`] with the first thing that does not fit.
     pub fn check(&self) -> Result {
         self.check_numbers()?;
         self.check_pattern()?;
@@ -416,7 +416,7 @@ impl Job {
         } else {
             return Ok(());
         };
-        Err(Error::Job(fault.into()))
+        Err(EngineError::Job(fault.into()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The load engine: drives files as hard, or exactly as fast, as asked, and stays out of the way.
 //!
 //! ```text
-//! Files::prepare → Job::check → check_extents → calibrate → drive (workers → tallies → intervals) → Outcome
+//! Files::prepare → Job::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
 //! Every latency is recorded; nothing in a hot loop allocates, dispatches dynamically or shares memory. What
@@ -38,14 +38,14 @@ use fsarena_sys::kernel::SysRoot;
 use rustix::fd::{AsFd, BorrowedFd};
 
 pub use calibrate::Calibration;
-pub use error::Error;
+pub use error::EngineError;
 pub use files::{FileSpec, Files, dio_align};
 pub use histogram::{histogram, latencies, quantiles};
 pub use job::{
     Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
-pub use outcome::{Fairness, FeaturesUsed, OpStats, Outcome, jain};
+pub use outcome::{Fairness, FeaturesUsed, LoadOutcome, OpStats, jain};
 pub use stream::Offsets;
 pub use tally::Interval;
 
@@ -54,7 +54,7 @@ pub use tally::Interval;
 /// # Errors
 /// Where the job contradicts itself or does not fit its files; where threads, rings or memory cannot be had;
 /// and the first operation that failed or block that was wrong, which ends the job.
-pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<Outcome> {
+pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
     job.check()?;
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
@@ -77,7 +77,7 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
         warmup: job.warmup,
         rate: job.rate,
     };
-    let mut outcome = Outcome::measure(&drive, &load, calibration, on_interval)?;
+    let mut outcome = LoadOutcome::measure(&drive, &load, calibration, on_interval)?;
     let ring = load.ring_use.into_inner().expect("nothing panics with it");
     outcome.used = FeaturesUsed { ring, extent_check };
     outcome.verified_blocks = load.verified.into_inner();
@@ -92,7 +92,7 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
             "verified writes need at least two blocks for each operation in flight: {needed}, and there are {}",
             layout.blocks()
         );
-        return Err(Error::Files { path: files.paths[0].clone(), why });
+        return Err(EngineError::Files { path: files.paths[0].clone(), why });
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn check_memory(job: &Job) -> Result {
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
-            Err(Error::Memory(format!(
+            Err(EngineError::Memory(format!(
                 "{buffers} buffers of {each} need {all}, and {available} are available"
             )))
         }

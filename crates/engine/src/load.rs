@@ -1,7 +1,7 @@
 //! The state of a load on files, and of each of its workers.
 
 use crate::buffers::{self, Filler, Identity, Slots};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::{Engine, Job, SyncCall, UringUse};
 use crate::ring_loop::{self, Ring};
 use crate::stream::{Op, PlannedOp, Stream, own_share};
@@ -69,7 +69,7 @@ impl<'a> Load<'a> {
     /// If memory for its buffers runs out.
     pub fn worker(&self, thread: u32) -> Result<Worker<'_>> {
         let job = self.job;
-        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
+        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| EngineError::Resource {
             what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
             source: Errno::NOMEM.into(),
             advice: "; take fewer threads, less depth or smaller blocks",
@@ -88,10 +88,10 @@ impl<'a> Load<'a> {
     }
 
     /// Names the operation that failed.
-    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> Error {
+    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> EngineError {
         let path = self.paths[file as usize].clone();
         let bytes = if op == Op::Sync { 0 } else { self.job.block_bytes };
-        Error::Operation { operation: op.name(), path, offset, bytes, source }
+        EngineError::Operation { operation: op.name(), path, offset, bytes, source }
     }
 }
 
@@ -111,7 +111,7 @@ impl Verifier<'_> {
     /// Checks a block that was read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`EngineError::Corrupt`].
     pub fn check(&mut self, buffer: &[u8], next: &PlannedOp) -> Result {
         let expected = self.generations.get((next.block.wrapping_sub(self.first)) as usize).copied();
         buffers::check_block(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;

@@ -5,9 +5,9 @@
 
 use crate::clock::{self, Clock};
 use crate::drive::{Drive, Work};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::tally::{Interval, OnInterval, OpKind, Recorder};
-use crate::{calibrate::Calibration, histogram::histogram, job::within, outcome::Outcome};
+use crate::{calibrate::Calibration, histogram::histogram, job::within, outcome::LoadOutcome};
 use fsarena_sys::cancel;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::{fd::OwnedFd, io::Errno};
@@ -26,7 +26,7 @@ pub fn run(
     job: &Job,
     dir: &Path,
     on_interval: &mut dyn FnMut(Operation, &Interval),
-) -> Result<Vec<(Operation, Outcome)>> {
+) -> Result<Vec<(Operation, LoadOutcome)>> {
     job.check()?;
     let tree = Tree::make(job, dir)?;
     let mut outcomes = vec![];
@@ -70,17 +70,17 @@ impl Client {
     ///
     /// # Errors
     /// Where an operation fails.
-    pub fn perform(&self, operation: Operation) -> Result<Outcome> {
+    pub fn perform(&self, operation: Operation) -> Result<LoadOutcome> {
         run_phase(&self.job, &self.tree, operation, &mut |_| {})
     }
 }
 
-fn run_phase(job: &Job, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<Outcome> {
+fn run_phase(job: &Job, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
     let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
     let calibration = Calibration::with_generator(generator_ns(tree));
-    let outcome = Outcome::measure(&drive, &Phase { tree, operation }, calibration, tell)?;
+    let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, tell)?;
     tree.note(operation);
     Ok(outcome)
 }
@@ -180,7 +180,7 @@ impl Job {
     /// Whether it can be done.
     ///
     /// # Errors
-    /// [`Error::Job`] with the first thing that does not fit.
+    /// [`EngineError::Job`] with the first thing that does not fit.
     pub fn check(&self) -> Result {
         within("threads", self.threads, 1, 128)?;
         within("names", self.names, 1, 100_000_000)?;
@@ -190,13 +190,13 @@ impl Job {
         within("interval_ms", self.interval_ms, 1, 60_000)?;
         let directories = f64::from(self.fan_out).powi(self.depth as i32);
         if directories > 1e6 {
-            return Err(Error::Job(format!(
+            return Err(EngineError::Job(format!(
                 "a tree of depth {} and fan-out {} has {directories:.0} leaves; at most a million make sense",
                 self.depth, self.fan_out
             )));
         }
         if self.phases.is_empty() {
-            return Err(Error::Job("the list of phases is empty".into()));
+            return Err(EngineError::Job("the list of phases is empty".into()));
         }
         check_order(&self.phases)
     }
@@ -340,8 +340,8 @@ fn list_directory(directory: &CStr) -> Result<(), Errno> {
 /// and `rmdir`, and no name is made twice.
 ///
 /// # Errors
-/// [`Error::Job`] naming the phase that does not fit.
-pub fn check_order(phases: &[Operation]) -> Result {
+/// [`EngineError::Job`] naming the phase that does not fit.
+fn check_order(phases: &[Operation]) -> Result {
     let (mut files, mut dirs, mut attributes) = (false, false, false);
     let mut made = vec![];
     for &phase in phases {
@@ -356,7 +356,7 @@ pub fn check_order(phases: &[Operation]) -> Result {
             _ => None,
         };
         if let Some(missing) = missing {
-            return Err(Error::Job(format!("the phase `{}` needs {missing}", phase.name())));
+            return Err(EngineError::Job(format!("the phase `{}` needs {missing}", phase.name())));
         }
         match phase {
             Operation::Create => files = true,
@@ -373,9 +373,9 @@ pub fn check_order(phases: &[Operation]) -> Result {
 
 /// Makes the error of an operation that failed on a name.
 #[cold]
-pub fn operation_error(operation: Operation, names: &Names, source: Errno) -> Error {
+fn operation_error(operation: Operation, names: &Names, source: Errno) -> EngineError {
     let path = std::path::PathBuf::from(names.name.to_string_lossy().into_owned());
-    Error::Io { doing: operation.name(), path, source: source.into() }
+    EngineError::Io { doing: operation.name(), path, source: source.into() }
 }
 
 /// The directory below the one given; all is made and removed in it.
@@ -405,10 +405,10 @@ impl Tree {
     /// # Errors
     /// Where the directory given is not empty, or one cannot be made.
     pub fn make(job: &Job, dir: &Path) -> Result<Tree> {
-        let mut found = std::fs::read_dir(dir).map_err(Error::io("listing", dir))?;
+        let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
         if found.next().is_some() {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
-            return Err(Error::Files { path: dir.into(), why });
+            return Err(EngineError::Files { path: dir.into(), why });
         }
         let tree = Tree::of_client(job, dir, 0);
         tree.make_leaves()?;
@@ -436,10 +436,10 @@ impl Tree {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub fn make_leaves(&self) -> Result {
+    fn make_leaves(&self) -> Result {
         self.leaves.iter().try_for_each(|leaf| {
             let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
-            std::fs::create_dir_all(path).map_err(Error::io("making", path))
+            std::fs::create_dir_all(path).map_err(EngineError::io("making", path))
         })
     }
 
@@ -448,7 +448,7 @@ impl Tree {
     /// # Errors
     /// Where something cannot be removed.
     pub fn remove(&self) -> Result {
-        std::fs::remove_dir_all(&self.top).map_err(Error::io("removing", &self.top))
+        std::fs::remove_dir_all(&self.top).map_err(EngineError::io("removing", &self.top))
     }
 
     /// Notes what a finished phase did to the names.

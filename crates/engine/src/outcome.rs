@@ -47,7 +47,7 @@ pub struct FeaturesUsed {
 
 /// The results of a load, without its warm-up.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// By kind, those that occurred.
     pub kinds: Vec<OpStats>,
     /// Latencies of all kinds together, as sysbench counts them.
@@ -87,7 +87,7 @@ pub struct Outcome {
     pub asked_per_s: Option<f64>,
 }
 
-impl Outcome {
+impl LoadOutcome {
     /// Runs a load, cuts its warm-up and sums the rest up. Intervals are told as they are over.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Outcome {
         work: &'a impl Work<'a>,
         calibration: Calibration,
         tell: OnInterval,
-    ) -> Result<Outcome> {
+    ) -> Result<LoadOutcome> {
         let collected = drive::drive(drive, work, tell)?;
         let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
         let kept = &collected.finished[cut..];
@@ -122,7 +122,7 @@ impl Outcome {
         kept.iter().for_each(|one| cpu += one.cpu);
         let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
-        Ok(Outcome {
+        Ok(LoadOutcome {
             kinds,
             latency,
             corrected,

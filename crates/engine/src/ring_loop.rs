@@ -3,7 +3,7 @@
 //! Each turn submits all that is free and due in one call, which also waits, and reaps all that is done.
 //! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
 
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::job::{Job, SyncCall, UringUse};
 use crate::load::{Load, Worker};
 use crate::stream::{Op, PlannedOp, by_requests};
@@ -67,7 +67,7 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, co
     going: bool,
     /// Open loops: whether the last wait was only for an operation to become due.
     idle: bool,
-    failure: Option<Error>,
+    failure: Option<EngineError>,
 }
 
 impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool>
@@ -119,7 +119,11 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             self.reap(ring, now);
             if let Err(source) = waited {
                 self.drain(ring);
-                return Err(Error::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
+                return Err(EngineError::Resource {
+                    what: "io_uring_enter failed".into(),
+                    source,
+                    advice: "",
+                });
             }
         }
     }
@@ -392,7 +396,7 @@ impl Ring {
     ///
     /// # Errors
     /// `ETIME` where the time is over, and those of [`Ring::submit_and_wait`].
-    pub fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
+    fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
         self.answer()?;
         self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
     }
@@ -433,7 +437,7 @@ impl Ring {
     ///
     /// # Errors
     /// Where the kernel refuses to wait.
-    pub fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
+    fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
         self.is_used(in_flight).then(|| self.wait_for_one()).transpose().map(|waited| waited.is_some())
     }
 
@@ -490,7 +494,7 @@ fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
     Err(unavailable(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
-fn unavailable(source: io::Error) -> Error {
+fn unavailable(source: io::Error) -> EngineError {
     let advice = match source.raw_os_error() {
         Some(libc::ENOSYS) => "; this kernel has no io_uring: take the sync engine",
         Some(libc::EPERM | libc::EACCES) => {
@@ -500,7 +504,7 @@ fn unavailable(source: io::Error) -> Error {
         Some(libc::ENOMEM) => "; raise `ulimit -l`, or take fewer threads or less depth",
         _ => "",
     };
-    Error::Resource { what: "no io_uring".into(), source, advice }
+    EngineError::Resource { what: "no io_uring".into(), source, advice }
 }
 
 #[cfg(test)]

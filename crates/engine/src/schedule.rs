@@ -43,7 +43,7 @@ impl Schedule {
     }
 
     /// When the next operation is due.
-    pub fn due_ns(&self) -> u64 {
+    fn due_ns(&self) -> u64 {
         self.due_ns as u64
     }
 

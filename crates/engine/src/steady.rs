@@ -38,7 +38,7 @@ fn mean(values: &[f64]) -> f64 {
 ///
 /// Absent where the series is shorter than ten batches, or the minimum lies beyond its middle: it has then
 /// not steady.
-pub fn mser5(series: &[f64]) -> Option<usize> {
+fn mser5(series: &[f64]) -> Option<usize> {
     let y = batches(series);
     let m = y.len();
     if m < 2 * ROUNDS {

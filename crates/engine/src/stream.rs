@@ -193,7 +193,7 @@ pub enum Event {
 
 /// When files are synced.
 #[derive(Debug, Clone, Copy)]
-pub struct Cadence {
+struct Cadence {
     requests: u64,
     round: u64,
 }

@@ -6,10 +6,10 @@
 use crate::buffers::{Filler, Slots};
 use crate::clock::{self, Clock};
 use crate::drive::{Drive, Work};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::sync_loop::{self, Device, SyscallDevice, whole_block};
 use crate::tally::{OpKind, Recorder};
-use crate::{calibrate::Calibration, files, job::Content, outcome::Outcome};
+use crate::{calibrate::Calibration, files, job::Content, outcome::LoadOutcome};
 use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 
@@ -53,13 +53,13 @@ impl Job {
 ///
 /// # Errors
 /// The first operation that failed, or block that its writer did not write.
-pub fn run(job: &Job) -> Result<Outcome> {
+pub fn run(job: &Job) -> Result<LoadOutcome> {
     let kinds = [
         OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
         OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
     let drive = Drive::counted(1, &kinds, INTERVAL_MS, job.blocks);
-    Outcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
+    LoadOutcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
 struct Blocks<'a>(&'a Job);
@@ -72,7 +72,7 @@ struct Block {
 
 impl Block {
     fn of(job: &Job) -> Result<Block> {
-        let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| Error::Resource {
+        let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| EngineError::Resource {
             what: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
             advice: "; take smaller blocks",
@@ -97,9 +97,9 @@ fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
 }
 
 impl Blocks<'_> {
-    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> Error {
+    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> EngineError {
         let Job { path, block_bytes: bytes, .. } = self.0;
-        Error::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
+        EngineError::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
     /// Moves one block.
@@ -118,7 +118,7 @@ impl Blocks<'_> {
             return Ok(());
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
-        Err(Error::Corrupt {
+        Err(EngineError::Corrupt {
             path: job.path.clone(),
             offset,
             expected: format!("what client {} wrote there", job.writer),

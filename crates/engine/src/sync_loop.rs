@@ -5,7 +5,7 @@
 //! [`crate::stream::Tickets`]). Stamps are chained: the end of one operation is the start of the next, so one stamp an
 //! operation is enough and the generator's own nanoseconds count as latency rather than vanish.
 
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Result};
 use crate::load::{Load, Worker};
 use crate::stream::{Op, PlannedOp, by_requests};
 use crate::{clock::Clock, schedule, tally::Recorder};
@@ -241,7 +241,7 @@ impl<'a> Mappings<'a> {
         let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory in use.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, none, flags) };
-        let base = base.map_err(Error::io("mapping", &paths[0]))? as usize;
+        let base = base.map_err(EngineError::io("mapping", &paths[0]))? as usize;
         let mappings = Mappings { base, stride, files, data_only, _one_at_a_time: guard };
         let protection = if writes { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         for (number, (file, path)) in files.iter().zip(paths).enumerate() {
@@ -250,7 +250,7 @@ impl<'a> Mappings<'a> {
             let mapped = unsafe {
                 rustix::mm::mmap(at, bytes as usize, protection, MapFlags::SHARED | MapFlags::FIXED, file, 0)
             };
-            mapped.map_err(Error::io("mapping", path))?;
+            mapped.map_err(EngineError::io("mapping", path))?;
         }
         FAULT.store(0, Ordering::Relaxed);
         LOW.store(base, Ordering::Relaxed);

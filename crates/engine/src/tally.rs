@@ -31,7 +31,7 @@ pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
 }
 
 /// An empty tally: the latencies of each of these kinds.
-pub fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
+fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
     kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
 }
 

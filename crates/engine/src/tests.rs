@@ -21,7 +21,7 @@ fn counted(operations: u64) -> Job {
 }
 
 #[track_caller]
-fn outcome(job: &Job, files: &Files) -> Outcome {
+fn outcome(job: &Job, files: &Files) -> LoadOutcome {
     let mut told = vec![];
     let outcome = run(job, files, &mut |interval| told.push(interval.clone())).unwrap();
     // Every interval was told, in order, and they lose no operation.

@@ -1,7 +1,7 @@
 //! A command that the user wrote: run to its end or its time limit, its output bounded, and no process of it left.
 
-use crate::error::Result;
 use crate::printed::{Printed, Rule};
+use crate::task::Result;
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, said::shown, space::Space};
 use rustix::event::{PollFd, PollFlags, Timespec};

@@ -47,18 +47,19 @@ pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, own: u64) -> Vec<T> {
 
 /// Clients at a rate: what one task of such a load is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct PacedLoad {
     /// Clients at once.
     pub clients: u32,
     /// Operations a second of all of them; 0 for as many as possible.
     pub rate: i64,
 }
 
-impl Load {
+impl PacedLoad {
     /// Every number of clients at every rate, without repetitions.
-    pub fn all(settings: &Settings) -> Vec<Load> {
+    pub fn all(settings: &Settings) -> Vec<PacedLoad> {
         let rates = settings.ints(RATES.id);
-        let of = |clients: i64| rates.iter().map(move |rate| Load { clients: clients as u32, rate: *rate });
+        let of =
+            |clients: i64| rates.iter().map(move |rate| PacedLoad { clients: clients as u32, rate: *rate });
         distinct(settings.ints("clients").into_iter().flat_map(of))
     }
 

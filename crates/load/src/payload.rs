@@ -1,11 +1,11 @@
 //! What files hold: compressible text and incompressible bytes in a stated ratio, or a number that a later check reads; and
 //! directories made anew.
 
-use crate::error::{Error, Result, at};
+use crate::task::{Error, Result, at};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
-use fsarena_engine::{Content, Error as EngineError};
+use fsarena_engine::{Content, EngineError};
 use rand::{Rng, RngExt, SeedableRng};
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 //! It dies with this process whatever ends that, because the kernel signals it then; and it carries the mark of the
 //! undo journal like every other command.
 
-use crate::error::{Error, Result, at};
+use crate::task::{Error, Result, at};
 use fsarena_sys::{argv, cancel, limits, said::shown, tree, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,15 +1,15 @@
 //! Where the tree comes from: generated, or a real directory.
 
-use crate::error::{Error, Result, at};
-use crate::tarball::{self, Counted};
+use crate::payload::Payload;
+use crate::task::{Error, Result, at};
 use crate::tree::{self, Entry, TOP};
-use crate::workload::{Job, remark};
-use crate::{demands::Demands, payload::Payload};
+use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
+use fsarena_sys::cancel;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
-use tar::{Builder, EntryType};
+use tar::{Builder, EntryType, Header};
 use walkdir::{DirEntry, WalkDir};
 
 /// A tree to archive.
@@ -92,7 +92,7 @@ impl Contents {
         };
         *count += 1;
         self.block_bytes += bytes.next_multiple_of(4096);
-        self.archive_bytes += tarball::entry_bytes(name, bytes);
+        self.archive_bytes += entry_bytes(name, bytes);
     }
 }
 
@@ -153,7 +153,7 @@ impl Source {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
                         let target = std::fs::read_link(&found.path).map_err(at("read link", &found.path))?;
-                        contents.archive_bytes += tarball::long_bytes(&target);
+                        contents.archive_bytes += long_bytes(&target);
                         demands.link.get_or_insert_with(|| found.name.clone());
                     }
                     if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
@@ -163,7 +163,7 @@ impl Source {
             }
         }
         // With what ends an archive.
-        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
+        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD as u64);
         Ok((contents, demands))
     }
 
@@ -186,7 +186,7 @@ impl Source {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
-                tarball::of_generated(out, &generate(*seed, *files, *twins), &mut payload)
+                of_generated(out, &generate(*seed, *files, *twins), &mut payload)
             }
             Source::Directories(dirs) => {
                 let mut builder = Builder::new(Counted::new(out));
@@ -194,7 +194,7 @@ impl Source {
                     let found = found?;
                     append(&mut builder, &found).map_err(at("archive", &found.path))?;
                 }
-                tarball::finish(builder).map_err(Error::io("write the archive of the tree"))
+                finish_archive(builder).map_err(Error::io("write the archive of the tree"))
             }
         }
     }
@@ -261,7 +261,7 @@ fn kind(entry: &DirEntry) -> EntryType {
 
 fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
     let (meta, bytes) = (&found.metadata, found.bytes());
-    let mut header = tarball::header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
+    let mut header = tar_header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {
         EntryType::Regular => {
             let contents = Exactly { file: File::open(&found.path)?, left: bytes };
@@ -291,9 +291,99 @@ impl Read for Exactly {
     }
 }
 
+/// GNU tar writes, and pads its archives to, records of this many bytes.
+pub const RECORD: usize = 10_240;
+
+/// Archives a generated tree as `tar cf` would: files 0644, directories 0755, all of root's.
+///
+/// # Errors
+/// Where the archive cannot be written.
+fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<()> {
+    let failed = Error::io("write the generated archive");
+    let mut builder = Builder::new(Counted::new(out));
+    let mut contents = Vec::new();
+    let mut all = || -> std::io::Result<()> {
+        for entry in tree {
+            contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
+            payload.fill(&mut contents);
+            builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
+        }
+        Ok(())
+    };
+    all().and_then(|()| finish_archive(builder)).map_err(failed)
+}
+
+/// The header of an entry, by its kind, its mode, owner and group, the time of its last change, and its bytes.
+pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode & 0o7777);
+    header.set_uid(uid.into());
+    header.set_gid(gid.into());
+    header.set_mtime(mtime.max(0) as u64);
+    header.set_size(bytes);
+    header
+}
+
+fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+    let (kind, mode) = entry.bytes.map_or((EntryType::Directory, 0o755), |_| (EntryType::Regular, 0o644));
+    let mut header = tar_header(kind, [mode, 0, 0], entry.mtime as i64, entry.bytes.unwrap_or(0));
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    Ok(header)
+}
+
+/// Ends an archive: two blocks of zeros, then zeros to the end of the record.
+fn finish_archive<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
+    let mut out = builder.into_inner()?;
+    let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
+    out.write_all(&vec![0; short])?;
+    out.flush()
+}
+
+/// The bytes an archive takes for one entry: its header, another one for a long path, and its contents in blocks of 512.
+fn entry_bytes(path: &Path, bytes: u64) -> u64 {
+    long_bytes(path) + 512 + bytes.next_multiple_of(512)
+}
+
+/// The bytes an archive takes for a path, or the target of a symbolic link, that is too long for the header of its entry.
+fn long_bytes(path: &Path) -> u64 {
+    let length = path.as_os_str().len() as u64;
+    if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
+}
+
+/// Counts what is written through it, and ends at a signal: the archive of a large tree takes minutes.
+pub(crate) struct Counted<W> {
+    out: W,
+    bytes: usize,
+}
+
+impl<W: Write> Counted<W> {
+    pub(crate) fn new(out: W) -> Counted<W> {
+        Counted { out, bytes: 0 }
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        if cancel::requested().is_some() {
+            // Not `Interrupted`, after which writing would be tried again.
+            return Err(std::io::Error::other("a signal asked to stop"));
+        }
+        let written = self.out.write(buf)?;
+        self.bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree;
 
     fn archived(source: &Source) -> Vec<(String, EntryType, u64)> {
         let mut bytes = Vec::new();
@@ -371,5 +461,47 @@ mod tests {
         let (contents, _) = source.look().unwrap();
         assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
         assert_eq!(contents.files, 100);
+    }
+
+    fn archive(seed: u64, files: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        of_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_archive_of_a_seed_never_changes() {
+        // A change here makes runs before and after it incomparable: it needs a new version.
+        let hash = blake3::hash(&archive(1, 40)).to_hex();
+        assert_eq!(&hash[..32], "9c42e61f2623252e8187bbfb4da65276");
+    }
+
+    #[test]
+    fn its_size_is_known_before() {
+        for files in [1, 40, 625] {
+            let tree = tree::generate(3, files);
+            let entries: u64 =
+                tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
+            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD as u64));
+        }
+    }
+
+    #[test]
+    fn it_holds_the_tree() {
+        let bytes = archive(5, 100);
+        let mut held = Vec::new();
+        for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().to_str().unwrap().to_string();
+            let is_file = entry.header().entry_type().is_file();
+            let mut contents = Vec::new();
+            entry.read_to_end(&mut contents).unwrap();
+            held.push(Entry {
+                path,
+                bytes: is_file.then_some(contents.len() as u64),
+                mtime: entry.header().mtime().unwrap(),
+            });
+        }
+        assert_eq!(held, tree::generate(5, 100));
     }
 }

@@ -10,7 +10,7 @@ use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Direction;
 use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale};
-use fsarena_load::demands::Demands;
+use fsarena_load::workload::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_load::workloads;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,10 @@
 //! The system calls of each operation, as the real dbench makes them.
 
-use super::c_library;
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat, stat};
 use rustix::{fd::OwnedFd, fs::RawDir};
-use std::{ffi::CStr, io, mem::MaybeUninit};
+use std::ffi::{CStr, OsStr};
+use std::{io, mem::MaybeUninit, os::unix::ffi::OsStrExt, path::Path};
 
 /// What glibc takes for the entries of a directory.
 const DIRECTORY_BYTES: usize = 32 << 10;
@@ -100,7 +101,7 @@ pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
 
 /// Goes through a directory until told to stop, with the calls of opendir, readdir and closedir.
 fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
-    let Ok(open) = c_library::open(directory, LIST) else { return };
+    let Ok(open) = open_file(directory, LIST) else { return };
     // glibc asks for the best size of its buffer.
     let _ = fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
@@ -113,7 +114,7 @@ fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> 
 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut Name) {
-    let Ok(open) = c_library::open(path.path(), LIST) else { return };
+    let Ok(open) = open_file(path.path(), LIST) else { return };
     let _ = fstat(&open);
     let mut entries = Entries::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
@@ -164,26 +165,42 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
     let directory = libc::O_RDONLY | libc::O_DIRECTORY;
-    if options & super::census::DIRECTORY != 0 {
+    if options & super::load_stats::DIRECTORY != 0 {
         // It may be there already.
         let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
-        return c_library::open(path, directory);
+        return open_file(path, directory);
     }
     let how = match disposition {
         CREATE => libc::O_CREAT,
         OVERWRITE | OVERWRITE_IF => libc::O_CREAT | libc::O_TRUNC,
         _ => 0,
     };
-    match c_library::open(path, libc::O_RDWR | how) {
-        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => c_library::open(path, directory),
+    match open_file(path, libc::O_RDWR | how) {
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => open_file(path, directory),
         done => done,
     }
+}
+
+/// The mode of the files that dbench creates.
+const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+
+/// A path as the standard library takes it.
+pub fn as_path(text: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(text.to_bytes()))
+}
+
+/// open(2); a file that it creates gets mode 0600.
+///
+/// # Errors
+/// The error of the system call.
+pub fn open_file(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
+    use std::os::unix::fs::MetadataExt;
 
     fn name(path: &std::path::Path) -> Name {
         let mut name = Name::default();

@@ -1,14 +1,18 @@
 //! One client: plays the program over and over until the run is over.
 
-use super::board::{Board, Phase, Recorder, add};
-use super::calls::{self, Entries, Name};
-use super::cursor::{Cursor, Next};
-use super::handles::{Handles, MOST, Open};
-use super::kind::{Kind, Numbers};
-use super::program::{Expected, Instruction, Program};
-use super::{c_library::path, options::Options, payload::Payloads};
+use crate::dbench::Options;
+use crate::dbench::calls::{self, Entries, Name, as_path};
+use crate::dbench::cursor::{Cursor, Next};
+use crate::dbench::kind::{Kind, Numbers};
+use crate::dbench::program::{Expected, Instruction, Program};
+use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
+use chacha20::ChaCha8Rng;
+use fsarena_core::schedule::mix;
+use fsarena_engine::Content;
 use fsarena_engine::clock::{Clock, Scale};
 use nix::sys::stat::{Mode, fstat};
+use rand::{Rng, SeedableRng};
+use rustix::fd::OwnedFd;
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// What all clients of a run share.
@@ -16,7 +20,7 @@ pub struct Shared<'r, C> {
     /// What they play.
     pub program: &'r Program,
     /// Where they tell what they did.
-    pub board: &'r Board,
+    pub counters: &'r SharedCounters,
     /// What they write.
     pub payloads: &'r Payloads,
     /// The directory they work in.
@@ -32,15 +36,15 @@ pub struct Shared<'r, C> {
 }
 
 /// The client cannot go on; its recorder has the reason.
-struct Stuck;
+struct ClientFailed;
 /// What an operation gives, or that the client is stuck.
-type Done<T = ()> = Result<T, Stuck>;
+type Done<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
 pub struct Client<'r, C> {
     shared: &'r Shared<'r, C>,
     cursor: Cursor<'r>,
-    recorder: &'r Recorder,
+    counters: &'r ClientCounters,
     /// What it puts for `client1`.
     own: Vec<u8>,
     handles: Handles,
@@ -64,7 +68,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Client {
             shared,
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
-            recorder: shared.board.recorder(number),
+            counters: shared.counters.client(number),
             own: format!("client{number}").into_bytes(),
             handles: Handles::default(),
             names: Default::default(),
@@ -80,15 +84,15 @@ impl<'r, C: Clock> Client<'r, C> {
 
     /// Waits for the start and plays until the run is over. Why it ended earlier is on its recorder.
     pub fn run(mut self) {
-        self.shared.board.wait_for_start();
+        self.shared.counters.wait_for_start();
         self.begin_pass();
         // The code that finds the reason records it.
-        let _stuck = self.play();
+        let _failed = self.play();
     }
 
     fn play(&mut self) -> Done {
         let clock = self.shared.clock;
-        while self.shared.board.phase() != Phase::Over {
+        while self.shared.counters.phase() != Phase::Over {
             match self.cursor.step() {
                 Next::Operation(kind, instruction, numbers) => {
                     if let Some(rate) = self.shared.rate {
@@ -125,10 +129,10 @@ impl<'r, C: Clock> Client<'r, C> {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
             }
-            Next::SetPoint(point) => self.recorder.point.store(point, Relaxed),
+            Next::SetPoint(point) => self.counters.point.store(point, Relaxed),
             Next::WaitPoint { client, point } => {
-                let other = self.shared.board.recorder(client as u32);
-                while other.point.load(Relaxed) != point && self.shared.board.phase() != Phase::Over {
+                let other = self.shared.counters.client(client as u32);
+                while other.point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -142,11 +146,11 @@ impl<'r, C: Clock> Client<'r, C> {
         // Counts the requested bytes, even if the read returned fewer.
         let moved = if matches!(kind, Kind::ReadX | Kind::WriteX) { numbers[2] as u64 } else { 0 };
         self.bytes += moved;
-        add(&self.recorder.operations, 1);
-        add(&self.recorder.bytes, moved);
-        if self.shared.board.phase() == Phase::Measured {
-            self.recorder.count(kind, self.shared.scale.ns(ticks));
-            add(&self.recorder.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
+        add(&self.counters.operations, 1);
+        add(&self.counters.bytes, moved);
+        if self.shared.counters.phase() == Phase::Measured {
+            self.counters.count(kind, self.shared.scale.ns(ticks));
+            add(&self.counters.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
         }
     }
 
@@ -170,19 +174,19 @@ impl<'r, C: Clock> Client<'r, C> {
             return self.sleep_until(due);
         }
         let late = self.shared.scale.ns(now - due);
-        if self.shared.board.phase() == Phase::Measured && late > self.recorder.lateness_ns.load(Relaxed) {
-            self.recorder.lateness_ns.store(late, Relaxed);
+        if self.shared.counters.phase() == Phase::Measured && late > self.counters.lateness_ns.load(Relaxed) {
+            self.counters.lateness_ns.store(late, Relaxed);
         }
     }
 
     /// Sleeps until a moment, in ticks, or until the run is over.
     fn sleep_until(&self, due: u64) {
         loop {
-            let (now, phase) = (self.shared.clock.now(), self.shared.board.phase());
+            let (now, phase) = (self.shared.clock.now(), self.shared.counters.phase());
             if now >= due || phase == Phase::Over {
                 return;
             }
-            self.shared.board.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
+            self.shared.counters.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
         }
     }
 
@@ -201,12 +205,16 @@ impl<'r, C: Clock> Client<'r, C> {
                 None => return self.no_handle(one, numbers[0]),
             },
             Kind::Rename => {
-                return self.expect(one, "rename", std::fs::rename(path(name.path()), path(other.path())));
+                return self.expect(
+                    one,
+                    "rename",
+                    std::fs::rename(as_path(name.path()), as_path(other.path())),
+                );
             }
             Kind::Unlink => {
                 return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
             }
-            Kind::Rmdir => return self.expect(one, "rmdir", std::fs::remove_dir(path(name.path()))),
+            Kind::Rmdir => return self.expect(one, "rmdir", std::fs::remove_dir(as_path(name.path()))),
             Kind::Mkdir => {
                 // It may be there already; another client makes it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
@@ -244,22 +252,22 @@ impl<'r, C: Clock> Client<'r, C> {
             Ok(file) => file,
             Err(error) if one.expected == Expected::Success => {
                 if is_shortage(&error) {
-                    return self.stuck(one, Some(error), &[b"open ", name.bytes()]);
+                    return self.fail(one, Some(error), &[b"open ", name.bytes()]);
                 }
-                self.surprise(one, Some(error), &[b"open ", name.bytes()]);
+                self.unexpected_result(one, Some(error), &[b"open ", name.bytes()]);
                 return Ok(());
             }
             Err(_) => return Ok(()),
         };
         if one.expected == Expected::Failure {
-            self.surprise(one, None, &[b"open succeeded: ", name.bytes()]);
+            self.unexpected_result(one, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
         let _ = fstat(&file);
         let name = name.path().to_bytes_with_nul().to_vec();
-        if self.handles.keep(number, Open { file, name }).is_err() {
-            let why = format!("{MOST} files are open, and no client can have more");
-            return self.stuck(one, None, &[why.as_bytes()]);
+        if self.handles.keep(number, OpenFile { file, name }).is_err() {
+            let why = format!("{MAX_HANDLES} files are open, and no client can have more");
+            return self.fail(one, None, &[why.as_bytes()]);
         }
         Ok(())
     }
@@ -270,7 +278,7 @@ impl<'r, C: Clock> Client<'r, C> {
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
         if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
             let error = done.err().map(io::Error::from);
-            self.surprise(one, error, &[b"read another number of bytes of ", &open.name]);
+            self.unexpected_result(one, error, &[b"read another number of bytes of ", &open.name]);
         }
         Ok(())
     }
@@ -282,8 +290,8 @@ impl<'r, C: Clock> Client<'r, C> {
         let payload = self.shared.payloads.slice(self.pattern, self.writes, size);
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
             Ok(written) if written as i64 == result => Ok(()),
-            Ok(_) => self.stuck(one, None, &[b"wrote another number of bytes to ", &open.name]),
-            Err(errno) => self.stuck(one, Some(errno.into()), &[b"write ", &open.name]),
+            Ok(_) => self.fail(one, None, &[b"wrote another number of bytes to ", &open.name]),
+            Err(errno) => self.fail(one, Some(errno.into()), &[b"write ", &open.name]),
         }
     }
 
@@ -293,7 +301,7 @@ impl<'r, C: Clock> Client<'r, C> {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
                 let what = format!("{size} bytes to read or write");
-                self.stuck(one, None, &[what.as_bytes()])
+                self.fail(one, None, &[what.as_bytes()])
             }
         }
     }
@@ -306,7 +314,7 @@ impl<'r, C: Clock> Client<'r, C> {
         self.names[which].set(root, |bytes| names.compose(id, own, strings, bytes));
         if names.is_random(id) && super::name::check(&self.names[which].bytes()[root.len()..]).is_err() {
             let name = self.names[which].bytes();
-            return self.stuck(one, None, &[b"a name that leads out: ", name]);
+            return self.fail(one, None, &[b"a name that leads out: ", name]);
         }
         Ok(())
     }
@@ -315,8 +323,8 @@ impl<'r, C: Clock> Client<'r, C> {
     fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> Done {
         let name = self.names[0].bytes();
         match (done, one.expected) {
-            (Ok(()), Expected::Failure) => self.stuck(one, None, &[what.as_bytes(), b" succeeded: ", name]),
-            (Err(error), Expected::Success) => self.stuck(one, Some(error), &[what.as_bytes(), b" ", name]),
+            (Ok(()), Expected::Failure) => self.fail(one, None, &[what.as_bytes(), b" succeeded: ", name]),
+            (Err(error), Expected::Success) => self.fail(one, Some(error), &[what.as_bytes(), b" ", name]),
             _ => Ok(()),
         }
     }
@@ -324,20 +332,20 @@ impl<'r, C: Clock> Client<'r, C> {
     fn no_handle<T>(&self, one: &Instruction, number: i64) -> Done<T> {
         let what = format!("handle {number} is not open");
         // What went wrong before is why.
-        let before = match self.recorder.surprise.said() {
+        let before = match self.counters.unexpected_result.message() {
             Some(said) => format!("; before, at line {}: {}", said.line, said.text),
             None => String::new(),
         };
-        self.stuck(one, None, &[what.as_bytes(), before.as_bytes()])
+        self.fail(one, None, &[what.as_bytes(), before.as_bytes()])
     }
 
-    fn surprise(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
-        self.recorder.surprise.say(one.line, error, parts);
+    fn unexpected_result(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
+        self.counters.unexpected_result.record(one.line, error, parts);
     }
 
-    fn stuck<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> Done<T> {
-        self.recorder.failure.say(one.line, error, parts);
-        Err(Stuck)
+    fn fail<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> Done<T> {
+        self.counters.failure.record(one.line, error, parts);
+        Err(ClientFailed)
     }
 }
 
@@ -346,4 +354,133 @@ fn is_shortage(error: &io::Error) -> bool {
     use libc::{EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
     let shortages = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
     error.raw_os_error().is_some_and(|code| shortages.contains(&code))
+}
+
+/// Files that one client can have open, as in the real dbench.
+pub const MAX_HANDLES: usize = 200;
+
+/// An open file, and the name it was opened by.
+#[derive(Debug)]
+struct OpenFile {
+    /// The file.
+    pub file: OwnedFd,
+    /// Its path, with a zero at the end.
+    pub name: Vec<u8>,
+}
+
+/// OpenFile files. As in the real dbench, a number that is used twice means the file in the first free place.
+#[derive(Debug, Default)]
+struct Handles {
+    numbers: Vec<Option<i64>>,
+    open: Vec<Option<OpenFile>>,
+}
+
+impl Handles {
+    /// Keeps a file under a number.
+    ///
+    /// # Errors
+    /// Returns the file if the table is full.
+    pub fn keep(&mut self, number: i64, file: OpenFile) -> Result<(), OpenFile> {
+        let free = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+        if free == MAX_HANDLES {
+            return Err(file);
+        }
+        if free == self.numbers.len() {
+            self.numbers.push(None);
+            self.open.push(None);
+        }
+        (self.numbers[free], self.open[free]) = (Some(number), Some(file));
+        Ok(())
+    }
+
+    /// The file of a number.
+    #[inline]
+    pub fn get(&self, number: i64) -> Option<&OpenFile> {
+        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
+        self.open[place].as_ref()
+    }
+
+    /// Takes the file of a number out.
+    pub fn take(&mut self, number: i64) -> Option<OpenFile> {
+        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
+        self.numbers[place] = None;
+        self.open[place].take()
+    }
+}
+
+/// Places at which a write can begin in the noise, so that one differs from the next.
+const PLACES: usize = 256;
+/// Bytes between two such places.
+const APART: usize = 509;
+
+/// Sources of what is written.
+#[derive(Debug)]
+pub struct Payloads {
+    /// Where the loadfile has no pattern.
+    plain: Vec<u8>,
+    /// Whether each write takes another part of it.
+    varies: bool,
+    patterns: Vec<Vec<u8>>,
+}
+
+impl Payloads {
+    /// Makes them.
+    pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
+        let varies = content != Content::Zeros;
+        let mut plain = vec![0; program.largest + if varies { PLACES * APART } else { 0 }];
+        if varies {
+            ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut plain);
+        }
+        let fill = |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.largest).collect();
+        Payloads { plain, varies, patterns: program.patterns.iter().map(fill).collect() }
+    }
+
+    /// So many bytes for the write of this number.
+    #[inline]
+    pub fn slice(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
+        match pattern {
+            Some(which) => &self.patterns[which][..bytes],
+            None => {
+                let from = if self.varies { write % PLACES * APART } else { 0 };
+                &self.plain[from..from + bytes]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dbench::loadfile;
+
+    fn open(name: &str) -> OpenFile {
+        OpenFile { file: tempfile::tempfile().unwrap().into(), name: name.into() }
+    }
+
+    #[test]
+    fn places_are_used_again_and_their_number_is_bounded() {
+        let mut handles = Handles::default();
+        for number in 0..MAX_HANDLES as i64 {
+            handles.keep(number, open("a")).unwrap();
+        }
+        assert!(handles.keep(999, open("b")).is_err());
+        assert!(handles.take(7).is_some() && handles.take(7).is_none() && handles.get(7).is_none());
+        // The same number twice: the first place counts.
+        handles.keep(100, open("c")).unwrap();
+        assert_eq!(handles.get(100).unwrap().name, b"c");
+        handles.take(100).unwrap();
+        assert_eq!(handles.get(100).unwrap().name, b"a");
+    }
+
+    #[test]
+    fn patterns_zeros_and_noise() {
+        let text = "WRITEPATTERN ab\nWriteX 1 0 7 7 *\n";
+        let program = loadfile::parse("f", text.as_bytes()).unwrap();
+        let zeros = Payloads::new(&program, Content::Zeros, 1);
+        assert_eq!(zeros.slice(None, 5, 7), [0; 7]);
+        assert_eq!(zeros.slice(Some(0), 5, 7), b"ab\nab\na");
+        let noise = Payloads::new(&program, Content::Random, 1);
+        assert_ne!(noise.slice(None, 1, 7), noise.slice(None, 2, 7));
+        assert_eq!(noise.slice(None, 1, 7), Payloads::new(&program, Content::Random, 1).slice(None, 1, 7));
+    }
 }

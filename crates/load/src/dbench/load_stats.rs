@@ -14,7 +14,7 @@ pub const DIRECTORY: i64 = 0x1;
 
 /// What one pass does.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Census {
+pub struct LoadStats {
     /// Operations, by [`Kind`].
     pub counts: [u64; KINDS.len()],
     /// Those of them that are expected to fail.
@@ -47,11 +47,11 @@ pub struct Census {
     pub most_bytes: u64,
 }
 
-impl Census {
+impl LoadStats {
     /// Plays one pass.
-    pub fn of(program: &Program) -> Census {
+    pub fn collect(program: &Program) -> LoadStats {
         let mut played =
-            Played { program, census: Census::default(), files: HashMap::new(), open: vec![], bytes: 0 };
+            Played { program, stats: LoadStats::default(), files: HashMap::new(), open: vec![], bytes: 0 };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MOST_STEPS {
             match cursor.step() {
@@ -66,7 +66,7 @@ impl Census {
                 _ => {}
             }
         }
-        played.census
+        played.stats
     }
 
     /// Operations of all kinds.
@@ -94,7 +94,7 @@ struct Open {
 
 struct Played<'p> {
     program: &'p Program,
-    census: Census,
+    stats: LoadStats,
     files: HashMap<Vec<u8>, Size>,
     open: Vec<Open>,
     bytes: i64,
@@ -102,18 +102,18 @@ struct Played<'p> {
 
 impl Played<'_> {
     fn count(&mut self, kind: Kind, instruction: &Instruction) {
-        self.census.counts[kind as usize] += 1;
+        self.stats.counts[kind as usize] += 1;
         if instruction.expected == Expected::Failure {
-            self.census.failures[kind as usize] += 1;
+            self.stats.failures[kind as usize] += 1;
         }
     }
 
     fn note(&mut self) {
-        let files = self.files.len() as u64 - self.census.directories;
-        self.census.files_by_operation += files;
-        self.census.most_files = self.census.most_files.max(files);
-        self.census.most_open = self.census.most_open.max(self.open.len() as u64);
-        self.census.most_bytes = self.census.most_bytes.max(self.bytes.max(0) as u64);
+        let files = self.files.len() as u64 - self.stats.directories;
+        self.stats.files_by_operation += files;
+        self.stats.most_files = self.stats.most_files.max(files);
+        self.stats.most_open = self.stats.most_open.max(self.open.len() as u64);
+        self.stats.most_bytes = self.stats.most_bytes.max(self.bytes.max(0) as u64);
     }
 
     fn name(&self, id: NameId, strings: &[Vec<u8>; STRINGS]) -> Vec<u8> {
@@ -148,7 +148,7 @@ impl Played<'_> {
     fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: Numbers) {
         if options & DIRECTORY != 0 {
             if self.files.insert(name.clone(), None).is_none() {
-                self.census.directories += 1;
+                self.stats.directories += 1;
             }
         } else {
             let size = self.files.entry(name.clone()).or_insert(Some(0));
@@ -174,32 +174,32 @@ impl Played<'_> {
     fn close(&mut self, handle: i64) {
         let Some(at) = self.open.iter().position(|open| open.handle == handle) else { return };
         match self.open.remove(at) {
-            Open { writes: 0, reads: 0, .. } => self.census.idle_opens += 1,
-            Open { writes: 0, .. } => self.census.reading_opens += 1,
+            Open { writes: 0, reads: 0, .. } => self.stats.idle_opens += 1,
+            Open { writes: 0, .. } => self.stats.reading_opens += 1,
             _ => {}
         }
     }
 
     fn read(&mut self, [handle, offset, size, _]: Numbers) {
-        self.census.read_bytes += size.max(0) as u64;
-        *self.census.read_sizes.entry(size).or_default() += 1;
+        self.stats.read_bytes += size.max(0) as u64;
+        *self.stats.read_sizes.entry(size).or_default() += 1;
         let Some(open) = self.find(handle) else { return };
         open.reads += 1;
         if open.ended.replace(offset.saturating_add(size)) == Some(offset) {
-            self.census.sequential_reads += 1;
+            self.stats.sequential_reads += 1;
         }
     }
 
     fn write(&mut self, [handle, offset, size, _]: Numbers) {
-        self.census.written_bytes += size.max(0) as u64;
-        *self.census.write_sizes.entry(size).or_default() += 1;
+        self.stats.written_bytes += size.max(0) as u64;
+        *self.stats.write_sizes.entry(size).or_default() += 1;
         let Some(open) = self.find(handle) else { return };
         open.writes += 1;
         let end = offset.saturating_add(size);
         let name = open.name.clone();
         let Some(Some(length)) = self.files.get_mut(&name) else { return };
         if end <= *length {
-            self.census.writes_within += 1;
+            self.stats.writes_within += 1;
         } else {
             self.bytes += end - *length;
             *length = end;
@@ -235,13 +235,13 @@ Deltree \"\\client1\" NT_STATUS_OK
 
     #[test]
     fn what_there_is_at_most_is_counted() {
-        let census = Census::of(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
-        assert_eq!((census.operations(), census.count(Kind::NtCreateX)), (18, 5));
-        assert_eq!(census.failures[Kind::NtCreateX as usize], 1);
-        assert_eq!((census.most_files, census.directories, census.most_open), (2, 1, 2));
-        assert_eq!(census.most_bytes, 10_100);
-        assert_eq!((census.read_bytes, census.written_bytes), (8292, 4197));
-        assert_eq!((census.sequential_reads, census.writes_within), (1, 1));
-        assert_eq!((census.idle_opens, census.reading_opens), (1, 1));
+        let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
+        assert_eq!((stats.operations(), stats.count(Kind::NtCreateX)), (18, 5));
+        assert_eq!(stats.failures[Kind::NtCreateX as usize], 1);
+        assert_eq!((stats.most_files, stats.directories, stats.most_open), (2, 1, 2));
+        assert_eq!(stats.most_bytes, 10_100);
+        assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));
+        assert_eq!((stats.sequential_reads, stats.writes_within), (1, 1));
+        assert_eq!((stats.idle_opens, stats.reading_opens), (1, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! Numbers of a loadfile: literal, random, relative to the operation before, or of the client.
 
+use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 /// A number as a loadfile has it.
@@ -98,9 +99,62 @@ impl Qualifier {
     }
 }
 
+/// The longest random string, in bytes, as in the real dbench.
+const LONGEST: usize = 255;
+
+/// What RANDOMSTRING says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RandomString(Vec<StringPart>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum StringPart {
+    Text(Vec<u8>),
+    OneOf(Vec<u8>),
+}
+
+impl RandomString {
+    /// Reads `file[0123456789].dat`.
+    ///
+    /// # Errors
+    /// Describes the error for the user.
+    pub fn parse(text: &[u8]) -> Result<RandomString, String> {
+        let mut parts = vec![];
+        let mut rest = text;
+        while let Some(open) = rest.iter().position(|byte| *byte == b'[') {
+            let set = &rest[open + 1..];
+            let close = set.iter().position(|byte| *byte == b']').ok_or("`[` without `]`")?;
+            if close == 0 {
+                return Err("nothing to draw from: `[]`".into());
+            }
+            parts.push(StringPart::Text(rest[..open].to_vec()));
+            parts.push(StringPart::OneOf(set[..close].to_vec()));
+            rest = &set[close + 1..];
+        }
+        parts.push(StringPart::Text(rest.to_vec()));
+        let length: usize =
+            parts.iter().map(|part| if let StringPart::Text(text) = part { text.len() } else { 1 }).sum();
+        match length {
+            0..=LONGEST => Ok(RandomString(parts)),
+            _ => Err(format!("a random string of {length} bytes; {LONGEST} is the longest")),
+        }
+    }
+
+    /// Draws one.
+    pub fn draw(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
+        into.clear();
+        for part in &self.0 {
+            match part {
+                StringPart::Text(text) => into.extend_from_slice(text),
+                StringPart::OneOf(set) => into.push(set[rng.random_range(0..set.len())]),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
     #[test]
     fn whole_numbers_are_read_as_c_reads_them() {
@@ -136,5 +190,26 @@ mod tests {
         assert_eq!(qualified(&[Qualifier::Modulo(5000), Qualifier::Align(4), Qualifier::Plus(3)]), 7);
         assert_eq!(qualified(&[Qualifier::Align(4), Qualifier::Modulo(5000)]), 4);
         assert_eq!(Qualifier::Plus(9).apply(i64::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn every_character_of_a_set_is_drawn() {
+        let string = RandomString::parse(b"f[ab]x[0]").unwrap();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut seen = std::collections::BTreeSet::new();
+        let mut drawn = vec![];
+        for _ in 0..100 {
+            string.draw(&mut rng, &mut drawn);
+            seen.insert(String::from_utf8(drawn.clone()).unwrap());
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["fax0", "fbx0"]);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        assert!(RandomString::parse(b"a[b").unwrap_err().contains("without"));
+        assert!(RandomString::parse(b"a[]").unwrap_err().contains("nothing"));
+        assert!(RandomString::parse(&[b'a'; 256]).unwrap_err().contains("256"));
+        assert!(RandomString::parse(b"a]").is_ok());
     }
 }

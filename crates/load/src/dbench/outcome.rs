@@ -1,8 +1,8 @@
 //! What a run came to, and its readings.
 
-use super::board::{Board, Recorder, Said};
 use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
+use super::shared_counters::{ClientCounters, Message, SharedCounters};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
@@ -61,26 +61,26 @@ pub struct Outcome {
     /// The longest that an operation began after it was due, nanoseconds; only where there is a rate or a time.
     pub lateness_ns: u64,
     /// Operations that ended otherwise than their status says, where the real dbench goes on.
-    pub surprises: u64,
+    pub unexpected_results: u64,
     /// The first of them.
-    pub surprise: Option<Said>,
+    pub unexpected_result: Option<Message>,
 }
 
 impl Outcome {
     /// Takes it from the recorders of clients that have ended.
-    pub fn of(board: &Board, times: Times, cpu: Cpu) -> Outcome {
-        let each = |counter: fn(&Recorder) -> &AtomicU64| {
-            board.recorders().map(move |recorder| counter(recorder).load(Relaxed))
+    pub fn of(counters: &SharedCounters, times: Times, cpu: Cpu) -> Outcome {
+        let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
+            counters.clients().map(move |client| counter(client).load(Relaxed))
         };
         Outcome {
             times,
-            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(board, def.kind)?))).collect(),
-            operations: each(|recorder| &recorder.operations).sum(),
-            by_client: each(|recorder| &recorder.operations).collect(),
+            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(counters, def.kind)?))).collect(),
+            operations: each(|client| &client.operations).sum(),
+            by_client: each(|client| &client.operations).collect(),
             cpu,
-            lateness_ns: each(|recorder| &recorder.lateness_ns).max().unwrap_or(0),
-            surprises: each(|recorder| &recorder.surprise.count).sum(),
-            surprise: board.recorders().find_map(|recorder| recorder.surprise.said()),
+            lateness_ns: each(|client| &client.lateness_ns).max().unwrap_or(0),
+            unexpected_results: each(|client| &client.unexpected_result.count).sum(),
+            unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
         }
     }
 
@@ -128,7 +128,7 @@ impl Outcome {
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
         set_cpu(&mut readings, self.cpu, self.operations);
         readings.set("fairness_ratio", jain(&self.by_client));
-        readings.set("surprises_count", self.surprises as f64);
+        readings.set("surprises_count", self.unexpected_results as f64);
         readings
     }
 
@@ -140,10 +140,10 @@ impl Outcome {
 }
 
 /// Operations of one kind, where there were any.
-fn measured(board: &Board, kind: Kind) -> Option<Measured> {
+fn measured(counters: &SharedCounters, kind: Kind) -> Option<Measured> {
     let mut all = Measured::none();
-    for recorder in board.recorders() {
-        let one = &recorder.kinds[kind as usize];
+    for client in counters.clients() {
+        let one = &client.kinds[kind as usize];
         let count = one.count.load(Relaxed);
         // Clients leave unused counters unwritten, so their pages are never allocated.
         if count > 0 {

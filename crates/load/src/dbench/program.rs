@@ -1,11 +1,11 @@
 //! A load in the compact form in which it is kept and played: 32 bytes for each line.
 
-use super::error::Error;
-use super::kind::{Kind, NUMBERS};
-use super::name::{NameId, Names, NamesBuilder};
-use super::number::{Number, Qualifier};
-use super::random_string::RandomString;
+use crate::dbench::error::Error;
+use crate::dbench::kind::{Kind, NUMBERS};
+use crate::dbench::name::{NameId, Names, NamesBuilder};
+use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
@@ -124,6 +124,40 @@ impl Program {
                 other => Err(other),
             },
         }
+    }
+
+    /// Encodes the program; the bytes are fewer than it takes in memory.
+    pub fn pack(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a program is plain data, and memory does not refuse it")
+    }
+
+    /// Decodes a program that [`Program::pack`] encoded.
+    ///
+    /// # Errors
+    /// Describes the error for the user.
+    pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
+        postcard::from_bytes(bytes).map_err(|error| format!("cannot decode this stored load: {error}"))
+    }
+
+    /// Writes the encoded program to a file, for the cells of a run. Reading it takes milliseconds where parsing a
+    /// loadfile takes tenths of a second, and guests have no loadfile.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_to(&self, path: &Path) -> Result<(), Error> {
+        let failed =
+            |source| Error::Resource { what: format!("write the load to {}", path.display()), source };
+        std::fs::write(path, self.pack()).map_err(failed)
+    }
+
+    /// Reads a program that [`Program::write_to`] wrote.
+    ///
+    /// # Errors
+    /// If the file is missing or damaged.
+    pub fn read_from(path: &Path) -> Result<Program, Error> {
+        let failed = |source| Error::Read { path: path.into(), source };
+        let bytes = std::fs::read(path).map_err(failed)?;
+        Program::unpack(&bytes).map_err(|why| Error::Unfit { path: path.into(), why })
     }
 }
 
@@ -290,6 +324,7 @@ fn count(number: usize, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dbench::{loadfile, synthetic};
 
     fn close(builder: &mut Builder, handle: i64) -> Result<(), String> {
         builder.operation(1, Kind::Close, &[], &[Number::Literal(handle)], Expected::Success)
@@ -331,5 +366,34 @@ mod tests {
         let mut builder = Builder::default();
         builder.control(3, Action::Loop, &[2]).unwrap();
         assert!(builder.control(4, Action::EndLoop, &[]).unwrap_err().contains("no operation"));
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_written() {
+        let text = "RANDOMSTRING 1 \"f[abc]\"\nWRITEPATTERN abc\nLOOP 2\n\
+                    NTCreateX \"\\client1\\$1\" 0x40 0x2 -7 NT_STATUS_OK\n\
+                    REPEAT 3\nWriteX -7 *%4096/512+1 +child 5000000000 *\n\
+                    Close -7 NT_STATUS_OK\nENDLOOP\nWAITSP 3 1\n";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("load");
+        for program in [loadfile::parse("test", text.as_bytes()).unwrap(), synthetic::program(1)] {
+            program.write_to(&path).unwrap();
+            assert_eq!(format!("{:?}", Program::read_from(&path).unwrap()), format!("{program:?}"));
+            assert!(program.pack().len() < program.bytes() + 200);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("load");
+        let bytes = synthetic::program(1).pack();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(
+            Program::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load")
+        );
+        assert!(
+            Program::read_from(&dir.path().join("none")).unwrap_err().to_string().contains("No such file")
+        );
     }
 }

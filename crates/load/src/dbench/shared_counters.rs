@@ -1,8 +1,9 @@
 //! What clients and the one that watches them share, in memory that fork(2) leaves shared: the phase, and a recorder
 //! for each client. Only a client writes to its recorder.
 
-use super::kind::{KINDS, Kind};
-use super::{buckets::Buckets, error::Error};
+use crate::dbench::error::Error;
+use crate::dbench::kind::{KINDS, Kind};
+use hdrhistogram::Histogram;
 use memmap2::MmapRaw;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::{thread::futex, time::Timespec};
@@ -44,7 +45,7 @@ const TEXT: usize = 1024;
 /// Something a client has to say, once.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Remark {
+pub struct FirstMessage {
     /// How often it would have said something of the kind.
     pub count: AtomicU64,
     line: AtomicU32,
@@ -56,7 +57,7 @@ pub struct Remark {
 /// What one client tells.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Recorder {
+pub struct ClientCounters {
     /// Operations in all phases.
     pub operations: AtomicU64,
     /// Bytes read and written in all phases.
@@ -68,9 +69,9 @@ pub struct Recorder {
     /// The point it has reached ([`super::program::Action::SetPoint`]).
     pub point: AtomicI64,
     /// Why it could not go on.
-    pub failure: Remark,
+    pub failure: FirstMessage,
     /// What went otherwise than its status says, where the real dbench goes on.
-    pub surprise: Remark,
+    pub unexpected_result: FirstMessage,
     /// By [`Kind`].
     pub kinds: [Counted; KINDS.len()],
 }
@@ -83,21 +84,21 @@ struct Head {
 
 /// The shared memory.
 #[derive(Debug)]
-pub struct Board {
+pub struct SharedCounters {
     memory: MmapRaw,
     clients: u32,
 }
 
 /// Offset of the recorders. The phase has the page before them alone: all clients read it and one thread writes it.
-const RECORDERS_AT: usize = 4096;
+const CLIENTS_AT: usize = 4096;
 
-impl Board {
-    /// A zeroed board for `clients` clients. The kernel allocates each page at its first write.
+impl SharedCounters {
+    /// A zeroed counters for `clients` clients. The kernel allocates each page at its first write.
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn new(clients: u32) -> Result<Board, Error> {
-        let bytes = RECORDERS_AT + clients as usize * size_of::<Recorder>();
+    pub fn new(clients: u32) -> Result<SharedCounters, Error> {
+        let bytes = CLIENTS_AT + clients as usize * size_of::<ClientCounters>();
         let map = || -> std::io::Result<MmapRaw> {
             let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
             ftruncate(&file, bytes as u64)?;
@@ -105,23 +106,25 @@ impl Board {
         };
         let what = || format!("no memory for the counters of {clients} clients; take fewer");
         let memory = map().map_err(|source| Error::Resource { what: what(), source })?;
-        Ok(Board { memory, clients })
+        Ok(SharedCounters { memory, clients })
     }
 
     /// The recorder of a client, from 0.
     ///
     /// # Panics
     /// If `client` is not below the number of clients.
-    pub fn recorder(&self, client: u32) -> &Recorder {
+    pub fn client(&self, client: u32) -> &ClientCounters {
         assert!(client < self.clients);
         // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
         // it was made for.
-        unsafe { &*self.memory.as_ptr().add(RECORDERS_AT + client as usize * size_of::<Recorder>()).cast() }
+        unsafe {
+            &*self.memory.as_ptr().add(CLIENTS_AT + client as usize * size_of::<ClientCounters>()).cast()
+        }
     }
 
     /// Every recorder.
-    pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
-        (0..self.clients).map(|client| self.recorder(client))
+    pub fn clients(&self) -> impl Iterator<Item = &ClientCounters> {
+        (0..self.clients).map(|client| self.client(client))
     }
 
     fn head(&self) -> &Head {
@@ -168,7 +171,7 @@ impl Board {
     }
 }
 
-impl Recorder {
+impl ClientCounters {
     /// Counts an operation of the measured phase.
     #[inline]
     pub fn count(&self, kind: Kind, ns: u64) {
@@ -188,9 +191,9 @@ pub fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// A remark as it was made.
+/// A message as it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct Message {
     /// The line of the loadfile.
     pub line: u32,
     /// The system's error number, if there is one.
@@ -199,9 +202,9 @@ pub struct Said {
     pub text: String,
 }
 
-impl Remark {
+impl FirstMessage {
     /// Says it; only the first of its kind is kept.
-    pub fn say(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
+    pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
         add(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
             return;
@@ -216,15 +219,60 @@ impl Remark {
         self.length.store(length, Release);
     }
 
-    /// The remark, if the client made one.
-    pub fn said(&self) -> Option<Said> {
+    /// The message, if the client made one.
+    pub fn message(&self) -> Option<Message> {
         let length = self.length.load(Acquire) as usize;
         let text: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Relaxed)).collect();
-        (length > 0).then(|| Said {
+        (length > 0).then(|| Message {
             line: self.line.load(Relaxed),
             errno: Some(self.errno.load(Relaxed)).filter(|errno| *errno != 0),
             text: String::from_utf8_lossy(&text).into_owned(),
         })
+    }
+}
+
+/// Buckets of one doubling, as a power of two.
+const FINE: u32 = 6;
+/// Doublings above the first 2⁶ nanoseconds: up to 73 minutes.
+const DOUBLINGS: usize = 36;
+const BUCKETS: usize = (DOUBLINGS + 1) << FINE;
+
+/// Counts of latencies. One client writes, others read.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Buckets([AtomicU32; BUCKETS]);
+
+fn place(ns: u64) -> usize {
+    let doubling = (u64::BITS - FINE - 1).saturating_sub(ns.leading_zeros());
+    let fine = (ns >> doubling) as usize;
+    // Beyond the first doubling `fine` has its top bit set, which counts as one doubling more.
+    (((doubling as usize) << FINE) + fine).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket.
+fn value(place: usize) -> u64 {
+    let doubling = (place >> FINE).saturating_sub(1);
+    let fine = place - (doubling << FINE);
+    ((fine as u64) << doubling) + ((1 << doubling) >> 1)
+}
+
+impl Buckets {
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        let count = &self.0[place(ns)];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Adds all that was counted.
+    pub fn add_to(&self, histogram: &mut Histogram<u64>) {
+        for (place, count) in self.0.iter().enumerate() {
+            match count.load(Relaxed) {
+                0 => {}
+                // It grows as it has to, and no bucket lies beyond what it can grow to.
+                count => histogram.record_n(value(place), count.into()).unwrap_or_default(),
+            }
+        }
     }
 }
 
@@ -234,28 +282,49 @@ mod tests {
 
     #[test]
     fn a_remark_is_kept_once_and_counted() {
-        let board = Board::new(3).unwrap();
-        let remark = &board.recorder(2).surprise;
-        assert_eq!(remark.said(), None);
-        remark.say(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
-        remark.say(8, None, &[&[b'x'; 5000]]);
-        assert_eq!(remark.said(), Some(Said { line: 7, errno: Some(2), text: "open /a".into() }));
-        assert_eq!(remark.count.load(Relaxed), 2);
-        assert_eq!(board.recorder(0).surprise.said(), None);
+        let counters = SharedCounters::new(3).unwrap();
+        let message = &counters.client(2).unexpected_result;
+        assert_eq!(message.message(), None);
+        message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
+        message.record(8, None, &[&[b'x'; 5000]]);
+        assert_eq!(message.message(), Some(Message { line: 7, errno: Some(2), text: "open /a".into() }));
+        assert_eq!(message.count.load(Relaxed), 2);
+        assert_eq!(counters.client(0).unexpected_result.message(), None);
     }
 
     #[test]
     fn clients_start_together() {
-        let board = Board::new(2).unwrap();
+        let counters = SharedCounters::new(2).unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| board.wait_for_start());
-            while board.ready() == 0 {
+            let waiting = scope.spawn(|| counters.wait_for_start());
+            while counters.ready() == 0 {
                 std::thread::yield_now();
             }
             assert!(!waiting.is_finished());
-            board.enter(Phase::WarmUp);
+            counters.enter(Phase::WarmUp);
             waiting.join().unwrap();
         });
-        assert_eq!(board.phase(), Phase::WarmUp);
+        assert_eq!(counters.phase(), Phase::WarmUp);
+    }
+
+    #[test]
+    fn every_value_is_known_to_its_precision() {
+        for ns in (0..200).chain([1000, 65_535, 65_536, 1_000_000, 123_456_789, 60_000_000_000]) {
+            let told = value(place(ns));
+            assert!(told.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} is told as {told}");
+        }
+        assert_eq!(place(u64::MAX), BUCKETS - 1);
+        assert!((0..BUCKETS - 1).all(|at| place(value(at)) == at));
+    }
+
+    #[test]
+    fn what_is_counted_is_given() {
+        let buckets: Box<Buckets> = Box::new(Buckets(std::array::from_fn(|_| AtomicU32::new(0))));
+        (1..=100).for_each(|micros| buckets.record(micros * 1000));
+        let mut histogram = Histogram::new(3).unwrap();
+        buckets.add_to(&mut histogram);
+        assert_eq!(histogram.len(), 100);
+        let p50 = histogram.value_at_quantile(0.5);
+        assert!(p50.abs_diff(50_000) < 1000, "{p50}");
     }
 }

@@ -72,7 +72,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
                 && outcome.by_client.iter().all(|count| *count > 20)
                 && outcome.times.bytes.iter().all(|bytes| *bytes > 0)
         });
-        assert_eq!((outcome.surprises, outcome.surprise), (0, None), "{mode:?}");
+        assert_eq!((outcome.unexpected_results, outcome.unexpected_result), (0, None), "{mode:?}");
         let counts: Vec<u64> = outcome.kinds.iter().map(|(_, one)| one.count).collect();
         assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
         assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);

@@ -1,8 +1,8 @@
 //! `command`: any program, on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Error, Result, Task};
+use crate::task::{self, Action, Before, Error, Result, Task, at};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{error::at, invocation::Invocation, printed::Rule};
+use crate::{invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
@@ -62,14 +62,14 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// One of the commands to time.
-struct Timed {
+struct TimedCommand {
     name: String,
     words: Vec<String>,
     settings: Settings,
 }
 
-impl Timed {
-    fn all(job: &Job) -> Vec<Timed> {
+impl TimedCommand {
+    fn all(job: &Job) -> Vec<TimedCommand> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
         tables.iter().fold(vec![], |mut all, table| {
             let Value::Table(values) = table else { return all };
@@ -82,7 +82,7 @@ impl Timed {
                 "" => unused(&all, &program_of(&settings)),
                 name => name.to_string(),
             };
-            all.push(Timed { name, words, settings });
+            all.push(TimedCommand { name, words, settings });
             all
         })
     }
@@ -147,7 +147,7 @@ fn program_of(settings: &Settings) -> String {
 }
 
 /// `make`, `make-2`, …
-fn unused(taken: &[Timed], name: &str) -> String {
+fn unused(taken: &[TimedCommand], name: &str) -> String {
     let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
@@ -159,12 +159,12 @@ fn limit(job: &Job) -> Duration {
 }
 
 /// Makes commands in a place.
-struct Maker<'a> {
+struct CommandBuilder<'a> {
     job: &'a Job,
     place: &'a Place,
 }
 
-impl Maker<'_> {
+impl CommandBuilder<'_> {
     fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
@@ -203,11 +203,11 @@ impl Workload for Command {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Timed::all(job).iter().map(Timed::info).collect()
+        TimedCommand::all(job).iter().map(TimedCommand::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let tasks = Timed::all(job);
+        let tasks = TimedCommand::all(job);
         if tasks.is_empty() {
             let why =
                 "the workload command has no task; write the command after `--`, or add [[workload.task]]";
@@ -244,7 +244,7 @@ impl Workload for Command {
     }
 
     fn own_programs(&self, job: &Job) -> Vec<String> {
-        let tasks = Timed::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
+        let tasks = TimedCommand::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
         let needed = job.settings.words("needs").into_iter().map(String::from);
         tasks.chain(needed).filter(|program| !is_relative(program)).collect()
     }
@@ -255,26 +255,28 @@ impl Workload for Command {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let maker = Maker { job, place };
-        let mut first = maker.once();
-        first.extend(maker.script(job.settings.text("setup")));
-        let tasks = Timed::all(job).into_iter().map(|task| {
-            let work = maker.action(&place.root, task.words.clone(), task.rules(job)?);
+        let builder = CommandBuilder { job, place };
+        let mut first = builder.once();
+        first.extend(builder.script(job.settings.text("setup")));
+        let tasks = TimedCommand::all(job).into_iter().map(|task| {
+            let work = builder.action(&place.root, task.words.clone(), task.rules(job)?);
             let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };
-            let prepare = first.drain(..).chain(maker.script(task.text(job, "prepare")));
+            let prepare = first.drain(..).chain(builder.script(task.text(job, "prepare")));
             Ok(Task { before, ..Task::new(task.info(), work).after(prepare) })
         });
         tasks.collect()
     }
 
     fn nothing(&self, job: &Job, place: &Place) -> Option<Action> {
-        Some(Maker { job, place }.action(&place.root, vec!["true".into()], vec![]))
+        Some(CommandBuilder { job, place }.action(&place.root, vec!["true".into()], vec![]))
     }
 
     fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
-        let tasks = Timed::all(job);
+        let tasks = TimedCommand::all(job);
         let task = tasks.iter().find(|task| task.name == id.name);
-        task.and_then(|task| Maker { job, place }.script(task.text(job, "check"))).into_iter().collect()
+        task.and_then(|task| CommandBuilder { job, place }.script(task.text(job, "check")))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -284,7 +286,7 @@ fn is_relative(program: &str) -> bool {
 }
 
 /// Refuses a first task whose program is on the filesystem under test, where nothing has put it.
-fn refuse_unmade(job: &Job, first: &Timed) -> Result<()> {
+fn refuse_unmade(job: &Job, first: &TimedCommand) -> Result<()> {
     let before = [job.settings.text("once"), job.settings.text("setup"), first.text(job, "prepare")];
     let program = &first.words[0];
     if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {

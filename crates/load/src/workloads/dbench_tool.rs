@@ -1,8 +1,8 @@
 //! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
 
-use super::dbench::settings::{Chosen, Dbench, METRICS, Source, of_loadfiles};
 use crate::dbench::Kind;
 use crate::task::{Action, Result};
+use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
@@ -14,14 +14,14 @@ pub const DBENCH_TOOL: Dbench = Dbench {
         id: "dbench-tool",
         help: "the same tasks as dbench, by the real dbench (4.0 or 5.0)",
         metrics: METRICS,
-        settings: &of_loadfiles("dbench"),
+        settings: &loadfile_settings("dbench"),
     },
     source: Source::Loadfile,
 };
 
 /// dbench knows whole seconds only, and says nothing of less than two.
-pub fn whole_seconds(chosen: &Chosen) -> u64 {
-    (chosen.options.measured.as_secs_f64().ceil() as u64).max(2)
+pub fn whole_seconds(settings: &DbenchSettings) -> u64 {
+    (settings.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
 
 /// Whether the installed one is 5.0, which must be told what it drives.
@@ -34,18 +34,18 @@ pub fn is_of_5() -> Result<bool> {
 }
 
 /// Runs the real dbench with `clients` clients in an empty directory.
-pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
-    let argv = argv(chosen, clients, loadfile, of_5, root);
-    let seconds = whole_seconds(chosen);
+pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
+    let argv = argv(settings, clients, loadfile, of_5, root);
+    let seconds = whole_seconds(settings);
     Action::read(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
 }
 
-fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
+fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
     let argv = Argv::new("dbench").args(of_5.then_some(["-B", "fileio"]).into_iter().flatten());
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
-    let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
+    let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(settings).to_string());
     let argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
-    let rate = chosen.options.rate_mb_s.map(|rate| ["-R".into(), rate.to_string()]);
+    let rate = settings.options.rate_mb_s.map(|rate| ["-R".into(), rate.to_string()]);
     argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
@@ -100,10 +100,10 @@ mod tests {
 
     const OF_4: &str = include_str!("../../tests/data/dbench-4.00.txt");
 
-    fn chosen(set: &[(&str, Value)]) -> Chosen {
+    fn settings(set: &[(&str, Value)]) -> DbenchSettings {
         let mut settings = Settings::defaults(DBENCH_TOOL.def.settings);
         settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
-        Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 })
+        DbenchSettings::resolve(&Job { settings, scale: Scale::Tiny, seed: 7 })
     }
 
     #[test]
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn the_arguments_are_those_of_the_cell() {
-        let words = |chosen: &Chosen, of_5| {
-            argv(chosen, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
+        let words = |settings: &DbenchSettings, of_5| {
+            argv(settings, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
         };
-        assert_eq!(words(&chosen(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
-        let held = chosen(&[("rate", Value::Float(2.5)), ("seconds", Value::Float(9.5))]);
+        assert_eq!(words(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
+        let held = settings(&[("rate", Value::Float(2.5)), ("seconds", Value::Float(9.5))]);
         assert_eq!(words(&held, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
     }
 

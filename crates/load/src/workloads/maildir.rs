@@ -1,17 +1,19 @@
 //! `maildir`: mail as servers keep it in Maildirs. Each message is written to `tmp/`, synced, renamed (or linked) to
 //! `new/`, and the directory is synced; it is read and moved to `cur/`; it expires.
 
-mod boxes;
-
-use crate::demands::Demands;
-use crate::pace::{self, Load};
-use crate::task::{Action, Result, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
-use boxes::{Boxes, Shape, Stage};
+use crate::pace::{self, PacedLoad};
+use crate::payload::{Noise, fault, fresh_dir};
+use crate::task::{self, Action, Result, Task};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::{Bound, custom_load};
+use fsarena_engine::custom_load::{self, CustomLoad};
+use fsarena_engine::{Bound, EngineError};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The workload.
 pub struct Maildir;
@@ -37,9 +39,9 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> MaildirShape {
     let settings = &job.settings;
-    Shape {
+    MaildirShape {
         messages: job.count("messages", MESSAGES),
         bytes: settings.int("message") as usize,
         mailboxes: settings.int("mailboxes") as u64,
@@ -48,15 +50,15 @@ fn shape(job: &Job) -> Shape {
     }
 }
 
-fn info(load: Load, stage: Stage) -> TaskInfo {
+fn info(load: PacedLoad, stage: MailStage) -> TaskInfo {
     let [_, name, title] = stage.words();
     load.info(name, title)
 }
 
 /// Every task: all stages of one load, then those of the next.
-fn tasks(job: &Job) -> Vec<(Load, Stage)> {
-    let stages = |load| Stage::ALL.map(|stage| (load, stage));
-    Load::all(&job.settings).into_iter().flat_map(stages).collect()
+fn tasks(job: &Job) -> Vec<(PacedLoad, MailStage)> {
+    let stages = |load| MailStage::ALL.map(|stage| (load, stage));
+    PacedLoad::all(&job.settings).into_iter().flat_map(stages).collect()
 }
 
 impl Workload for Maildir {
@@ -74,22 +76,22 @@ impl Workload for Maildir {
         let inodes = shape.messages + 4 * shape.mailboxes;
         let room = Room { bytes: shape.messages * each + 4096 * inodes, inodes, other_bytes: 0 };
         // Flags follow a colon.
-        let reserved = Some(shape.name(Stage::Read, 0));
+        let reserved = Some(shape.name(MailStage::Read, 0));
         let demands = Demands { reserved, ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let task = |(load, stage): (Load, Stage)| {
+        let task = |(load, stage): (PacedLoad, MailStage)| {
             let (job, kind) = (job.clone(), stage.words()[0]);
-            let empty = Action::on("empty", &root, move |root| boxes::prepare(root, &shape));
+            let empty = Action::on("empty", &root, move |root| make_maildirs(root, &shape));
             let work = Action::on(kind, &root, move |root| {
-                let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [kind]);
+                let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
                 let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
                 Ok(custom_load::run(&config, &boxes)?.found())
             });
-            Task::new(info(load, stage), work).after((stage == Stage::Deliver).then_some(empty))
+            Task::new(info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
         };
         Ok(tasks(job).into_iter().map(task).collect())
     }
@@ -97,14 +99,14 @@ impl Workload for Maildir {
     /// Every message is where its last task left it, whole, and nothing else is there.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let named = |stage: &Stage| stage.words()[1] == task.name;
-        let check = |stage| Action::on("compare", &root, move |root| boxes::verify(root, &shape, stage));
-        Stage::ALL.into_iter().find(named).map(check).into_iter().collect()
+        let named = |stage: &MailStage| stage.words()[1] == task.name;
+        let check = |stage| Action::on("compare", &root, move |root| verify_messages(root, &shape, stage));
+        MailStage::ALL.into_iter().find(named).map(check).into_iter().collect()
     }
 }
 
 /// What every report must say.
-fn remarks(shape: &Shape) -> Vec<Note> {
+fn remarks(shape: &MaildirShape) -> Vec<Note> {
     let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
         "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
@@ -113,6 +115,185 @@ fn remarks(shape: &Shape) -> Vec<Note> {
         shape.messages, shape.bytes, shape.mailboxes
     );
     vec![remark(text)]
+}
+
+/// What happens to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MailStage {
+    /// It comes, to stay.
+    Deliver,
+    /// It is read, and from then on counts as seen.
+    Read,
+    /// It is removed.
+    Expire,
+}
+
+impl MailStage {
+    /// In their order.
+    const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
+
+    /// The kind of operation in readings, where a delivery is a commit; the name of its task, and what people read.
+    const fn words(self) -> [&'static str; 3] {
+        match self {
+            MailStage::Deliver => ["commit", "deliver", "Deliver messages"],
+            MailStage::Read => ["read", "read", "Read messages and move them to cur/"],
+            MailStage::Expire => ["expire", "expire", "Remove messages"],
+        }
+    }
+}
+
+/// The settings of the work.
+#[derive(Debug, Clone, Copy)]
+struct MaildirShape {
+    /// Messages in all.
+    messages: u64,
+    /// Bytes of each.
+    bytes: usize,
+    /// Maildirs that they go to in turn.
+    mailboxes: u64,
+    /// Whether a message is linked to its name instead of renamed.
+    links: bool,
+    /// The seed of contents.
+    seed: u64,
+}
+
+impl MaildirShape {
+    fn mailbox(&self, number: u64) -> String {
+        format!("user{:05}", number % self.mailboxes)
+    }
+
+    /// Where a message is after a stage; before the first in `tmp/`.
+    fn name(&self, after: MailStage, number: u64) -> PathBuf {
+        let mailbox = self.mailbox(number);
+        PathBuf::from(match after {
+            MailStage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
+            _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
+        })
+    }
+
+    fn temporary(&self, number: u64) -> PathBuf {
+        PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox(number)))
+    }
+}
+
+/// Makes empty Maildirs.
+///
+/// # Errors
+/// Where that cannot be done.
+fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::Error> {
+    fresh_dir(root)?;
+    for number in 0..shape.mailboxes {
+        for part in ["tmp", "new", "cur"] {
+            let dir = root.join(shape.mailbox(number)).join(part);
+            std::fs::create_dir_all(&dir).map_err(EngineError::io("making", &dir))?;
+        }
+    }
+    Ok(())
+}
+
+/// Maildirs in one stage of the work.
+struct Maildirs {
+    root: PathBuf,
+    shape: MaildirShape,
+    stage: MailStage,
+    noise: Noise,
+    /// `new/` of each, to sync what is delivered.
+    new: Vec<File>,
+    /// The number of the next message.
+    next: AtomicU64,
+}
+
+impl Maildirs {
+    /// Opens the Maildirs that [`prepare`] made.
+    ///
+    /// # Errors
+    /// Where one is missing.
+    fn open(root: &Path, shape: MaildirShape, stage: MailStage) -> Result<Maildirs, EngineError> {
+        let open = |number| {
+            let dir = root.join(shape.mailbox(number)).join("new");
+            File::open(&dir).map_err(EngineError::io("opening", &dir))
+        };
+        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.bytes));
+        let new = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
+        Ok(Maildirs { root, shape, stage, noise, new, next: AtomicU64::new(0) })
+    }
+
+    fn deliver(&self, number: u64) -> Result<(), EngineError> {
+        let temporary = self.root.join(self.shape.temporary(number));
+        let path = self.path(MailStage::Deliver, number);
+        let failed = || EngineError::io("delivering", &path);
+        let mut file = File::create_new(&temporary).map_err(failed())?;
+        file.write_all(self.noise.of(number, self.shape.bytes)).map_err(failed())?;
+        file.sync_all().map_err(failed())?;
+        drop(file);
+        if self.shape.links {
+            std::fs::hard_link(&temporary, &path).map_err(failed())?;
+            std::fs::remove_file(&temporary).map_err(failed())?;
+        } else {
+            std::fs::rename(&temporary, &path).map_err(failed())?;
+        }
+        self.new[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
+    }
+
+    fn read(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
+        let [from, to] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path(stage, number));
+        let mut file = File::open(&from).map_err(EngineError::io("opening", &from))?;
+        while file.read(buffer).map_err(EngineError::io("reading", &from))? > 0 {}
+        std::fs::rename(&from, &to).map_err(EngineError::io("renaming", &from))
+    }
+
+    fn expire(&self, number: u64) -> Result<(), EngineError> {
+        let path = self.path(MailStage::Read, number);
+        std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))
+    }
+
+    fn path(&self, after: MailStage, number: u64) -> PathBuf {
+        self.root.join(self.shape.name(after, number))
+    }
+}
+
+impl CustomLoad for Maildirs {
+    /// A buffer to read into.
+    type ThreadState = Vec<u8>;
+    type Request = ();
+
+    fn thread_state(&self, _: u32) -> Result<Vec<u8>, EngineError> {
+        Ok(vec![0; 64 << 10])
+    }
+
+    fn draw(&self, _: &mut Vec<u8>) {}
+
+    fn perform(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, EngineError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.stage {
+            MailStage::Deliver => self.deliver(number),
+            MailStage::Read => self.read(buffer, number),
+            MailStage::Expire => self.expire(number),
+        }
+        .map(|()| 0)
+    }
+}
+
+/// Checks that every message is where a stage left it, and that nothing else is there.
+///
+/// # Errors
+/// [`task::Error::Violation`] with the first that is missing or damaged.
+fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::Error> {
+    let noise = Noise::new(shape.seed, shape.bytes);
+    let expected = if after == MailStage::Expire { 0 } else { shape.messages };
+    for number in 0..expected {
+        let path = root.join(shape.name(after, number));
+        if let Some(fault) = fault(&path, noise.of(number, shape.bytes)) {
+            return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+        }
+    }
+    let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    let found = files.count() as u64;
+    if found == expected {
+        return Ok(());
+    }
+    let text = format!("{} holds {found} files instead of {expected} messages", root.display());
+    Err(task::Error::Violation(text))
 }
 
 #[cfg(test)]

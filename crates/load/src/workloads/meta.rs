@@ -3,8 +3,7 @@
 //! Each client makes separate names, in separate directories or in shared ones; it looks up and reads the names of
 //! another client.
 
-use crate::error::at;
-use crate::task::{self, Action, Result, Task};
+use crate::task::{self, Action, Result, Task, at};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};

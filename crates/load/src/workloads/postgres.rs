@@ -4,18 +4,17 @@
 //! Unix socket, and ends it with a checkpoint, so that all its CPU time and I/O is the task's, and none runs when
 //! the machine has to be idle.
 
-mod conf;
 mod pgbench;
 mod server;
 mod settings;
 
 use crate::task::{Action, Error, Result, Task, no_figures};
-use crate::web::readings::FAILED;
+use crate::web::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::workloads::postgres::server::{Cluster, PROGRAMS};
+use crate::workloads::postgres::settings::{PgbenchTask, PostgresSettings, database_name};
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, setting::WorkloadDef};
-use server::{Cluster, PROGRAMS};
-use settings::{Chosen, Load, database};
 
 /// The workload.
 pub struct Postgres;
@@ -58,12 +57,12 @@ impl Workload for Postgres {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        settings::loads(job).into_iter().map(Load::info).collect()
+        settings::pgbench_tasks(job).into_iter().map(PgbenchTask::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let chosen = Chosen::of(job)?;
-        Ok(Survey { room: room(&chosen), remarks: remarks(&chosen), ..Survey::default() })
+        let settings = PostgresSettings::resolve(job)?;
+        Ok(Survey { room: room(&settings), remarks: remarks(&settings), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -75,43 +74,45 @@ impl Workload for Postgres {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let chosen = Chosen::of(job)?;
-        let both = (Cluster::new(place)?, chosen);
-        let (cluster, chosen) = &both;
+        let settings = PostgresSettings::resolve(job)?;
+        let both = (Cluster::new(place)?, settings);
+        let (cluster, settings) = &both;
         let init = ["initdb".to_string(), cluster.data.display().to_string()];
-        let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));
-        let fills = ["pgbench", "-i"].map(String::from).into_iter().chain(chosen.databases().map(database));
-        let mut prepare = vec![init, Action::with(&both, fills, |(cluster, chosen)| fill(cluster, chosen))];
-        let task = |load: Load| {
-            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(chosen, load));
-            let work = Action::with(&both, asks, move |(cluster, chosen)| measure(cluster, chosen, load));
+        let init = Action::with(&both, init, |(cluster, settings)| cluster.init(settings));
+        let fills =
+            ["pgbench", "-i"].map(String::from).into_iter().chain(settings.databases().map(database_name));
+        let mut prepare =
+            vec![init, Action::with(&both, fills, |(cluster, settings)| fill(cluster, settings))];
+        let task = |load: PgbenchTask| {
+            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
+            let work = Action::with(&both, asks, move |(cluster, settings)| measure(cluster, settings, load));
             Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };
-        Ok(chosen.tasks.iter().copied().map(task).collect())
+        Ok(settings.tasks.iter().copied().map(task).collect())
     }
 }
 
 /// The room of the work.
-fn room(chosen: &Chosen) -> Room {
-    let tables: u64 = chosen.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
-    let updates = chosen.tasks.iter().filter(|load| load.updates);
-    let updating: u64 = updates.map(|load| chosen.seconds(*load)).sum();
-    let wal = (tables + updating * WAL_PER_S).min(conf::max_wal_bytes(&chosen.conf) / 4 * 5);
+fn room(settings: &PostgresSettings) -> Room {
+    let tables: u64 = settings.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+    let updates = settings.tasks.iter().filter(|load| load.updates);
+    let updating: u64 = updates.map(|load| settings.seconds(*load)).sum();
+    let wal = (tables + updating * WAL_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
     let bytes = CLUSTER_BYTES + tables + updating * GROWTH_PER_S + wal;
-    let longest = chosen.tasks.iter().map(|load| chosen.seconds(*load)).max().unwrap_or(0);
-    let log = longest as f64 * LOG_PER_S * chosen.sampling;
+    let longest = settings.tasks.iter().map(|load| settings.seconds(*load)).max().unwrap_or(0);
+    let log = longest as f64 * LOG_PER_S * settings.sampling;
     Room { bytes, inodes: 4096 + bytes / (16 << 20), other_bytes: (16 << 20) + log as u64 }
 }
 
 /// What every report must say.
-fn remarks(chosen: &Chosen) -> Vec<Note> {
+fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
         "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
          and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
-        chosen.clients, chosen.jobs, chosen.protocol
+        settings.clients, settings.jobs, settings.protocol
     );
     let mut notes = vec![remark(text)];
-    let weaker = conf::weaker(&chosen.conf).join(", ");
+    let weaker = settings::weakened_settings(&settings.conf).join(", ");
     if !weaker.is_empty() {
         let text = format!("{weaker}: a power cut can undo commits or damage the database");
         notes.push(fairness(text));
@@ -120,18 +121,18 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
 }
 
 /// Makes every database with its tables.
-fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<()> {
+fn fill(cluster: &Cluster, settings: &PostgresSettings) -> Result<()> {
     let service = cluster.start()?;
-    chosen.databases().try_for_each(|scale| cluster.load(&service, scale))?;
+    settings.databases().try_for_each(|scale| cluster.load(&service, scale))?;
     cluster.stop(service)
 }
 
 /// Has pgbench ask a server for a while.
-fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput> {
+fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) -> Result<TaskOutput> {
     let service = cluster.start()?;
     let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
     let before = wal()?;
-    let (printed, logs) = cluster.bench(&service, chosen, load)?;
+    let (printed, logs) = cluster.bench(&service, settings, load)?;
     let after = wal()?;
     let checkpoints = service.log().matches("checkpoint complete").count();
     cluster.stop(service)?;
@@ -152,7 +153,7 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput>
     }
     let mut log = pgbench::Log::default();
     logs.iter().try_for_each(|text| log.take(text)).map_err(Error::Unfit)?;
-    let series = log.readings(chosen.rate.is_some(), &mut found);
+    let series = log.readings(settings.rate.is_some(), &mut found);
     Ok(TaskOutput { series, ..TaskOutput::from(found) })
 }
 
@@ -185,8 +186,8 @@ mod tests {
     #[test]
     fn the_arguments_are_those_of_the_settings() {
         let set = [("clients", Value::Int(16)), ("jobs", Value::Int(4)), ("rate", Value::Float(200.0))];
-        let chosen = Chosen::of(&job(&set)).unwrap();
-        let words = server::arguments(&chosen, chosen.tasks[1]).join(" ");
+        let settings = PostgresSettings::resolve(&job(&set)).unwrap();
+        let words = server::arguments(&settings, settings.tasks[1]).join(" ");
         assert_eq!(
             words,
             "--no-vacuum --skip-some-updates --client=16 --jobs=4 --protocol=prepared --time=1 --random-seed=3 --log \

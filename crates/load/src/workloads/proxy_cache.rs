@@ -5,14 +5,12 @@
 //! before are.
 
 mod cache;
-mod index;
 
 use crate::pace;
 use crate::task::{Action, Error, Result, Task};
-use crate::web::readings::{self, Account};
-use crate::web::settings::{self, Load, Shape, filling, outline};
+use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
-use cache::{Cache, KINDS};
+use crate::workloads::proxy_cache::cache::{Cache, KINDS};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note};
 use fsarena_engine::{Bound, custom_load::CustomLoadConfig};
@@ -28,7 +26,7 @@ const FILLERS: u32 = 4;
 const DEF: WorkloadDef = WorkloadDef {
     id: "proxy-cache",
     help: "an on-disk web cache: lookups, stores, replacement, in an open loop at set rates; the model of squid without squid",
-    metrics: readings::ANSWERS,
+    metrics: web::CACHE_METRICS,
     settings: &[
         SettingDef::ints("rates", 0..=10_000_000, &[200, 400, 800])
             .help("requests a second, one task each; 0 for as many as it can serve"),
@@ -37,18 +35,18 @@ const DEF: WorkloadDef = WorkloadDef {
         pace::ARRIVALS,
         SettingDef::size("cache_bytes", 1 << 16..=1 << 44, 64 << 20)
             .help("size of the cache; a full cache evicts the least recently used objects"),
-        settings::L1,
-        settings::L2,
-        settings::RECURRENCE,
-        settings::ZIPF,
+        web::L1,
+        web::L2,
+        web::RECURRENCE,
+        web::ZIPF,
         SettingDef::flag("log", true)
             .help("append a record to swap.state for each object that comes or goes"),
     ],
 };
 
-fn loads(job: &Job) -> Vec<Load> {
+fn loads(job: &Job) -> Vec<ServeTask> {
     let threads = job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32));
-    Load::all(job, &threads.collect::<Vec<_>>(), "Serve from a cold page cache")
+    ServeTask::all(job, &threads.collect::<Vec<_>>(), "Serve from a cold page cache")
 }
 
 impl Workload for ProxyCache {
@@ -57,17 +55,17 @@ impl Workload for ProxyCache {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        outline(&loads(job))
+        serve_outline(&loads(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = Shape::of(job);
+        let shape = CacheShape::of(job);
         Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let shared: Shared = Arc::default();
-        let mut tasks = vec![Task::new(filling(), fill(job, &place.root, shared.clone()))];
+        let mut tasks = vec![Task::new(fill_task_info(), fill(job, &place.root, shared.clone()))];
         tasks.extend(loads(job).into_iter().map(|load| {
             let work = serve(job, &load, &place.root, shared.clone());
             load.task(work)
@@ -77,7 +75,7 @@ impl Workload for ProxyCache {
 }
 
 /// What every report must say.
-fn remarks(shape: &Shape) -> Vec<Note> {
+fn remarks(shape: &CacheShape) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
@@ -93,20 +91,20 @@ fn remarks(shape: &Shape) -> Vec<Note> {
 type Shared = Arc<OnceLock<Cache>>;
 
 fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
-    let (shape, log) = (Shape::of(job), job.settings.flag("log"));
+    let (shape, log) = (CacheShape::of(job), job.settings.flag("log"));
     Action::on("fill", root, move |root| {
-        let account = Account::begin();
+        let account = CostAccount::begin();
         let made = Cache::make(root, shape, log, shape.demand())?;
         let bound = Bound::Operations(shape.to_fill().max(1));
         let seed = shape.seed;
         let config =
             CustomLoadConfig { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
         let outcome = shared.get_or_init(|| made).run(&config, true)?;
-        readings::of_threads(&outcome, 1, account, root)
+        web::serving_output(&outcome, 1, account, root)
     })
 }
 
-fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
+fn serve(job: &Job, load: &ServeTask, root: &Path, shared: Shared) -> Action {
     let (settings, seed) = (&job.settings, job.seed);
     let (rate, bound) = (pace::rate(settings, load.rate), Bound::Seconds(settings.float("seconds")));
     let threads = load.threads.unwrap_or(1);
@@ -115,15 +113,15 @@ fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
         let config = CustomLoadConfig { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
         let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
         let before = count();
-        let account = Account::begin();
+        let account = CostAccount::begin();
         let outcome = cache.run(&config, false)?;
-        let mut found = readings::of_threads(&outcome, 1, account, root)?;
+        let mut found = web::serving_output(&outcome, 1, account, root)?;
         let own = &mut found.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
-        own.set(readings::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
+        own.set(web::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
         let [served, replaced] = count();
-        own.set(readings::SERVED, (served - before[0]) as f64);
-        own.set(readings::REPLACED, (replaced - before[1]) as f64);
+        own.set(web::SERVED, (served - before[0]) as f64);
+        own.set(web::REPLACED, (replaced - before[1]) as f64);
         Ok(found)
     })
 }

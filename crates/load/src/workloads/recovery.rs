@@ -1,9 +1,9 @@
 //! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
 //! before the cut has to be intact.
 
-use crate::task::{self, Action, Error, Result, Task};
+use crate::payload::fault;
+use crate::task::{self, Action, Error, Result, Task, at};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
-use crate::{error::at, payload::fault};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};

@@ -3,9 +3,8 @@
 //! Each client writes a separate file, and its blocks of one file that all share; then it reads what another client
 //! wrote.
 
-use crate::task::{self, Action, Result, Task};
-use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
-use crate::{demands::Demands, error::at};
+use crate::task::{self, Action, Result, Task, at};
+use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;

@@ -2,11 +2,11 @@
 
 mod database;
 
-use crate::pace::{self, Load};
+use crate::pace::{self, PacedLoad};
 use crate::payload::{note, noted};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
-use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
+use database::{Database, INSERT, Operation, READ, TableShape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, names::distinct, sample::TaskOutput};
@@ -41,27 +41,28 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One task: what is timed on the database of a journal mode and a level of syncing.
+/// One task: what is task on the database of a journal mode and a level of syncing.
 #[derive(Debug, Clone)]
-struct Timed {
+struct DatabaseTask {
     journal: String,
     synchronous: String,
     /// Transactions or reads at a rate. Without them the log is brought into the database, once.
     load: Option<(Operation, i64)>,
 }
 
-impl Timed {
+impl DatabaseTask {
     /// Every task, in order. Those that change the size of nothing come first, so that all variants do the same.
-    fn all(job: &Job) -> Vec<Timed> {
+    fn all(job: &Job) -> Vec<DatabaseTask> {
         let rates = job.settings.ints(pace::RATES.id);
         let mut all = vec![];
         for journal in distinct(job.settings.words("journal")) {
             for synchronous in distinct(job.settings.words("synchronous")) {
-                let timed = |load| Timed { journal: journal.into(), synchronous: synchronous.into(), load };
+                let task =
+                    |load| DatabaseTask { journal: journal.into(), synchronous: synchronous.into(), load };
                 for operation in [UPDATE, READ, INSERT] {
-                    all.extend(rates.iter().map(|rate| timed(Some((operation, *rate)))));
+                    all.extend(rates.iter().map(|rate| task(Some((operation, *rate)))));
                 }
-                all.extend((journal == "wal").then(|| timed(None)));
+                all.extend((journal == "wal").then(|| task(None)));
             }
         }
         all
@@ -69,7 +70,7 @@ impl Timed {
 
     fn info(&self) -> TaskInfo {
         let mut info = match self.load {
-            Some((Operation { name, title, .. }, rate)) => Load { clients: 1, rate }.info(name, title),
+            Some((Operation { name, title, .. }, rate)) => PacedLoad { clients: 1, rate }.info(name, title),
             None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // SQLite has one writer at a time.
@@ -93,7 +94,7 @@ impl Timed {
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let config = Load { clients: 1, rate }.config(job, &kinds, pace::bound(job, SECONDS));
+        let config = PacedLoad { clients: 1, rate }.config(job, &kinds, pace::bound(job, SECONDS));
         let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
             let committed = committed(place);
@@ -112,9 +113,9 @@ fn committed(place: &Place) -> PathBuf {
     place.other.join("committed")
 }
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> TableShape {
     let settings = &job.settings;
-    Shape {
+    TableShape {
         rows: job.count("rows", ROWS),
         value: settings.int("value") as usize,
         batch: settings.int("batch") as u64,
@@ -128,7 +129,7 @@ impl Workload for Sqlite {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Timed::all(job).iter().map(Timed::info).collect()
+        DatabaseTask::all(job).iter().map(DatabaseTask::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -137,23 +138,25 @@ impl Workload for Sqlite {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let all = Timed::all(job);
-        let task = |(at, timed): (usize, &Timed)| {
-            let needed = (timed.clone(), job.clone(), place.clone());
-            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<TaskOutput>| {
+        let all = DatabaseTask::all(job);
+        let task = |(at, task): (usize, &DatabaseTask)| {
+            let needed = (task.clone(), job.clone(), place.clone());
+            let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
                 let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
-                Action::with(&needed, words, move |(timed, job, place)| run(timed, job, place))
+                Action::with(&needed, words, move |(task, job, place)| run(task, job, place))
             };
-            let mode = |timed: &Timed| (timed.journal.clone(), timed.synchronous.clone());
-            let is_fresh = at == 0 || mode(timed) != mode(&all[at - 1]);
-            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", Timed::make)));
-            if timed.load.is_none() {
-                let fill =
-                    |timed: &Timed, job: &Job, place: &Place| Ok(timed.database(job, place).fill_log()?);
+            let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
+            let is_fresh = at == 0 || mode(task) != mode(&all[at - 1]);
+            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::make)));
+            if task.load.is_none() {
+                let fill = |task: &DatabaseTask, job: &Job, place: &Place| {
+                    Ok(task.database(job, place).fill_log()?)
+                };
                 prepare.push(call("fill the log", fill));
             }
-            let work = call(timed.load.map_or("checkpoint", |(operation, _)| operation.name), Timed::work);
-            Task::new(timed.info(), work).after(prepare)
+            let work =
+                call(task.load.map_or("checkpoint", |(operation, _)| operation.name), DatabaseTask::work);
+            Task::new(task.info(), work).after(prepare)
         };
         Ok(all.iter().enumerate().map(task).collect())
     }
@@ -184,7 +187,7 @@ fn remarks(job: &Job) -> Vec<Note> {
         shape.batch
     );
     let mut notes = vec![remark(text)];
-    if Timed::all(job).iter().any(|timed| timed.journal == "wal" && timed.synchronous == "normal") {
+    if DatabaseTask::all(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
         notes.push(fairness(text).fix("--set synchronous=full"));

@@ -1,6 +1,6 @@
 //! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
 
-use super::fileio::settings::{Cell, Chosen, FileIo, METRICS, settings};
+use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use crate::{printed::figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
@@ -12,38 +12,38 @@ pub const SYSBENCH: FileIo = FileIo {
         id: "sysbench",
         help: "the same tasks as fileio, by the real sysbench (1.0 or 1.1)",
         metrics: METRICS,
-        settings: &settings("sysbench"),
+        settings: &fileio_settings("sysbench"),
     },
 };
 
 /// sysbench knows whole seconds only.
-pub fn whole_seconds(chosen: &Chosen) -> u64 {
-    chosen.seconds.ceil().max(1.0) as u64
+pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
+    settings.seconds.ceil().max(1.0) as u64
 }
 
 /// Runs one cell in a directory whose files are prepared.
-pub fn action(chosen: &Chosen, cell: Cell, dir: &Path) -> Action {
+pub fn action(settings: &FileIoSettings, cell: FileIoCell, dir: &Path) -> Action {
     let block = cell.block;
     let read = move |printed: &str| Some(parse(printed)?.readings(block));
-    Action::read(argv(chosen, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
+    Action::read(argv(settings, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
 }
 
-fn argv(chosen: &Chosen, cell: Cell) -> Argv {
+fn argv(settings: &FileIoSettings, cell: FileIoCell) -> Argv {
     let on = |yes| if yes { "on" } else { "off" };
-    let time = if chosen.events == 0 { whole_seconds(chosen) } else { 0 };
+    let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
         .arg("fileio")
         .arg(format!("--file-test-mode={}", cell.mode.name))
-        .arg(format!("--file-num={}", chosen.files))
-        .arg(format!("--file-total-size={}", chosen.total_bytes()))
+        .arg(format!("--file-num={}", settings.files))
+        .arg(format!("--file-total-size={}", settings.total_bytes()))
         .arg(format!("--file-block-size={}", cell.block))
-        .arg(format!("--file-fsync-freq={}", chosen.fsync_every))
-        .arg(format!("--file-fsync-end={}", on(chosen.fsync_end)))
+        .arg(format!("--file-fsync-freq={}", settings.fsync_every))
+        .arg(format!("--file-fsync-end={}", on(settings.fsync_end)))
         .arg(format!("--threads={}", cell.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
-        .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1))
-        .args(chosen.direct.then_some("--file-extra-flags=direct"))
-        .args([format!("--events={}", chosen.events), format!("--time={time}"), "run".into()])
+        .arg(format!("--rand-seed={}", settings.seed % 0x7fff_fffe + 1))
+        .args(settings.direct.then_some("--file-extra-flags=direct"))
+        .args([format!("--events={}", settings.events), format!("--time={time}"), "run".into()])
 }
 
 /// What sysbench says of one run. Rates are a second, times are seconds.
@@ -210,8 +210,8 @@ Throughput:
     fn the_arguments_are_those_of_the_cell() {
         let mut settings = Settings::defaults(SYSBENCH.def.settings);
         settings.0.insert("total_bytes".into(), fsarena_core::setting::Value::Int(4 << 20));
-        let chosen = Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 });
-        let words = argv(&chosen, chosen.cells[3]).words().join(" ");
+        let settings = FileIoSettings::resolve(&Job { settings, scale: Scale::Tiny, seed: 7 });
+        let words = argv(&settings, settings.cells[3]).words().join(" ");
         assert_eq!(
             words,
             "sysbench fileio --file-test-mode=rndwr --file-num=128 --file-total-size=4194304 \

@@ -2,9 +2,9 @@
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Error, Result, Task, info};
-use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{demands::Demands, error::at, tree::TOP};
+use crate::task::{Before, Error, Result, Task, at, info};
+use crate::tree::TOP;
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 
 /// The workload.

@@ -3,7 +3,7 @@
 
 mod log;
 
-use crate::pace::{self, Load};
+use crate::pace::{self, PacedLoad};
 use crate::payload::{note, noted};
 use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
@@ -11,7 +11,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, sample::TaskOutput};
 use fsarena_engine::custom_load;
-use log::{Allocation, Log, Shape};
+use log::{Allocation, Log, LogShape};
 use std::path::Path;
 
 /// The workload.
@@ -44,13 +44,13 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn info(load: Load) -> TaskInfo {
+fn info(load: PacedLoad) -> TaskInfo {
     load.info("wal", "Commit records to a log")
 }
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> LogShape {
     let settings = &job.settings;
-    Shape {
+    LogShape {
         record: settings.int("record") as usize,
         allocation: match settings.text("allocation") {
             "append" => Allocation::Append,
@@ -69,12 +69,12 @@ impl Workload for Wal {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Load::all(&job.settings).into_iter().map(info).collect()
+        PacedLoad::all(&job.settings).into_iter().map(info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = shape(job);
-        let most = Load::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
+        let most = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
         // A group that is larger than a segment has one to itself.
         let segment = shape.segment.max(u64::from(most) * shape.record as u64);
         let room = Room { bytes: (shape.keep + 2) * segment, inodes: shape.keep + 2, other_bytes: 4096 };
@@ -83,13 +83,13 @@ impl Workload for Wal {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (dir, shape) = (place.root.join("wal"), shape(job));
-        let task = |load: Load| {
+        let task = |load: PacedLoad| {
             let (job, committed) = (job.clone(), place.other.join(COMMITTED));
             let empty = Action::on("empty", &dir, move |dir| log::prepare(dir, &shape));
             let work = Action::on("commit", &dir, move |dir| commit(&job, load, &shape, dir, &committed));
             Task::new(info(load), work).after([empty])
         };
-        Ok(Load::all(&job.settings).into_iter().map(task).collect())
+        Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
     }
 
     /// Replays the log as a database does after a crash: every committed record has to be there.
@@ -101,7 +101,7 @@ impl Workload for Wal {
     }
 }
 
-fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
+fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
     let log = Log::open(dir, *shape)?;
     let outcome = custom_load::run(&load.config(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();
@@ -112,7 +112,7 @@ fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) ->
 }
 
 /// What every report must say.
-fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
+fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
     let how = match shape.allocation {
         Allocation::Append => "that grow with each record",
         Allocation::Preallocate => "whose blocks are allocated before use",

@@ -4,21 +4,19 @@
 //!
 //! Its data set shrinks while it measures: what is deleted has 16 KiB, what is made has 8 KiB on average.
 
-mod set;
-
 use crate::payload;
 use crate::task::{self, Action, Result, Task};
-use crate::web::readings::{self, Account};
+use crate::web::{self, CostAccount};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, sample::TaskOutput, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
-use fsarena_engine::{Bound, Error as EngineError, Outcome};
+use fsarena_engine::{Bound, EngineError, LoadOutcome};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
-use set::FileSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// The workload.
 pub struct Webproxy;
@@ -35,7 +33,7 @@ const FLOWOPS_A_TURN: f64 = 19.0;
 const DEF: WorkloadDef = WorkloadDef {
     id: "webproxy",
     help: "filebench's webproxy, exactly: delete, create, append, and read five files, by 100 threads in one directory",
-    metrics: &[readings::FLOWOPS],
+    metrics: &[web::FLOWOPS],
     settings: &[
         SettingDef::int("threads", 1..=256, 100).help("threads"),
         SettingDef::int("files", 10..=10_000_000, 10_000)
@@ -78,7 +76,7 @@ impl Workload for Webproxy {
             let bound = Bound::Seconds(seconds);
             let config =
                 CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
-            let account = Account::begin();
+            let account = CostAccount::begin();
             let outcome = custom_load::run(&config, &personality)?;
             personality.found(&outcome, account)
         });
@@ -117,13 +115,13 @@ struct Personality {
 }
 
 /// The private state of a thread.
-struct Own {
+struct WebproxyThread {
     rng: Xoshiro256PlusPlus,
     buffer: Vec<u8>,
 }
 
 impl Personality {
-    fn delete(&self, own: &mut Own) -> Result<(), EngineError> {
+    fn delete(&self, own: &mut WebproxyThread) -> Result<(), EngineError> {
         let Some(number) = self.set.take_existing(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
@@ -131,7 +129,7 @@ impl Personality {
         Ok(())
     }
 
-    fn create(&self, own: &mut Own, bytes: usize) -> Result<(), EngineError> {
+    fn create(&self, own: &mut WebproxyThread, bytes: usize) -> Result<(), EngineError> {
         let Some(number) = self.set.take_missing(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
         let made = OpenOptions::new().append(true).create_new(true).open(&path);
@@ -142,7 +140,7 @@ impl Personality {
         Ok(())
     }
 
-    fn read(&self, own: &mut Own) -> Result<(), EngineError> {
+    fn read(&self, own: &mut WebproxyThread) -> Result<(), EngineError> {
         let Some(number) = self.set.read(&mut own.rng) else { return Ok(()) };
         let path = file(&self.dir, number);
         let mut opened = File::open(&path).map_err(EngineError::io("opening", &path))?;
@@ -151,40 +149,113 @@ impl Personality {
         Ok(())
     }
 
-    fn found(&self, outcome: &Outcome, account: Account) -> Result<TaskOutput> {
-        let mut found = readings::of_threads(outcome, 1 + READS, account, &self.dir)?;
+    fn found(&self, outcome: &LoadOutcome, account: CostAccount) -> Result<TaskOutput> {
+        let mut found = web::serving_output(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
-        found.readings.set(readings::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
+        found.readings.set(web::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
         let existing = self.set.existing();
         let sizes = existing.iter().filter_map(|number| file(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
-        found.readings.set(readings::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
+        found.readings.set(web::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
         Ok(found)
     }
 }
 
 impl CustomLoad for Personality {
-    type ThreadState = Own;
+    type ThreadState = WebproxyThread;
     /// Bytes to append.
     type Request = usize;
 
-    fn thread_state(&self, thread: u32) -> Result<Own, EngineError> {
+    fn thread_state(&self, thread: u32) -> Result<WebproxyThread, EngineError> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.seed, thread.into()));
         // `$iosize=1m`: a file is read whole by one call, and a second one finds its end.
-        Ok(Own { rng, buffer: vec![0; 1 << 20] })
+        Ok(WebproxyThread { rng, buffer: vec![0; 1 << 20] })
     }
 
-    fn draw(&self, own: &mut Own) -> usize {
+    fn draw(&self, own: &mut WebproxyThread) -> usize {
         // `appendfilerand` takes a size evenly from 1 to `iosize`.
         own.rng.random_range(1..=FILE_BYTES)
     }
 
-    fn perform(&self, own: &mut Own, bytes: usize) -> Result<usize, EngineError> {
+    fn perform(&self, own: &mut WebproxyThread, bytes: usize) -> Result<usize, EngineError> {
         self.delete(own)?;
         self.create(own, bytes)?;
         (0..READS).try_for_each(|_| self.read(own))?;
         Ok(0)
     }
+}
+
+/// Which entries exist. Those that are being made or deleted are in neither list.
+struct EntryLists {
+    /// How many read each entry.
+    readers: Vec<u32>,
+    here: Vec<u32>,
+    gone: Vec<u32>,
+}
+
+/// The set.
+struct FileSet(Mutex<EntryLists>);
+
+impl FileSet {
+    /// A set of `entries` entries, of which the first `existing` exist.
+    fn new(entries: u32, existing: u32) -> FileSet {
+        let lists = EntryLists {
+            readers: vec![0; entries as usize],
+            here: (0..existing).collect(),
+            gone: (existing..entries).collect(),
+        };
+        FileSet(Mutex::new(lists))
+    }
+
+    fn lists(&self) -> std::sync::MutexGuard<'_, EntryLists> {
+        // A panic ends the whole load, so a poisoned lock does no harm.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes an existing entry without readers, to delete it. Returns none if every entry has readers.
+    fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let mut lists = self.lists();
+        let (count, start) = (lists.here.len(), draw_place(&lists.here, rng)?);
+        let free = |at: &usize| lists.readers[lists.here[*at] as usize] == 0;
+        let at = (start..count).chain(0..start).find(free)?;
+        Some(lists.here.swap_remove(at))
+    }
+
+    /// Takes an entry that does not exist, to create it.
+    fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let mut lists = self.lists();
+        let at = draw_place(&lists.gone, rng)?;
+        Some(lists.gone.swap_remove(at))
+    }
+
+    /// Gives a taken entry back, existing or not.
+    fn give(&self, number: u32, exists: bool) {
+        let mut lists = self.lists();
+        if exists { lists.here.push(number) } else { lists.gone.push(number) }
+    }
+
+    /// Takes an existing entry to read it; others may read it too.
+    fn read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let mut lists = self.lists();
+        let number = lists.here[draw_place(&lists.here, rng)?];
+        lists.readers[number as usize] += 1;
+        Some(number)
+    }
+
+    /// Ends reading.
+    fn done(&self, number: u32) {
+        self.lists().readers[number as usize] -= 1;
+    }
+
+    /// The entries that exist.
+    fn existing(&self) -> Vec<u32> {
+        self.lists().here.clone()
+    }
+}
+
+/// A place in a list, drawn evenly.
+fn draw_place(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
+    (!list.is_empty()).then(|| rng.random_range(0..list.len()))
 }
 
 #[cfg(test)]
@@ -218,5 +289,25 @@ mod tests {
         let files = std::fs::read_dir(dir.path().join("bigfileset")).unwrap().count();
         // Each turn deletes one and makes one; a turn that was under way when time ended is complete.
         assert_eq!(files, 40);
+    }
+
+    #[test]
+    fn what_is_read_is_not_deleted_and_what_is_taken_is_not_read() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let set = FileSet::new(3, 2);
+        let reading = set.read(&mut rng).unwrap();
+        let deleted = set.take_existing(&mut rng).unwrap();
+        assert_ne!(reading, deleted);
+        assert_eq!(set.take_existing(&mut rng), None);
+        assert_eq!(set.read(&mut rng), Some(reading));
+        set.done(reading);
+        set.done(reading);
+        assert_eq!(set.take_existing(&mut rng), Some(reading));
+        assert_eq!(set.read(&mut rng), None);
+        assert_eq!(set.take_missing(&mut rng), Some(2));
+        assert_eq!(set.take_missing(&mut rng), None);
+        set.give(deleted, false);
+        set.give(2, true);
+        assert_eq!((set.take_missing(&mut rng), set.existing()), (Some(deleted), vec![2]));
     }
 }

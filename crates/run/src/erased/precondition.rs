@@ -3,7 +3,7 @@
 use crate::executor::Result;
 use bytesize::ByteSize;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_engine::{Bound, Files, Job, Open, Outcome, Pattern, Warmup, steady::pts_steady};
+use fsarena_engine::{Bound, Files, Job, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
 use fsarena_fs::safety::ScratchDevice;
 
 /// Passes over the whole device, and their blocks in bytes: the workload-independent preconditioning.
@@ -27,7 +27,7 @@ pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.begin()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::Error::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
-    let write = |block_bytes, pattern, bound| -> Result<Outcome> {
+    let write = |block_bytes, pattern, bound| -> Result<LoadOutcome> {
         let job = Job {
             open: Open { direct: true, ..Open::default() },
             block_bytes,
@@ -55,7 +55,7 @@ pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
     Ok(told(&format!("{} ({})", device.path().display(), ByteSize(files.bytes())), purged, round_s, &iops))
 }
 
-fn seconds(outcome: &Outcome) -> f64 {
+fn seconds(outcome: &LoadOutcome) -> f64 {
     outcome.elapsed_ns as f64 / 1e9
 }
 

@@ -4,7 +4,7 @@ use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{Files, Job, OpStats, Outcome, extent_check::ExtentSource};
+use fsarena_engine::{Files, Job, LoadOutcome, OpStats, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three, with_unit};
 use fsarena_report::page::Page;
@@ -18,7 +18,7 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 pub fn of_data(
     job: &Job,
     files: &Files,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     (readings, notes): (&Readings, &[Note]),
     interrupted: bool,
 ) -> Page {
@@ -51,7 +51,12 @@ pub fn of_data(
 }
 
 /// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
-pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)], interrupted: bool) -> Page {
+pub fn of_metadata(
+    job: &meta::Job,
+    dir: &Path,
+    phases: &[(Operation, LoadOutcome)],
+    interrupted: bool,
+) -> Page {
     let mut document = Document::default();
     document.heading(1, "Metadata load");
     let rows = phases.iter().flat_map(|(operation, outcome)| {
@@ -67,7 +72,7 @@ pub fn of_metadata(job: &meta::Job, dir: &Path, phases: &[(Operation, Outcome)],
         said.push(CUT_SHORT.into());
     }
     document.list(said);
-    let phase = |(operation, outcome): &(Operation, Outcome)| json!({ "operation": operation.name(), "result": result(outcome) });
+    let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": result(outcome) });
     let json = json!({
         "format": 1,
         "job": job,
@@ -87,7 +92,7 @@ fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
     (moved_bytes > 0).then(|| device / moved_bytes as f64)
 }
 
-fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OpStats)>) -> Table {
+fn latencies<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStats)>) -> Table {
     let heads = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
     let mut table = Table::figures(heads.map(String::from).to_vec());
     for (name, outcome, kind) in rows {
@@ -113,7 +118,7 @@ fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
 }
 
 /// What a reader of the figures should know.
-fn remarks(outcome: &Outcome, interrupted: bool) -> Vec<String> {
+fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     let mut said = vec![];
     if interrupted {
         said.push(CUT_SHORT.to_string());
@@ -150,7 +155,7 @@ fn remarks(outcome: &Outcome, interrupted: bool) -> Vec<String> {
     said
 }
 
-fn client_words(outcome: &Outcome) -> Option<String> {
+fn client_words(outcome: &LoadOutcome) -> Option<String> {
     let share = format!(
         "the generator takes {} an operation, {:.1}% of its time",
         with_unit(outcome.calibration.cost_ns(), Unit::Nanoseconds),
@@ -162,7 +167,7 @@ fn client_words(outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn attested(outcome: &Outcome) -> Option<String> {
+fn attested(outcome: &LoadOutcome) -> Option<String> {
     let found = outcome.used.extent_check.as_ref()?;
     let how = match found.source {
         ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
@@ -173,7 +178,7 @@ fn attested(outcome: &Outcome) -> Option<String> {
 }
 
 /// Figures of an outcome, with units in their names.
-fn result(outcome: &Outcome) -> Value {
+fn result(outcome: &LoadOutcome) -> Value {
     let kind = |kind: &OpStats| {
         json!({
             "operation": kind.name,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dbench::cursor::{Cursor, Next};
-use crate::dbench::{census::Census, kind::KINDS};
+use crate::dbench::{kind::KINDS, load_stats::LoadStats};
 use std::sync::LazyLock;
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -12,10 +12,10 @@ fn near(what: &str, found: f64, stated: f64, tolerance: f64) {
     assert!((found - stated).abs() <= tolerance, "{what}: {found:.2}, stated {stated} ± {tolerance}");
 }
 
-fn each(check: impl Fn(&Census)) {
-    static CENSUSES: LazyLock<Vec<Census>> =
-        LazyLock::new(|| SEEDS.into_iter().map(|seed| Census::of(&program(seed))).collect());
-    CENSUSES.iter().for_each(check);
+fn each(check: impl Fn(&LoadStats)) {
+    static STATS: LazyLock<Vec<LoadStats>> =
+        LazyLock::new(|| SEEDS.into_iter().map(|seed| LoadStats::collect(&program(seed))).collect());
+    STATS.iter().for_each(check);
 }
 
 #[test]
@@ -36,69 +36,69 @@ fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
         (Kind::LockX, 0.06),
         (Kind::UnlockX, 0.06),
     ];
-    each(|census| {
+    each(|stats| {
         for (kind, percent) in stated {
-            let found = 100.0 * census.count(kind) as f64 / census.operations() as f64;
+            let found = 100.0 * stats.count(kind) as f64 / stats.operations() as f64;
             near(kind.def().name, found, percent, 0.2);
         }
-        near("operations", census.operations() as f64, 458_344.0, 0.02 * 458_344.0);
+        near("operations", stats.operations() as f64, 458_344.0, 0.02 * 458_344.0);
     });
 }
 
 #[test]
 fn so_much_fails_as_stated_within_a_point() {
-    each(|census| {
-        let of = |kind: Kind| 100.0 * census.failures[kind as usize] as f64 / census.count(kind) as f64;
+    each(|stats| {
+        let of = |kind: Kind| 100.0 * stats.failures[kind as usize] as f64 / stats.count(kind) as f64;
         near("creates", of(Kind::NtCreateX), 26.5, 1.0);
         near("lookups", of(Kind::QueryPath), 34.0, 1.0);
         near("patterns", of(Kind::Find), 52.0, 1.0);
-        let all: u64 = census.failures.iter().sum();
-        near("all", 100.0 * all as f64 / census.operations() as f64, 13.0, 1.0);
+        let all: u64 = stats.failures.iter().sum();
+        near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
         let others =
             KINDS.iter().filter(|def| ![Kind::NtCreateX, Kind::QueryPath, Kind::Find].contains(&def.kind));
-        assert!(others.into_iter().all(|def| census.failures[def.kind as usize] == 0));
+        assert!(others.into_iter().all(|def| stats.failures[def.kind as usize] == 0));
     });
 }
 
 #[test]
 fn sizes_are_as_stated_within_two_points() {
-    each(|census| {
+    each(|stats| {
         let share = |sizes: &std::collections::BTreeMap<i64, u64>, size| {
             100.0 * sizes.get(&size).copied().unwrap_or(0) as f64 / sizes.values().sum::<u64>() as f64
         };
         for (size, percent) in [(65_536, 32.0), (4096, 25.0), (1, 19.0)] {
-            near(&format!("writes of {size}"), share(&census.write_sizes, size), percent, 2.0);
+            near(&format!("writes of {size}"), share(&stats.write_sizes, size), percent, 2.0);
         }
         for (size, percent) in [(4096, 67.0), (61_440, 13.0)] {
-            near(&format!("reads of {size}"), share(&census.read_sizes, size), percent, 2.0);
+            near(&format!("reads of {size}"), share(&stats.read_sizes, size), percent, 2.0);
         }
-        let writes = census.count(Kind::WriteX) as f64;
-        near("writes within", 100.0 * census.writes_within as f64 / writes, 52.0, 2.0);
-        let reads = census.count(Kind::ReadX) as f64;
-        near("sequential reads", 100.0 * census.sequential_reads as f64 / reads, 50.0, 4.0);
-        near("bytes read", census.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
-        near("bytes written", census.written_bytes as f64 / 1e9, 1.016, 0.05 * 1.016);
+        let writes = stats.count(Kind::WriteX) as f64;
+        near("writes within", 100.0 * stats.writes_within as f64 / writes, 52.0, 2.0);
+        let reads = stats.count(Kind::ReadX) as f64;
+        near("sequential reads", 100.0 * stats.sequential_reads as f64 / reads, 50.0, 4.0);
+        near("bytes read", stats.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
+        near("bytes written", stats.written_bytes as f64 / 1e9, 1.016, 0.05 * 1.016);
     });
 }
 
 #[test]
 fn opens_are_as_stated_within_a_point() {
-    each(|census| {
-        let closes = census.count(Kind::Close) as f64;
-        near("opens without data", 100.0 * census.idle_opens as f64 / closes, 37.5, 1.0);
-        near("opens that read", 100.0 * census.reading_opens as f64 / closes, 36.9, 1.0);
+    each(|stats| {
+        let closes = stats.count(Kind::Close) as f64;
+        near("opens without data", 100.0 * stats.idle_opens as f64 / closes, 37.5, 1.0);
+        near("opens that read", 100.0 * stats.reading_opens as f64 / closes, 36.9, 1.0);
     });
 }
 
 #[test]
 fn files_live_as_stated() {
-    each(|census| {
-        assert!((72..=85).contains(&census.most_files), "{} files at most", census.most_files);
-        let mean = census.files_by_operation as f64 / census.operations() as f64;
+    each(|stats| {
+        assert!((72..=85).contains(&stats.most_files), "{} files at most", stats.most_files);
+        let mean = stats.files_by_operation as f64 / stats.operations() as f64;
         near("files on average", mean, 69.0, 3.0);
-        assert_eq!(census.directories, 11);
-        assert!((8..=23).contains(&census.most_open), "{} open at most", census.most_open);
-        near("megabytes at most", census.most_bytes as f64 / 1e6, 24.0, 1.5);
+        assert_eq!(stats.directories, 11);
+        assert!((8..=23).contains(&stats.most_open), "{} open at most", stats.most_open);
+        near("megabytes at most", stats.most_bytes as f64 / 1e6, 24.0, 1.5);
     });
 }
 
@@ -130,8 +130,8 @@ fn a_seed_always_makes_the_same_load() {
 #[test]
 fn every_cycle_leaves_what_it_found() {
     let program = program(5);
-    let census = Census::of(&program);
+    let stats = LoadStats::collect(&program);
     assert!(program.bytes() < 2 << 20, "{} bytes", program.bytes());
-    assert_eq!(census.count(Kind::Unlink), 124 * 128);
-    assert_eq!(census.count(Kind::NtCreateX) - census.failures[0], census.count(Kind::Close));
+    assert_eq!(stats.count(Kind::Unlink), 124 * 128);
+    assert_eq!(stats.count(Kind::NtCreateX) - stats.failures[0], stats.count(Kind::Close));
 }

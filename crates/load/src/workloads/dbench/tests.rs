@@ -91,11 +91,11 @@ fn like_needs_nothing_but_room() {
 
 #[test]
 fn times_are_a_fifth_of_warm_up_unless_said_otherwise() {
-    let chosen = |set: &[(&str, &str)]| {
-        let chosen = Chosen::of(&job(&DBENCH, set));
-        (chosen.options.measured.as_secs_f64(), chosen.options.warm_up.as_secs_f64())
+    let settings = |set: &[(&str, &str)]| {
+        let settings = DbenchSettings::resolve(&job(&DBENCH, set));
+        (settings.options.measured.as_secs_f64(), settings.options.warm_up.as_secs_f64())
     };
-    assert_eq!(chosen(&[]), (0.5, 0.1));
-    assert_eq!(chosen(&[("seconds", "60")]), (60.0, 12.0));
-    assert_eq!(chosen(&[("seconds", "60"), ("warm_up", "0")]), (60.0, 0.0));
+    assert_eq!(settings(&[]), (0.5, 0.1));
+    assert_eq!(settings(&[("seconds", "60")]), (60.0, 12.0));
+    assert_eq!(settings(&[("seconds", "60"), ("warm_up", "0")]), (60.0, 0.0));
 }

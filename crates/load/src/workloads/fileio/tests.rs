@@ -41,11 +41,14 @@ fn every_cell_is_a_task_and_their_order_is_the_seeds() {
 
 #[test]
 fn sizes_follow_the_scale_and_are_whole_blocks() {
-    let paper = Chosen::of(&Job { scale: Scale::Paper, ..job(&[]) });
+    let paper = FileIoSettings::resolve(&Job { scale: Scale::Paper, ..job(&[]) });
     assert_eq!((paper.files, paper.file_bytes), (128, 16 << 20));
-    let tiny = Chosen::of(&job(&[("bs", "512,65536")]));
+    let tiny = FileIoSettings::resolve(&job(&[("bs", "512,65536")]));
     assert_eq!(tiny.file_bytes, 65536);
-    assert_eq!(Chosen::of(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
+    assert_eq!(
+        FileIoSettings::resolve(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes,
+        7 * 16384
+    );
 }
 
 fn prepares(tasks: &[Task]) -> Vec<(String, usize)> {
@@ -101,28 +104,31 @@ fn verified_reads_find_files_with_blocks_of_their_size() {
 
 #[test]
 fn blocks_below_the_alignment_are_left_out_with_the_reason() {
-    let chosen = Chosen::of(&job(&[("bs", "512,4096")]));
-    let ground = Ground { path: "/mnt".into(), is_device: false, align: 4096 };
-    let why = ground.refuses(&chosen, chosen.cells[0]).unwrap();
+    let settings = FileIoSettings::resolve(&job(&[("bs", "512,4096")]));
+    let target = Target { path: "/mnt".into(), is_device: false, align: 4096 };
+    let why = target.refuses(&settings, settings.cells[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
-    assert_eq!(ground.refuses(&chosen, chosen.cells[1]), None);
-    assert_eq!(ground.refuses(&Chosen { direct: false, ..chosen.clone() }, chosen.cells[0]), None);
-    let device = Ground { path: "/dev/loop9".into(), is_device: true, align: 512 };
-    assert_eq!(device.refuses(&chosen, chosen.cells[0]), None);
-    let by_sysbench = Chosen { tool: Tool::Sysbench, ..chosen.clone() };
-    assert!(device.refuses(&by_sysbench, chosen.cells[0]).unwrap().contains("regular files only"));
+    assert_eq!(target.refuses(&settings, settings.cells[1]), None);
+    assert_eq!(
+        target.refuses(&FileIoSettings { direct: false, ..settings.clone() }, settings.cells[0]),
+        None
+    );
+    let device = Target { path: "/dev/loop9".into(), is_device: true, align: 512 };
+    assert_eq!(device.refuses(&settings, settings.cells[0]), None);
+    let by_sysbench = FileIoSettings { tool: Tool::Sysbench, ..settings.clone() };
+    assert!(device.refuses(&by_sysbench, settings.cells[0]).unwrap().contains("regular files only"));
 }
 
 #[test]
 fn a_task_that_is_left_out_says_so_and_does_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let mut maker = Maker {
-        chosen: Chosen::of(&job(&[("bs", "512"), ("modes", "rndrd")])),
-        ground: Ground { path: dir.path().into(), is_device: false, align: 4096 },
+    let mut builder = TaskBuilder {
+        settings: FileIoSettings::resolve(&job(&[("bs", "512"), ("modes", "rndrd")])),
+        target: Target { path: dir.path().into(), is_device: false, align: 4096 },
         whole: None,
     };
-    let cell = maker.chosen.cells[0];
-    let task = maker.task(cell);
+    let cell = builder.settings.cells[0];
+    let task = builder.task(cell);
     assert!(task.work.is_empty());
     let error = task.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::LeftOut(_)));

@@ -1,16 +1,13 @@
 //! One cluster of PostgreSQL: its files, its server, and programs that talk to it.
 
-use super::conf;
-use super::settings::{Chosen, Load, database};
-use crate::error::{Error, Result, at};
-use crate::invocation::hint;
 use crate::service::{Service, ServiceDef};
-use crate::workload::Place;
+use crate::task::{Error, Result, at};
+use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
+use crate::{invocation::hint, workload::Place};
 use fsarena_sys::argv::{self, Argv, Finished};
 use fsarena_sys::{program, user::User};
 use rustix::process::Signal;
-use std::path::PathBuf;
-use std::{io::Write, os::unix::fs::PermissionsExt, time::Duration};
+use std::{io::Write, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
 
 /// PostgreSQL refuses root. SIGQUIT has it end at once, with all its processes.
 pub const DEF: ServiceDef =
@@ -50,7 +47,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If initdb fails.
-    pub fn init(&self, chosen: &Chosen) -> Result<()> {
+    pub fn init(&self, settings: &PostgresSettings) -> Result<()> {
         for dir in [&self.data, &self.run] {
             DEF.make_dir(dir, self.user.as_ref())?;
             let private = std::fs::Permissions::from_mode(0o700);
@@ -60,7 +57,7 @@ impl Cluster {
         self.expect(&argv.args(["-U", "postgres", "-D"]).arg(&self.data))?;
         let file = self.data.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
-        let text = conf::render(&chosen.conf, chosen.clients);
+        let text = settings::render_conf(&settings.conf, settings.clients);
         opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(at("write", &file))
     }
 
@@ -93,9 +90,9 @@ impl Cluster {
     /// # Errors
     /// Where it cannot; with the last lines of the server's log.
     pub fn load(&self, service: &Service, scale: i64) -> Result<()> {
-        self.sql(service, &format!("CREATE DATABASE {}", database(scale)))?;
+        self.sql(service, &format!("CREATE DATABASE {}", database_name(scale)))?;
         let argv = self.tool("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
-        self.ask(service, &argv.arg(database(scale))).map(drop)
+        self.ask(service, &argv.arg(database_name(scale))).map(drop)
     }
 
     /// The answer to a statement, as text.
@@ -111,11 +108,17 @@ impl Cluster {
     ///
     /// # Errors
     /// If it fails, or the server does; with the last lines of the server's log.
-    pub fn bench(&self, service: &Service, chosen: &Chosen, load: Load) -> Result<(String, Vec<String>)> {
+    pub fn bench(
+        &self,
+        service: &Service,
+        settings: &PostgresSettings,
+        load: PgbenchTask,
+    ) -> Result<(String, Vec<String>)> {
         let logs = self.run.join("pgbench");
         DEF.make_dir(&logs, self.user.as_ref())?;
-        let argv = self.tool("pgbench").args(arguments(chosen, load));
-        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database(load.scale));
+        let argv = self.tool("pgbench").args(arguments(settings, load));
+        let argv =
+            argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(load.scale));
         let printed = self.ask(service, &argv)?.stdout;
         let read = || {
             let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
@@ -158,19 +161,19 @@ fn saying_more(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::E
 }
 
 /// The arguments of pgbench for a timed run.
-pub fn arguments(chosen: &Chosen, load: Load) -> Vec<String> {
+pub fn arguments(settings: &PostgresSettings, load: PgbenchTask) -> Vec<String> {
     let mut words = vec![
         "--no-vacuum".into(),
         if load.updates { "--skip-some-updates" } else { "--select-only" }.into(),
-        format!("--client={}", chosen.clients),
-        format!("--jobs={}", chosen.jobs),
-        format!("--protocol={}", chosen.protocol),
-        format!("--time={}", chosen.seconds(load)),
+        format!("--client={}", settings.clients),
+        format!("--jobs={}", settings.jobs),
+        format!("--protocol={}", settings.protocol),
+        format!("--time={}", settings.seconds(load)),
         // pgbench takes 31 bits.
-        format!("--random-seed={}", chosen.seed % 0x7fff_ffff),
+        format!("--random-seed={}", settings.seed % 0x7fff_ffff),
         "--log".into(),
     ];
-    words.extend(chosen.rate.map(|rate| format!("--rate={rate}")));
-    words.extend((chosen.sampling < 1.0).then(|| format!("--sampling-rate={}", chosen.sampling)));
+    words.extend(settings.rate.map(|rate| format!("--rate={rate}")));
+    words.extend((settings.sampling < 1.0).then(|| format!("--sampling-rate={}", settings.sampling)));
     words
 }

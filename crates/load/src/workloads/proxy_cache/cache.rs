@@ -1,11 +1,11 @@
 //! The cache on disk: what Squid's ufs does with its files.
 
-use super::index::{Found, Index};
-use crate::web::contents::{self, Demand, Draws, Object};
-use crate::web::settings::Shape;
+use crate::web::{self, CacheShape, Demand, Draws, Object};
 use fsarena_core::schedule::mix;
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
-use fsarena_engine::{Error, Outcome};
+use fsarena_engine::{EngineError, LoadOutcome};
+use hashlink::LinkedHashMap;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
 /// A cache, the world whose objects it keeps, and what was counted.
 pub struct Cache {
     dir: PathBuf,
-    shape: Shape,
+    shape: CacheShape,
     demand: Demand,
     index: Mutex<Index>,
     /// Whether there is a log, and the file while a task appends to it.
     log: (bool, Mutex<Option<File>>),
     noise: Vec<u8>,
-    /// The number of the next object that the filling stores.
+    /// The number of the next object that the fill_task_info stores.
     filled: AtomicU64,
     /// Bytes given to clients.
     pub served: AtomicU64,
@@ -40,7 +40,7 @@ pub struct Cache {
 }
 
 /// The private state of a thread.
-pub struct Own {
+struct CacheThread {
     draws: Draws,
     buffer: Vec<u8>,
 }
@@ -50,11 +50,11 @@ impl Cache {
     ///
     /// # Errors
     /// Where one cannot be made.
-    pub fn make(dir: &Path, shape: Shape, log: bool, demand: Demand) -> Result<Cache, Error> {
+    pub fn make(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
-                std::fs::create_dir_all(&path).map_err(Error::io("making", &path))?;
+                std::fs::create_dir_all(&path).map_err(EngineError::io("making", &path))?;
             }
         }
         Ok(Cache {
@@ -77,8 +77,8 @@ impl Cache {
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
     }
 
-    fn request(&self, own: &mut Own, number: u64) -> Result<usize, Error> {
-        let object = contents::object(self.shape.seed, number);
+    fn request(&self, own: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
+        let object = web::object(self.shape.seed, number);
         self.served.fetch_add(object.bytes, Ordering::Relaxed);
         if !object.cachable {
             return Ok(2);
@@ -101,35 +101,35 @@ impl Cache {
     }
 
     /// Whether the object was still there: it may be thrown out between lookup and open.
-    fn read(&self, own: &mut Own, place: u32) -> Result<bool, Error> {
+    fn read(&self, own: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
         let path = self.path(place);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(Error::io("opening", &path))?,
+            opened => opened.map_err(EngineError::io("opening", &path))?,
         };
-        while file.read(&mut own.buffer).map_err(Error::io("reading", &path))? > 0 {}
+        while file.read(&mut own.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
         Ok(true)
     }
 
-    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), Error> {
+    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), EngineError> {
         let path = self.path(place);
-        let mut file = File::create(&path).map_err(Error::io("making", &path))?;
+        let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
         let (mut left, mut at) =
             (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE - PAGE));
         while left > 0 {
             let now = left.min(PAGE);
-            file.write_all(&self.noise[at..at + now]).map_err(Error::io("writing", &path))?;
+            file.write_all(&self.noise[at..at + now]).map_err(EngineError::io("writing", &path))?;
             at = (at + PAGE) % (NOISE - PAGE);
             left -= now;
         }
         Ok(())
     }
 
-    fn make_room(&self) -> Result<(), Error> {
+    fn make_room(&self) -> Result<(), EngineError> {
         loop {
             let Some(place) = self.index().overflow() else { return Ok(()) };
             let path = self.path(place);
-            std::fs::remove_file(&path).map_err(Error::io("removing", &path))?;
+            std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
             self.index().release(place);
             self.replaced.fetch_add(1, Ordering::Relaxed);
             self.note()?;
@@ -141,11 +141,11 @@ impl Cache {
     ///
     /// # Errors
     /// Where the log cannot be opened, or those of the first request that failed.
-    pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<Outcome, Error> {
+    pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
         if self.log.0 {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
-            *self.log() = Some(file.map_err(Error::io("opening", &path))?);
+            *self.log() = Some(file.map_err(EngineError::io("opening", &path))?);
         }
         let outcome = custom_load::run(config, &Requests { cache: self, fills });
         *self.log() = None;
@@ -153,9 +153,9 @@ impl Cache {
     }
 
     /// Appends to the log, where there is one.
-    fn note(&self) -> Result<(), Error> {
+    fn note(&self) -> Result<(), EngineError> {
         let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
-        written.map_err(Error::io("appending to", self.dir.join("swap.state")))
+        written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
     }
 
     fn log(&self) -> MutexGuard<'_, Option<File>> {
@@ -175,33 +175,116 @@ struct Requests<'a> {
 }
 
 impl CustomLoad for Requests<'_> {
-    type ThreadState = Own;
-    /// The number of an object; none while filling.
+    type ThreadState = CacheThread;
+    /// The number of an object; none while fill_task_info.
     type Request = Option<u64>;
 
-    fn thread_state(&self, thread: u32) -> Result<Own, Error> {
+    fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
         let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
-        Ok(Own { draws, buffer: vec![0; PAGE] })
+        Ok(CacheThread { draws, buffer: vec![0; PAGE] })
     }
 
-    fn draw(&self, own: &mut Own) -> Option<u64> {
+    fn draw(&self, own: &mut CacheThread) -> Option<u64> {
         (!self.fills).then(|| self.cache.demand.next(&mut own.draws))
     }
 
-    fn perform(&self, own: &mut Own, number: Option<u64>) -> Result<usize, Error> {
+    fn perform(&self, own: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
         let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
         self.cache.request(own, number.unwrap_or_else(next))
+    }
+}
+
+/// The index that a cache keeps in memory. File numbers are used again, lowest first as they come free.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Objects that are being fetched, with their files.
+    coming: HashMap<u64, u32>,
+    /// Objects that are there, with their files and bytes; the least recently used comes first.
+    whole: LinkedHashMap<u64, (u32, u64)>,
+    files: u32,
+    free: Vec<u32>,
+    bytes: u64,
+    limit: u64,
+}
+
+/// The result of a lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The cache holds the object, in this file.
+    Hit(u32),
+    /// Another request is fetching the object.
+    Coming,
+    /// The cache does not hold the object.
+    Missing,
+}
+
+impl Index {
+    /// An empty index of a cache of `limit` bytes.
+    pub fn new(limit: u64) -> Index {
+        Index { limit, ..Index::default() }
+    }
+
+    /// Looks an object up; a hit makes it the newest.
+    fn look_up(&mut self, object: u64) -> Found {
+        match self.whole.to_back(&object) {
+            Some((file, _)) => Found::Hit(*file),
+            None if self.coming.contains_key(&object) => Found::Coming,
+            None => Found::Missing,
+        }
+    }
+
+    /// Takes a file for an object that is not there; it counts when it is [`Index::keep`]t.
+    pub fn reserve(&mut self, object: u64) -> u32 {
+        let file = self.free.pop().unwrap_or_else(|| {
+            self.files += 1;
+            self.files - 1
+        });
+        self.coming.insert(object, file);
+        file
+    }
+
+    /// The file of an object is written.
+    pub fn keep(&mut self, object: u64, bytes: u64) {
+        if let Some(file) = self.coming.remove(&object) {
+            self.bytes += bytes;
+            self.whole.insert(object, (file, bytes));
+        }
+    }
+
+    /// The file of the oldest object, where there are more bytes than the cache has room for. It is free when it is gone:
+    /// [`Index::release`].
+    pub fn overflow(&mut self) -> Option<u32> {
+        let (_, (file, bytes)) = (self.bytes > self.limit).then(|| self.whole.pop_front())??;
+        self.bytes -= bytes;
+        Some(file)
+    }
+
+    /// A file number may be used again.
+    pub fn release(&mut self, file: u32) {
+        self.free.push(file);
+    }
+
+    /// Bytes of all objects that are there.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Objects that are there.
+    #[cfg(test)]
+    pub fn objects(&self) -> usize {
+        self.coming.len() + self.whole.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::settings::to_fill;
+    use crate::web::to_fill;
     use fsarena_engine::Bound;
 
-    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> Shape {
-        Shape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
+    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> CacheShape {
+        CacheShape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
     }
 
     fn config(operations: u64) -> CustomLoadConfig<'static> {
@@ -250,5 +333,46 @@ mod tests {
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.path(number), dir.path().join(path));
         }
+    }
+
+    fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
+        let number = index.reserve(object);
+        index.keep(object, bytes);
+        number
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let mut index = Index::new(25);
+        let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
+        assert_eq!(index.overflow(), None);
+        assert_eq!(index.look_up(1), Found::Hit(first));
+        stored(&mut index, 3, 10);
+        // The second was used last before the first.
+        assert_eq!(index.overflow(), Some(second));
+        assert_eq!((index.overflow(), index.bytes(), index.objects()), (None, 20, 2));
+        assert_eq!(index.look_up(2), Found::Missing);
+        index.release(second);
+        assert_eq!(index.reserve(4), second);
+    }
+
+    #[test]
+    fn what_is_being_fetched_is_not_fetched_twice() {
+        let mut index = Index::new(100);
+        let number = index.reserve(1);
+        assert_eq!(index.look_up(1), Found::Coming);
+        index.keep(1, 5);
+        assert_eq!(index.look_up(1), Found::Hit(number));
+    }
+
+    #[test]
+    fn everything_can_go() {
+        let mut index = Index::new(0);
+        for object in 0..5 {
+            stored(&mut index, object, 1);
+        }
+        let gone: Vec<u32> = std::iter::from_fn(|| index.overflow()).collect();
+        assert_eq!(gone, [0, 1, 2, 3, 4]);
+        assert_eq!((index.bytes(), index.objects()), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
 use fsarena_core::{sample::TaskOutput, schedule::mix};
-use fsarena_engine::{Bound, Error, custom_load::CustomLoad};
+use fsarena_engine::{Bound, EngineError, custom_load::CustomLoad};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, config::DbConfig, params};
 use std::io;
@@ -44,7 +44,7 @@ pub const INSERT: Operation = Operation {
 
 /// The settings of the work.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct TableShape {
     /// Rows of the table that is updated and read.
     pub rows: u64,
     /// Bytes of a value.
@@ -55,7 +55,7 @@ pub struct Shape {
     pub seed: u64,
 }
 
-impl Shape {
+impl TableShape {
     /// Bytes that databases of such a load take at most.
     pub fn room(&self, bound: Bound) -> u64 {
         let inserted = match bound {
@@ -78,7 +78,7 @@ impl Shape {
 /// A database and what is done with it.
 pub struct Database {
     dir: PathBuf,
-    shape: Shape,
+    shape: TableShape,
     journal: String,
     synchronous: String,
     /// What transactions do.
@@ -104,23 +104,23 @@ pub struct Session {
 
 impl Database {
     /// A database in a directory, by the names of its journal mode and of its level of syncing.
-    pub fn new(dir: &Path, shape: Shape, journal: &str, synchronous: &str) -> Database {
+    pub fn new(dir: &Path, shape: TableShape, journal: &str, synchronous: &str) -> Database {
         let [journal, synchronous] = [journal, synchronous].map(String::from);
         let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value));
         Database { dir, shape, journal, synchronous, operation: UPDATE, noise }
     }
 
-    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
+    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> EngineError {
         failed(doing, path(&self.dir))
     }
 
-    fn connect(&self, synchronous: &str) -> Result<Connection, Error> {
+    fn connect(&self, synchronous: &str) -> Result<Connection, EngineError> {
         let connection = Connection::open(path(&self.dir)).map_err(self.failed("opening"))?;
         let journal: rusqlite::Result<String> =
             connection.pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0));
         let journal = journal.map_err(self.failed("setting the journal mode of"))?;
         if journal != self.journal {
-            return Err(Error::Job(format!(
+            return Err(EngineError::Job(format!(
                 "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: --set journal={journal}",
                 self.journal
             )));
@@ -156,7 +156,7 @@ impl Database {
     ///
     /// # Errors
     /// Where SQLite or the filesystem refuses.
-    pub fn fill_log(&self) -> Result<TaskOutput, Error> {
+    pub fn fill_log(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect("off")?;
         let fill = || {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -177,12 +177,12 @@ impl Database {
     ///
     /// # Errors
     /// Where SQLite or the filesystem refuses.
-    pub fn checkpoint(&self) -> Result<TaskOutput, Error> {
+    pub fn checkpoint(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect(&self.synchronous)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
         match busy.map_err(self.failed("checkpointing"))? {
             false => Ok(TaskOutput::default()),
-            true => Err(Error::Job("another process has the database open".into())),
+            true => Err(EngineError::Job("another process has the database open".into())),
         }
     }
 
@@ -223,7 +223,7 @@ impl CustomLoad for Database {
     type ThreadState = Session;
     type Request = u64;
 
-    fn thread_state(&self, thread: u32) -> Result<Session, Error> {
+    fn thread_state(&self, thread: u32) -> Result<Session, EngineError> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
         let connection = self.connect(&self.synchronous)?;
         let prepared = Prepared::try_new(connection, |connection| {
@@ -237,7 +237,7 @@ impl CustomLoad for Database {
         session.rng.random()
     }
 
-    fn perform(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
+    fn perform(&self, session: &mut Session, drawn: u64) -> Result<usize, EngineError> {
         self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name)(error))
     }
 }
@@ -246,13 +246,13 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("data.db")
 }
 
-fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> Error {
+fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> EngineError {
     move |error| {
         let kind = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
             _ => io::ErrorKind::Other,
         };
-        Error::Io { doing, path, source: io::Error::new(kind, error) }
+        EngineError::Io { doing, path, source: io::Error::new(kind, error) }
     }
 }
 
@@ -260,7 +260,7 @@ fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) ->
 ///
 /// # Errors
 /// [`task::Error::Violation`] with what is damaged or missing.
-pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Error> {
+pub fn verify(dir: &Path, shape: &TableShape, inserted: u64) -> Result<(), task::Error> {
     let path = path(dir);
     let read = || -> rusqlite::Result<Option<String>> {
         let connection = Connection::open(&path)?;

@@ -1,8 +1,8 @@
 //! One squid, from its configuration to its end.
 
-use crate::error::{Error, Result, at};
 use crate::service::{Service, ServiceDef, last_lines};
-use crate::web::settings::Shape;
+use crate::task::{Error, Result, at};
+use crate::web::CacheShape;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
@@ -24,11 +24,11 @@ pub const MEMORY: &str = "/dev/shm";
 
 /// Where a squid has its files.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct SquidDirs {
     /// How it keeps objects: `aufs`, `ufs`, `rock`.
     pub store: String,
     /// The cache that it has there.
-    pub shape: Shape,
+    pub shape: CacheShape,
     /// The cache, on the filesystem under test.
     pub cache: PathBuf,
     /// Everything else: configuration, log, pid. On the other disk.
@@ -45,7 +45,7 @@ pub struct Squid {
     pub address: SocketAddr,
 }
 
-impl Ground {
+impl SquidDirs {
     /// Makes the directories, and the cache in them (`squid -z`).
     ///
     /// # Errors
@@ -97,16 +97,16 @@ impl Squid {
     ///
     /// # Errors
     /// If squid does not start; with the last lines of its log.
-    pub fn start(ground: &Ground) -> Result<Squid> {
+    pub fn start(dirs: &SquidDirs) -> Result<Squid> {
         // A free port on loopback.
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let address = bound.map_err(Error::io("look for a free port"))?;
-        let config = ground.configure(address.port())?;
+        let config = dirs.configure(address.port())?;
         // An existing log belongs to an earlier squid.
-        let log = ground.run.join("cache.log");
+        let log = dirs.run.join("cache.log");
         let _ = std::fs::remove_file(&log);
         let memory = SharedMemory::claim(Path::new(MEMORY))?;
-        let mut command = ground.command(&config, &memory, &["-N"]);
+        let mut command = dirs.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut squid = Squid { service: DEF.start(command, &log)?, _memory: memory, address };
         let up = |log: &str| {

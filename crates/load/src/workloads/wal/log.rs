@@ -1,8 +1,8 @@
 //! The log: records in segments, committed in groups, and read as a database does after a crash.
 
 use crate::payload::{Noise, fresh_dir};
-use crate::{error::at, task};
-use fsarena_engine::{Error, custom_load::CustomLoad};
+use crate::task::{self, at};
+use fsarena_engine::{EngineError, custom_load::CustomLoad};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum Allocation {
 
 /// The settings of a log.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct LogShape {
     /// Bytes of a record with its header.
     pub record: usize,
     /// How segments get their blocks.
@@ -38,14 +38,14 @@ pub struct Shape {
     pub seed: u64,
 }
 
-impl Shape {
+impl LogShape {
     /// The noise that records are cut from.
     pub fn noise(&self) -> Noise {
         Noise::new(self.seed, self.record)
     }
 }
 
-/// The file of a segment. The first of a log has the number [`Shape::keep`]: those before are for recycling.
+/// The file of a segment. The first of a log has the number [`LogShape::keep`]: those before are for recycling.
 pub fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
 }
@@ -54,17 +54,17 @@ pub fn path(dir: &Path, number: u64) -> PathBuf {
 ///
 /// # Errors
 /// Where that cannot be made.
-pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
+pub fn prepare(dir: &Path, shape: &LogShape) -> Result<(), task::Error> {
     fresh_dir(dir)?;
     if shape.allocation == Allocation::Recycle {
         let noise = shape.noise().bytes;
         for number in 0..shape.keep {
             let path = path(dir, number);
-            let mut file = File::create(&path).map_err(Error::io("making", &path))?;
+            let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
             let mut left = shape.segment as usize;
             while left > 0 {
                 let now = left.min(noise.len());
-                file.write_all(&noise[..now]).map_err(Error::io("writing", &path))?;
+                file.write_all(&noise[..now]).map_err(EngineError::io("writing", &path))?;
                 left -= now;
             }
         }
@@ -74,7 +74,7 @@ pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
 
 /// A log that clients commit to.
 pub struct Log {
-    shape: Shape,
+    shape: LogShape,
     noise: Noise,
     state: Mutex<State>,
     /// Told when a group is on the device, and its leader steps down.
@@ -105,7 +105,7 @@ impl Log {
     ///
     /// # Errors
     /// Where its first segment cannot be made.
-    pub fn open(dir: &Path, shape: Shape) -> Result<Log, Error> {
+    pub fn open(dir: &Path, shape: LogShape) -> Result<Log, EngineError> {
         let segments = Segments::begin(dir, shape)?;
         let state = State { segments: Some(segments), ..State::default() };
         Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), committed: Condvar::new() })
@@ -124,7 +124,7 @@ impl Log {
 
     /// Queues a record and waits until it is on the device. The first client that finds no leader leads: it writes and
     /// syncs all that is queued.
-    fn commit(&self) -> Result<(), Error> {
+    fn commit(&self) -> Result<(), EngineError> {
         let mut state = self.state();
         state.queued += 1;
         let number = state.queued;
@@ -141,7 +141,7 @@ impl Log {
         Ok(())
     }
 
-    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), Error> {
+    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), EngineError> {
         let last = state.queued;
         let spare = std::mem::take(&mut state.spare);
         let mut group = std::mem::replace(&mut state.pending, spare);
@@ -176,13 +176,13 @@ impl CustomLoad for Log {
     type ThreadState = ();
     type Request = ();
 
-    fn thread_state(&self, _: u32) -> Result<(), Error> {
+    fn thread_state(&self, _: u32) -> Result<(), EngineError> {
         Ok(())
     }
 
     fn draw(&self, _: &mut ()) {}
 
-    fn perform(&self, _: &mut (), (): ()) -> Result<usize, Error> {
+    fn perform(&self, _: &mut (), (): ()) -> Result<usize, EngineError> {
         self.commit().map(|()| 0)
     }
 }
@@ -192,21 +192,21 @@ struct Segments {
     dir: PathBuf,
     /// The directory itself, to sync it when names change.
     names: File,
-    shape: Shape,
+    shape: LogShape,
     number: u64,
     file: File,
     position: u64,
 }
 
 impl Segments {
-    fn begin(dir: &Path, shape: Shape) -> Result<Segments, Error> {
-        let names = File::open(dir).map_err(Error::io("opening", dir))?;
+    fn begin(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
+        let names = File::open(dir).map_err(EngineError::io("opening", dir))?;
         let file = next(dir, &names, &shape, shape.keep)?;
         Ok(Segments { dir: dir.into(), names, shape, number: shape.keep, file, position: 0 })
     }
 
     /// Writes a group and syncs it; first goes on to the next segment where it does not fit into this one.
-    fn commit(&mut self, group: &[u8]) -> Result<(), Error> {
+    fn commit(&mut self, group: &[u8]) -> Result<(), EngineError> {
         if self.position > 0 && self.position + group.len() as u64 > self.shape.segment {
             self.number += 1;
             self.file = next(&self.dir, &self.names, &self.shape, self.number)?;
@@ -216,31 +216,37 @@ impl Segments {
         let (offset, bytes) = (self.position, group.len() as u32);
         let path = || path(&self.dir, self.number);
         let operation = "commit";
-        written.map_err(|source| Error::Operation { operation, path: path(), offset, bytes, source })?;
+        written.map_err(|source| EngineError::Operation {
+            operation,
+            path: path(),
+            offset,
+            bytes,
+            source,
+        })?;
         self.position += group.len() as u64;
         Ok(())
     }
 }
 
 /// Makes a segment and syncs its name; the oldest one leaves, or becomes it.
-fn next(dir: &Path, names: &File, shape: &Shape, number: u64) -> Result<File, Error> {
+fn next(dir: &Path, names: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
     let (path, oldest) = (path(dir, number), path(dir, number - shape.keep));
     if shape.allocation == Allocation::Recycle {
-        std::fs::rename(&oldest, &path).map_err(Error::io("recycling", &oldest))?;
+        std::fs::rename(&oldest, &path).map_err(EngineError::io("recycling", &oldest))?;
     } else if number >= 2 * shape.keep {
-        std::fs::remove_file(&oldest).map_err(Error::io("removing", &oldest))?;
+        std::fs::remove_file(&oldest).map_err(EngineError::io("removing", &oldest))?;
     }
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-    let file = open.map_err(Error::io("opening", &path))?;
+    let file = open.map_err(EngineError::io("opening", &path))?;
     if shape.allocation == Allocation::Preallocate {
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment) {
             // Without fallocate etcd extends the file, too.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment),
             done => done.map_err(Into::into),
         }
-        .map_err(Error::io("allocating", &path))?;
+        .map_err(EngineError::io("allocating", &path))?;
     }
-    names.sync_all().map_err(Error::io("syncing", dir))?;
+    names.sync_all().map_err(EngineError::io("syncing", dir))?;
     Ok(file)
 }
 
@@ -248,7 +254,7 @@ fn next(dir: &Path, names: &File, shape: &Shape, number: u64) -> Result<File, Er
 ///
 /// # Errors
 /// [`task::Error::Violation`] with the first record that is missing or damaged.
-pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> task::Result<()> {
+pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> {
     let noise = shape.noise();
     let mut last = None;
     for number in numbers(dir, shape)? {
@@ -283,7 +289,7 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> task::Result<()> {
 }
 
 /// The numbers of the segments that records were committed to, ascending.
-fn numbers(dir: &Path, shape: &Shape) -> task::Result<Vec<u64>> {
+fn numbers(dir: &Path, shape: &LogShape) -> task::Result<Vec<u64>> {
     let mut numbers = vec![];
     for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
         let name = entry.map_err(at("list", dir))?.file_name();
