@@ -1,4 +1,4 @@
-//! I/O buffers and their contents.
+//! I/O buffers, their contents, and verified blocks: magic, file, offset, generation, size, and a checksum over all of it.
 
 use crate::error::{EngineError, Result};
 use crate::job::Content;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Each write puts a new number into every piece of this size, the smallest unit in which any filesystem or device
 /// deduplicates.
 const PIECE: usize = 512;
-/// Bytes that are filled between two looks for a signal.
+/// Bytes that are filled between two checks for a signal.
 const AT_ONCE: usize = 1 << 20;
 
 /// Equal, aligned buffers. Each is a separate mapping, so that a reference to one never covers another, which the
@@ -22,13 +22,13 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Allocates `count` zeroed buffers of `block` bytes; none if there is not enough memory.
+    /// Allocates `count` zeroed buffers of `block` bytes. Returns none if there is not enough memory.
     pub fn new(count: u32, block: u32) -> Option<Slots> {
         let buffers = (0..count).map(|_| MmapMut::map_anon(block as usize)).collect::<Result<Vec<_>, _>>();
         Some(Slots { buffers: buffers.ok().filter(|buffers| !buffers.is_empty() && block > 0)? })
     }
 
-    /// Gives the buffers up without freeing them: the kernel may still write to them.
+    /// Leaks the buffers, because the kernel may still write to them.
     pub fn leak(&mut self) {
         self.buffers.drain(..).for_each(std::mem::forget);
     }
@@ -46,7 +46,7 @@ impl Slots {
     }
 }
 
-/// Gives buffers their contents.
+/// Fills buffers with noise or zeros.
 #[derive(Debug, Clone)]
 pub struct Filler {
     zeros: bool,
@@ -54,7 +54,7 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// Contents of a kind; those of different seeds differ.
+    /// Makes a filler. Fillers with different seeds write different noise.
     pub fn new(content: Content, seed: u64) -> Filler {
         Filler { zeros: content == Content::Zeros, next: mix(seed, 0xF111) }
     }
@@ -66,12 +66,12 @@ impl Filler {
         }
         self.next = mix(self.next, 1);
         let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
-        // Of a load that a signal ends nothing is written any more.
+        // After a signal nothing is written any more.
         let pieces = buffer.chunks_mut(AT_ONCE).take_while(|_| cancel::requested().is_none());
         pieces.for_each(|piece| noise.fill_bytes(piece));
     }
 
-    /// Makes a filled buffer unlike all written before it: one store in each 512 bytes.
+    /// Makes a filled buffer differ from all written before, with one store in each 512 bytes.
     #[inline(always)]
     pub fn refresh(&mut self, buffer: &mut [u8]) {
         if self.zeros {
@@ -91,14 +91,14 @@ impl Filler {
     }
 }
 
-/// Bytes of a block's header.
+/// Bytes of the header of a verified block.
 pub const HEADER: usize = 32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsarenaB");
-/// Where the checksum is in the header; it covers all bytes but its own.
+/// Bytes of the header that hold the checksum, which covers all other bytes.
 const CRC: std::ops::Range<usize> = 28..32;
 
-/// What a block is.
+/// The identity that a verified block carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Number of the file in its set.
@@ -109,7 +109,7 @@ pub struct Identity {
     pub generation: u32,
 }
 
-/// Writes the header of a block over its first bytes.
+/// Writes the header of a verified block over its first bytes.
 fn seal_block(block: &mut [u8], identity: Identity) {
     block[0..8].copy_from_slice(&MAGIC.to_le_bytes());
     block[8..16].copy_from_slice(&identity.offset.to_le_bytes());
@@ -121,7 +121,7 @@ fn seal_block(block: &mut [u8], identity: Identity) {
     block[CRC].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks a block and gives its generation. `generation` is the only one it may have, where one is known.
+/// Checks a verified block and returns its generation. If `generation` is known, the block must have that one.
 ///
 /// # Errors
 /// [`EngineError::Corrupt`] with file, offset, expectation and finding.

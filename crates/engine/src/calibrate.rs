@@ -1,4 +1,4 @@
-//! What the generator itself costs, measured in every run.
+//! The cost of the load generator itself, measured in every run.
 
 use crate::clock::{self, Clock, Monotonic};
 use crate::error::{EngineError, Result};
@@ -9,69 +9,68 @@ use crate::tally::{Budget, OpKind, Recorder, Times};
 use crate::{files::Layout, load::Load, stream::Op};
 use serde::Serialize;
 
-/// Operations of one round; the best of three counts, because only disturbances make a round slower.
+/// Operations of one round. The best of three rounds counts, because disturbances only make a round slower.
 const ROUND: u64 = 20_000;
 const ROUNDS: usize = 3;
 /// Large blocks take long to fill, so fewer of them make a round.
 const ROUND_BYTES: u64 = 64 << 20;
 const FEWEST: u64 = 4;
 
-/// What the generator itself costs on this machine, with this job.
+/// The cost of the load generator on this machine with one job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// `tsc` or `clock_monotonic`.
     pub clock: &'static str,
     /// Nanoseconds of one stamp.
     pub clock_ns: f64,
-    /// Nanoseconds of one operation of the job that moves nothing: drawing it, filling what is written,
-    /// stamping and counting.
+    /// Nanoseconds of one operation of the job without its I/O: drawing it, filling the buffer of a write, stamping and
+    /// counting.
     pub generator_ns: f64,
-    /// Nanoseconds of one NOP through a ring of the job's depth, stamping and counting included; io_uring
-    /// only.
+    /// Nanoseconds of one NOP through a ring of the job's depth, including stamping and counting; io_uring only.
     pub ring_nop_ns: Option<f64>,
 }
 
 impl Calibration {
-    /// Of a generator whose cost was measured by the clock in use.
+    /// A calibration with a measured cost of the generator and the cost of the clock in use.
     pub(crate) fn with_generator(generator_ns: f64) -> Calibration {
         let chosen = clock::best_clock();
         Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
-    /// What one operation costs beyond the work asked for, in nanoseconds.
+    /// Nanoseconds that the generator adds to one operation.
     pub fn cost_ns(&self) -> f64 {
         self.generator_ns + self.ring_nop_ns.unwrap_or(0.0)
     }
 }
 
-/// Calibrates with a job's own pattern, payload and depth.
+/// Measures the cost of the generator with a job's pattern, payload and depth.
 ///
 /// # Errors
-/// Where buffers or a ring cannot be had.
+/// If buffers or a ring are unavailable.
 pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
-    // One thread alone: an open loop would wait, verification needs files.
+    // One thread, without an open loop, which would wait, and without verification, which needs files.
     let alone = Job { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut found = Calibration::with_generator(best(&alone, layout, false)?);
+    let mut found = Calibration::with_generator(best_round_ns(&alone, layout, false)?);
     if job.engine == Engine::IoUring {
-        found.ring_nop_ns = Some(best(&alone, layout, true)?);
+        found.ring_nop_ns = Some(best_round_ns(&alone, layout, true)?);
     }
     Ok(found)
 }
 
-/// Nanoseconds an operation in the best round.
-fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
+/// Nanoseconds of an operation in the best round.
+fn best_round_ns(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
         best = best.min(match clock::best_clock().tsc {
-            Some(tsc) => round(job, layout, nop, tsc)?,
-            None => round(job, layout, nop, Monotonic)?,
+            Some(tsc) => round_ns(job, layout, nop, tsc)?,
+            None => round_ns(job, layout, nop, Monotonic)?,
         });
     }
     Ok(best)
 }
 
-/// Before the first operation a signal ends a load without figures.
+/// Returns an error if a signal arrived. Before the first operation a signal ends a load without a result.
 pub fn check_signals() -> Result {
     fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
         what: "the load was not begun".into(),
@@ -80,7 +79,7 @@ pub fn check_signals() -> Result {
     })
 }
 
-fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
+fn round_ns<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
     let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);

@@ -1,18 +1,17 @@
-//! The clock of the hot loops.
+//! The clock of the hot loops: the processor's time-stamp counter, or `CLOCK_MONOTONIC`.
 //!
-//! Where the kernel itself keeps time by the processor's time-stamp counter, the counter is read
-//! directly: the kernel's clocksource watchdog has then found it constant and alike on all processors, a
-//! better reason to trust it than a processor flag (hypervisors hide that flag, and firmware lies). It is
-//! calibrated against `CLOCK_MONOTONIC`, and not used where it is not cheaper.
+//! The engine reads the counter directly if the kernel itself keeps time by it. The kernel's clocksource watchdog has then
+//! found it constant and equal on all processors, which is a better reason to trust it than a processor flag: hypervisors
+//! hide that flag, and firmware lies. The counter is calibrated against `CLOCK_MONOTONIC` and only used if it is cheaper.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
-/// How long the counter is compared with the kernel's clock, in nanoseconds. Reading both takes some
-/// 50 ns, so the rate is known to a few parts in a million.
+/// Nanoseconds for which the counter is compared with the kernel's clock. Reading both takes some 50 ns, so the rate is
+/// known to a few parts in a million.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// Gives stamps. Copies of it are compiled into each hot loop.
+/// A source of time stamps. Each hot loop is compiled for each clock.
 pub trait Clock: Copy + Send + Sync + 'static {
     /// Now, in ticks of this clock.
     fn now(&self) -> u64;
@@ -53,7 +52,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// RingWorker differences of stamps into nanoseconds: multiply, shift right by 32.
+/// Converts differences of stamps to nanoseconds: multiply, shift right by 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// Nanoseconds of 2³² ticks.
@@ -79,12 +78,12 @@ impl Scale {
     }
 }
 
-/// The clock that was chosen.
+/// The best clock of this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct BestClock {
-    /// The counter, where it is used.
+    /// The time-stamp counter, if it is used; otherwise the clock is [`Monotonic`].
     pub tsc: Option<Tsc>,
-    /// Its rate, or that of the kernel's clock.
+    /// The rate of the clock.
     pub scale: Scale,
     /// Nanoseconds that one stamp takes.
     pub cost_ns: f64,
@@ -97,7 +96,7 @@ impl BestClock {
     }
 }
 
-/// The best clock of this machine; chosen and calibrated once a process.
+/// Returns the best clock of this machine. It is chosen and calibrated once in a process.
 pub fn best_clock() -> &'static BestClock {
     static BEST: OnceLock<BestClock> = OnceLock::new();
     BEST.get_or_init(|| {
@@ -121,7 +120,7 @@ fn choose_by(clocksource: &str) -> BestClock {
     BestClock { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
 }
 
-/// Both clocks at one moment: the tightest of several tries. None where the counter stepped back in each.
+/// Reads both clocks at one moment, with the tightest of several tries. Returns none if the counter stepped back in each.
 fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
         let before = counter.now();
@@ -132,7 +131,7 @@ fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
 }
 
-/// The rate of a counter. None where it stepped back, stood still or jumped: then it keeps no time.
+/// Measures the rate of a counter. Returns none if it stepped back, stood still or jumped, and so does not keep time.
 fn calibrate(counter: impl Clock) -> Option<Scale> {
     let (ticks_from, ns_from) = pair(counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
@@ -150,8 +149,8 @@ fn cost_ns<C: Clock>(clock: C) -> f64 {
     })
 }
 
-/// Nanoseconds of one call, which is told its number: the best of several rounds, because only disturbances make it
-/// slower.
+/// Nanoseconds of one call, which receives its number. The best of several rounds counts, because disturbances only make a
+/// round slower.
 pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
         let begun = monotonic_ns();

@@ -1,4 +1,4 @@
-//! Sets of equal files, prepared so that reading them is work.
+//! The files or block device of a job: preparing, opening and removing them, and the alignment that direct I/O needs.
 
 use crate::buffers::{Filler, Identity};
 use crate::error::{EngineError, Result};
@@ -10,7 +10,7 @@ use rustix::{fd::OwnedFd, io::Errno};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// How much is written at once while files are prepared.
+/// Bytes of one write while files are prepared.
 const CHUNK: usize = 1 << 20;
 
 /// Files, or one block device, that a job works on.
@@ -37,16 +37,16 @@ pub struct FileSpec {
 }
 
 impl Files {
-    /// Names files in a directory without making them: for jobs that make them anew.
+    /// Names files in a directory without creating them, for jobs that recreate them.
     pub fn planned(dir: &Path, count: u32, bytes: u64) -> Files {
         let paths = (0..count).map(|number| dir.join(format!("test_file.{number}"))).collect();
         Files { paths, bytes, device: false }
     }
 
-    /// Makes files: written, never only allocated, and on the device when this returns.
+    /// Creates files and writes all their bytes; they are on the device when this returns.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be written or synced, or does not consist of whole verified blocks.
     pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
         let files = Files::planned(dir, spec.count, spec.bytes);
         if let Some(block) = spec.verify_block
@@ -66,7 +66,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Existing files. All must have the same size.
+    /// Takes existing files. All must have the same size.
     ///
     /// # Errors
     /// If a file cannot be examined, is empty, or differs in size from the first.
@@ -87,11 +87,10 @@ impl Files {
         Ok(Files { paths, bytes, device: false })
     }
 
-    /// A block device. Whether it may be written to is for the caller to know: jobs with writes destroy
-    /// what is on it.
+    /// Takes a block device. The caller must know whether writing to it is allowed: jobs with writes destroy its contents.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// If the device cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let device =
@@ -100,10 +99,10 @@ impl Files {
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
-    /// The first bytes of a block device, as [`Files::device`] gives the whole.
+    /// Takes the first `bytes` bytes of a block device; see [`Files::device`].
     ///
     /// # Errors
-    /// Where it cannot be opened, or is smaller.
+    /// If the device cannot be opened or is smaller.
     pub fn device_start(path: &Path, bytes: u64) -> Result<Files> {
         let whole = Files::device(path)?;
         if whole.bytes < bytes {
@@ -113,20 +112,20 @@ impl Files {
         Ok(Files { bytes, ..whole })
     }
 
-    /// Where they are.
+    /// The paths of all files.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Bytes of each.
+    /// Bytes of each file.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Drops their pages from the page cache.
+    /// Drops all pages of the files from the page cache.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be opened, synced or dropped.
     pub fn forget(&self) -> Result {
         self.paths.iter().try_for_each(|path| {
             let file = File::open(path).map_err(EngineError::io("opening", path))?;
@@ -137,19 +136,19 @@ impl Files {
         })
     }
 
-    /// Removes those that are there, but never a device.
+    /// Removes the files that exist, but never a device.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be removed.
     pub fn remove(&self) -> Result {
         let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
         made.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
     }
 
-    /// How a job's blocks lie in them.
+    /// The layout of a job's blocks in the files.
     ///
     /// # Errors
-    /// Where a file is smaller than one block.
+    /// If a file is smaller than one block.
     pub(super) fn layout(&self, job: &Job) -> Result<Layout> {
         let block = u64::from(job.block_bytes);
         match self.bytes / block {
@@ -188,7 +187,7 @@ fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, bu
     file.sync_all().map_err(EngineError::io("syncing", path))
 }
 
-/// How blocks lie in files.
+/// The layout of numbered blocks in equal files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub files: u32,
@@ -197,12 +196,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// All blocks of all files.
+    /// Number of blocks in all files.
     pub fn blocks(&self) -> u64 {
         u64::from(self.files) * self.per_file
     }
 
-    /// The file and offset of a block.
+    /// The file and byte offset of a block.
     #[inline(always)]
     pub fn place(&self, block: u64) -> (u32, u64) {
         if self.files == 1 {
@@ -212,15 +211,15 @@ impl Layout {
     }
 }
 
-/// Alignment taken for granted where the kernel does not say (before Linux 6.1): the sector.
+/// Alignment to assume if the kernel does not report it (before Linux 6.1): the sector.
 const SECTOR: u32 = 512;
-/// Descriptors of this program beside the files of a load.
+/// File descriptors of this program besides the files of a load.
 const OTHERS: u64 = 32;
 
 /// Opens every file once, for all threads.
 ///
 /// # Errors
-/// Where one cannot be opened so, its blocks need another alignment, or this process may not have that many files open.
+/// If a file cannot be opened with these settings, direct I/O needs other blocks, or the limit of open files is too low.
 pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
     let needed = files.paths.len() as u64 + OTHERS;
     if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
@@ -249,10 +248,10 @@ fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
     open_with(path, flags, job.open.direct, job.block_bytes)
 }
 
-/// Opens one file to be read, or to be written where it makes it.
+/// Opens one file for reading, or creates and opens it for writing.
 ///
 /// # Errors
-/// Where it cannot be opened so, or its blocks need another alignment.
+/// If the file cannot be opened, or direct I/O needs blocks of another alignment.
 pub fn open_file(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
     let access = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
     open_with(path, OFlags::CLOEXEC | access, direct, block_bytes)
@@ -273,7 +272,7 @@ fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Resu
     Ok(file)
 }
 
-/// The alignment of offsets and lengths that direct I/O on a file needs, in bytes, as statx tells it.
+/// The alignment in bytes that direct I/O on a file requires of offsets and lengths, from statx.
 pub fn dio_align(path: &Path) -> u32 {
     match rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN) {
         Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) => {

@@ -1,4 +1,4 @@
-//! Jobs: the settings of one load on files.
+//! Jobs: the settings of one load on files, and their check before anything is done.
 
 use crate::buffers;
 use crate::error::{EngineError, Result};
@@ -22,11 +22,11 @@ pub enum Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Open {
-    /// Past the page cache (`O_DIRECT`).
+    /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// When a write counts as done.
+    /// When a write returns.
     pub durability: Durability,
-    /// Remove and make the files anew, so that writes grow them, as sysbench's `seqwr` does.
+    /// Remove and recreate the files, so that writes grow them, as sysbench's `seqwr` does.
     pub recreate: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// As soon as the kernel has it.
+    /// As soon as the data is in the page cache, or with direct I/O on the device.
     #[default]
     Plain,
     /// When the data is on the device (`O_DSYNC`).
@@ -67,7 +67,7 @@ pub enum Pattern {
         /// Between 0 and 0.5; 0.2 gives 80:20.
         h: f64,
     },
-    /// A bell around the middle of the files; what would lie outside them is drawn again.
+    /// A normal distribution around the middle of the files. A draw outside of them is repeated.
     Normal {
         /// Standard deviation, per cent of the size of all files.
         deviation_percent: f64,
@@ -75,10 +75,10 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Reads a random pattern as fio writes it: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
+    /// Parses a random pattern in fio's notation: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
     ///
     /// # Errors
-    /// The fault, and what is accepted.
+    /// Describes what is wrong and what is accepted.
     pub fn random(text: &str) -> Result<Pattern, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
         match text.split_once(':') {
@@ -189,7 +189,7 @@ pub enum Content {
     Zeros,
 }
 
-/// Kinds of extents that a run may meet although they make it measure something else.
+/// Kinds of extents that a run accepts although they make it measure something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Allow {
@@ -205,8 +205,8 @@ pub struct Allow {
     pub encoded: bool,
 }
 
-/// Which io_uring features may be used where the kernel has them. All by default; switching one off
-/// takes the path of a kernel without it.
+/// Which io_uring features may be used if the kernel has them; all by default. Without a feature the engine works as on a
+/// kernel that lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UringUse {
@@ -248,7 +248,7 @@ pub struct Job {
     pub threads: u32,
     /// Operations in flight in each thread, 1–1024; above 1 for io_uring only.
     pub depth: u32,
-    /// Completions waited for at once, 1–depth. 1 keeps a device's queue full; more make larger batches.
+    /// Completions to wait for in one system call, 1–depth. 1 keeps a device's queue full; more make larger batches.
     pub batch: u32,
     /// Where operations go.
     pub pattern: Pattern,
@@ -260,19 +260,19 @@ pub struct Job {
     pub sync_every: Option<SyncEvery>,
     /// The call that syncs.
     pub sync_call: SyncCall,
-    /// Sync all files in every thread at the end; never where nothing is written.
+    /// Sync all files in every thread at the end. Ignored if the job does not write.
     pub sync_end: bool,
     /// When the run ends.
     pub bound: Bound,
     /// The part to leave out at the start.
     pub warmup: Warmup,
-    /// An open loop; a closed one where absent.
+    /// The rate of an open loop; a closed loop if absent.
     pub rate: Option<Rate>,
     /// The content of written blocks.
     pub content: Content,
     /// Whether blocks carry offset, generation and checksum, and reads check them.
     pub verify: bool,
-    /// Extents that are accepted although they falsify a read.
+    /// Extents that the job accepts although they falsify a read.
     pub allow: Allow,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
@@ -335,10 +335,10 @@ fn ensure(fits: bool, fault: String) -> Result {
 }
 
 impl Job {
-    /// Whether it can be done.
+    /// Checks that the settings are in range and do not contradict each other.
     ///
     /// # Errors
-    /// [`EngineError::Job`] with the first thing that does not fit.
+    /// [`EngineError::Job`] with the first setting that does not fit.
     pub fn check(&self) -> Result {
         self.check_numbers()?;
         self.check_pattern()?;

@@ -1,11 +1,11 @@
-//! The load engine: drives files as hard, or exactly as fast, as asked, and stays out of the way.
+//! The load engine: reads, writes and syncs files as fast as possible or at a set rate, and records every latency.
 //!
 //! ```text
 //! Files::prepare → Job::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
-//! Every latency is recorded; nothing in a hot loop allocates, dispatches dynamically or shares memory. What
-//! the generator itself costs is measured in every run and said with the result.
+//! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures what the load
+//! generator itself costs, and its result includes that cost.
 
 mod buffers;
 mod calibrate;
@@ -49,11 +49,11 @@ pub use outcome::{Fairness, FeaturesUsed, LoadOutcome, OpStats, jain};
 pub use stream::Offsets;
 pub use tally::Interval;
 
-/// Runs a job on its files. Intervals are told while it runs.
+/// Runs a job on its files. Calls `on_interval` as soon as an interval of the series is over.
 ///
 /// # Errors
-/// Where the job contradicts itself or does not fit its files; where threads, rings or memory cannot be had;
-/// and the first operation that failed or block that was wrong, which ends the job.
+/// If the job contradicts itself or does not fit its files, if threads, rings or memory are unavailable, or an operation
+/// fails or reads a wrong block. The first such operation ends the job.
 pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
     job.check()?;
     let layout = files.layout(job)?;
@@ -84,7 +84,7 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
     Ok(outcome)
 }
 
-/// Verified writes need blocks that only one thread writes, and more of them than are in flight.
+/// Checks that there are enough blocks for verified writes: each block has one writer and at most one write in flight.
 fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
@@ -97,7 +97,7 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
     Ok(())
 }
 
-/// The buffers fit into memory that is free, before any is made: else the kernel would end a process, maybe another one.
+/// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
 fn check_memory(job: &Job) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
     let needed = buffers.saturating_mul(u64::from(job.block_bytes));

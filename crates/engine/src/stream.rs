@@ -1,4 +1,7 @@
-//! The stream of operations of one thread.
+//! The stream of operations of one thread: which kind comes next, and on which block.
+//!
+//! As in sysbench's fileio, after every N requests the next events are the syncs of every file, one each. So events come
+//! in rounds of N + files, and the number of an event determines what it is.
 
 use crate::files::Layout;
 use crate::job::{Job, Mixing, Pattern};
@@ -8,7 +11,7 @@ use rand_distr::{Distribution, Normal, Zipf};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of operation; its number is that of its lane.
+/// A kind of operation. Its number is that of its lane in a tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Op {
@@ -27,14 +30,14 @@ impl Op {
     }
 }
 
-/// Requests are reads only. The hot loops are compiled for each of these.
+/// Requests are reads only. The hot loops are compiled for each kind of requests.
 pub const READS: u8 = 0;
 /// Requests are writes only.
 pub const WRITES: u8 = 1;
-/// Requests are both.
+/// Requests are reads and writes.
 pub const MIXED: u8 = 2;
 
-/// Compiles an expression for each kind of requests, and evaluates it for that of a job.
+/// Compiles an expression for each kind of requests and evaluates it for the kind of a job.
 macro_rules! by_requests {
     ($job:expr, $requests:ident, $run:expr) => {
         match ($job.reads(), $job.writes()) {
@@ -55,16 +58,16 @@ macro_rules! by_requests {
 }
 pub(crate) use by_requests;
 
-/// The next operation.
+/// An operation that has been drawn and not yet started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedOp {
-    /// What.
+    /// Its kind.
     pub op: Op,
-    /// In which file.
+    /// The number of its file.
     pub file: u32,
-    /// Where in it, in bytes.
+    /// The offset in that file, in bytes.
     pub offset: u64,
-    /// The block's number through all files.
+    /// The number of its block, counted through all files.
     pub block: u64,
 }
 
@@ -94,7 +97,7 @@ pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
 }
 
 impl<'a> Stream<'a> {
-    /// The stream of a thread. Where events are numbered over all threads, `counter` does it.
+    /// Makes the stream of a thread. If events are numbered over all threads, `counter` numbers them.
     pub fn new(job: &Job, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
@@ -121,7 +124,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The next operation, of a kind of requests known to the compiler.
+    /// Draws the next operation. The kind of requests is known to the compiler.
     #[inline(always)]
     pub fn next<const REQUESTS: u8>(&mut self) -> PlannedOp {
         let request = match self.cadence.event(self.tickets.next()) {
@@ -158,13 +161,13 @@ impl Mix {
     }
 }
 
-/// Where a thread gets the numbers of its events.
+/// The source of the numbers of a thread's events.
 #[derive(Debug)]
 pub enum Tickets<'a> {
-    /// From itself.
+    /// The thread counts its own events.
     Own(u64),
-    /// From a counter that all threads share: the one shared write in a hot loop, and only where a shared
-    /// cursor or a cadence over all threads is what was asked for.
+    /// All threads share a counter. This is the only shared write in a hot loop, used only for a shared cursor or for
+    /// syncs after a number of requests of all threads.
     Shared(&'a AtomicU64),
 }
 
@@ -182,12 +185,12 @@ impl Tickets<'_> {
     }
 }
 
-/// What an event is.
+/// One event of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The so-manieth request.
+    /// A request, with its number.
     Request(u64),
-    /// The sync of a file.
+    /// The sync of the file of this number.
     Sync(u32),
 }
 
@@ -199,13 +202,13 @@ struct Cadence {
 }
 
 impl Cadence {
-    /// Syncs each of `files` files after every `requests` requests; never if `requests` is absent.
+    /// Syncs each of `files` files after every `requests` requests, or never if `requests` is absent.
     pub fn new(requests: Option<u64>, files: u32) -> Cadence {
         let requests = requests.unwrap_or(0);
         Cadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
     }
 
-    /// What an event is.
+    /// One event of a thread.
     #[inline(always)]
     pub fn event(&self, ticket: u64) -> Event {
         if self.round == 0 {
@@ -219,7 +222,7 @@ impl Cadence {
     }
 }
 
-/// Draws block numbers. Numbers count through all files together.
+/// Draws block numbers, which count through all files together.
 #[derive(Debug, Clone)]
 pub struct Offsets {
     first: u64,
@@ -230,7 +233,7 @@ pub struct Offsets {
 
 #[derive(Debug, Clone)]
 enum Draw {
-    /// From this block on.
+    /// The block to start from.
     Sequential(u64),
     Uniform,
     Zipf(Zipf<f64>, Scatter),
@@ -240,10 +243,10 @@ enum Draw {
 }
 
 impl Offsets {
-    /// Draws from a range of blocks. A sequence starts at `start` blocks into it and wraps.
+    /// Draws from a range of blocks. A sequence starts `start` blocks into the range and wraps around.
     ///
     /// # Panics
-    /// Where the range is empty or the pattern has not been checked.
+    /// If the range is empty or the pattern has not been checked.
     pub fn new(pattern: Pattern, range: Range<u64>, start: u64, seed: u64) -> Offsets {
         let blocks = range.end - range.start;
         assert!(blocks > 0, "there is nothing to draw from");
@@ -264,7 +267,7 @@ impl Offsets {
         Offsets { first: range.start, blocks, draw, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// The block of a request. Only sequences look at its number.
+    /// Returns the block of a request. Only sequences depend on the request's number.
     #[inline(always)]
     pub fn next(&mut self, request: u64) -> u64 {
         let rng = &mut self.rng;

@@ -1,8 +1,8 @@
-//! What a worker counts, and how it is handed over without stopping the worker.
+//! The tallies that workers count into, and the collector that turns the tallies of all workers into intervals.
 //!
-//! Each worker owns the tally it counts into. When an interval is over it sends that tally away and takes
-//! an empty one that came back; it never waits and shares no memory while it counts. Whether an interval is
-//! over it sees from the stamp it has anyway.
+//! Each worker owns the tally it counts into. When an interval is over, the worker sends its tally to the collector and
+//! continues with an empty one that came back. It never waits and shares no memory while it counts. The time stamp that
+//! it takes for every operation also tells it whether the interval is over.
 
 use crate::histogram::{Latencies, Sparse, histogram, quantiles, sparse};
 use crate::steady::{self, Assessment};
@@ -25,17 +25,17 @@ pub struct OpKind {
     pub used: bool,
 }
 
-/// The kind of each lane of a tally: in an open loop all kinds once more, for latencies from the intended start.
+/// The kind of each lane of a tally. An open loop has a second lane for each kind, for latencies from the intended start.
 pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
 
-/// An empty tally: the latencies of each of these kinds.
+/// Makes an empty tally with a lane for each kind.
 fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
     kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
 }
 
-/// What a worker counted in one interval, on its way to the collector.
+/// The tally of one worker and interval, on its way to the collector.
 pub struct Counted {
     /// The worker.
     pub thread: u32,
@@ -43,8 +43,7 @@ pub struct Counted {
     pub interval: u32,
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
     pub next: u32,
-    /// The counts: the latencies of each [`OpKind`] from start to end; in an open loop behind them those from the intended
-    /// start.
+    /// The latencies of each lane; see [`lanes`].
     pub tally: Vec<Latencies>,
     /// CPU time since the last tally.
     pub cpu: Cpu,
@@ -57,9 +56,9 @@ pub struct Times {
     pub start: u64,
     /// Length of an interval.
     pub interval: u64,
-    /// The end, `u64::MAX` where time does not bound the run.
+    /// The end; `u64::MAX` if time does not bound the run.
     pub deadline: u64,
-    /// RingWorker ticks into nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub scale: Scale,
 }
 
@@ -67,15 +66,15 @@ pub struct Times {
 pub struct Link<'a> {
     /// The number of the worker.
     pub thread: u32,
-    /// To the collector.
+    /// Sends full tallies to the collector.
     pub out: Sender<Counted>,
-    /// Emptied tallies from it.
+    /// Receives emptied tallies from the collector.
     pub back: Receiver<Vec<Latencies>>,
-    /// Set when the run is to end.
+    /// Set when the run has to end.
     pub stop: &'a AtomicBool,
 }
 
-/// Where a worker counts and learns when to stop.
+/// Counts the operations of one worker and tells it when to stop.
 pub struct Recorder<'a> {
     /// The counts of the current interval.
     pub tally: Vec<Latencies>,
@@ -94,7 +93,7 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder for one worker of several, with a lane for each kind.
+    /// Makes the recorder of one of `threads` workers, with a lane for each kind.
     pub fn new(
         kinds: &'a [OpKind],
         times: Times,
@@ -109,12 +108,12 @@ impl<'a> Recorder<'a> {
         Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, crowded, cpu }
     }
 
-    /// Operations that the worker may do before it asks again; 0 where there are none left.
+    /// Claims operations that the worker may do before it claims again; 0 if none are left.
     pub fn claim(&self) -> u64 {
         self.budget.claim(self.threads)
     }
 
-    /// Counts an operation, from its intended start too in an open loop. Returns whether the worker goes on.
+    /// Counts an operation, in an open loop also from its intended start. Returns whether the worker continues.
     #[inline(always)]
     pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
         let goes_on = end < self.boundary || self.turn(end);
@@ -132,8 +131,8 @@ impl<'a> Recorder<'a> {
         self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
-    /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
-    /// does not, nothing is handed over: the operation that reached the end still counts.
+    /// Hands the tally over at the end of an interval. Returns false at the end of the run, and then hands nothing over,
+    /// because the operation that reached the end still counts.
     #[cold]
     #[inline(never)]
     pub fn turn(&mut self, now: u64) -> bool {
@@ -148,7 +147,7 @@ impl<'a> Recorder<'a> {
         true
     }
 
-    /// Hands over what is left at the end.
+    /// Hands over the last tally.
     pub fn close(&mut self) {
         self.hand_over(u32::MAX);
     }
@@ -165,13 +164,13 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Operations that all workers may do together. Workers claim them by the handful, so that the counter is
-/// out of the hot loops, and the sum is exact.
+/// The operations that all workers together may still do. Workers claim several at once, so that the shared counter stays
+/// out of the hot loops and the sum is exact.
 #[derive(Debug)]
 pub struct Budget(Option<AtomicU64>);
 
 impl Budget {
-    /// So many operations, or as many as time allows.
+    /// A budget of this many operations; unlimited if absent.
     pub fn new(operations: Option<u64>) -> Budget {
         Budget(operations.map(AtomicU64::new))
     }
@@ -213,10 +212,10 @@ pub struct Interval {
     pub latency_p999_ns: u64,
 }
 
-/// The callback that receives each interval as soon as it is over.
+/// A callback that receives each interval as soon as it is over.
 pub type OnInterval<'a> = &'a mut dyn FnMut(&Interval);
 
-/// An interval with all that a later choice of the warm-up needs.
+/// A finished interval with the latencies that a later cut of the warm-up needs.
 #[derive(Debug)]
 pub struct Finished {
     /// Its figures.
@@ -228,7 +227,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The counts of the interval, in the form that a series merges: the first `kinds` lanes.
+    /// The counts of the first `kinds` lanes, in the form that a series merges.
     pub fn stretch(&self, kinds: usize) -> Stretch<'_> {
         Stretch {
             start_s: self.interval.start_s,
@@ -240,14 +239,14 @@ impl Finished {
     }
 }
 
-/// An interval that some worker may still add to.
+/// An interval that workers may still add to.
 struct Growing {
     lanes: Vec<Histogram<u64>>,
     cpu: Cpu,
 }
 
 impl Growing {
-    /// Nothing yet; a lane takes hardly any memory where nothing will be counted in it.
+    /// Makes an empty interval. An unused lane takes hardly any memory.
     fn new(used: impl Iterator<Item = bool>) -> Growing {
         let unused = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
         let lanes = used.map(|used| if used { histogram() } else { unused() }).collect();
@@ -258,7 +257,7 @@ impl Growing {
 /// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
 /// operation holds the series up, never the other workers.
 pub struct Collector {
-    /// The kind of each lane; those from intended starts are not counted as operations.
+    /// The kind of each lane. Lanes of latencies from intended starts do not count as operations.
     lanes: Vec<OpKind>,
     kinds: usize,
     interval_s: f64,
@@ -272,7 +271,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector; `back` takes emptied tallies to their workers.
+    /// Makes a collector that returns emptied tallies to their workers through `back`.
     pub fn new(
         kinds: &[OpKind],
         interval_s: f64,
@@ -291,7 +290,7 @@ impl Collector {
         }
     }
 
-    /// Takes in what a worker counted; gives the number of intervals that this finished.
+    /// Adds a worker's tally. Returns the number of intervals that this finished.
     pub fn take(&mut self, counted: Counted) -> usize {
         let Counted { thread, interval, next, mut tally, cpu } = counted;
         let new = || Growing::new(self.lanes.iter().map(|kind| kind.used));
@@ -308,8 +307,7 @@ impl Collector {
         self.finish_before(self.next.iter().copied().min().unwrap_or(0))
     }
 
-    /// Finishes every interval before one; intervals in which no worker counted anything are in the series
-    /// too, with nothing in them.
+    /// Finishes every interval before `limit`. An interval without any operations is in the series, too.
     fn finish_before(&mut self, limit: u32) -> usize {
         let before = self.finished.len();
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
@@ -340,11 +338,11 @@ impl Collector {
             latency_p99_ns,
             latency_p999_ns,
         };
-        interval.last(self.interval_s);
+        interval.set_length(self.interval_s);
         Finished { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
     }
 
-    /// What the series of operations a second says of warm-up and steadiness.
+    /// Assesses warm-up and steadiness from the series of operations a second.
     pub fn assess(&self) -> Assessment {
         let intervals = self.finished.iter().map(|one| &one.interval);
         let whole = intervals.filter(|one| one.length_s >= 0.5 * self.interval_s);
@@ -368,8 +366,8 @@ pub fn sum_lanes(lanes: usize, intervals: &[Finished]) -> Vec<Histogram<u64>> {
 }
 
 impl Interval {
-    /// Sets the length, and the rates that follow from it.
-    pub fn last(&mut self, length_s: f64) {
+    /// Sets the length of the interval and the rates that follow from it.
+    pub fn set_length(&mut self, length_s: f64) {
         self.length_s = length_s;
         let rate = |amount: u64| if length_s > 0.0 { amount as f64 / length_s } else { 0.0 };
         self.iops_per_s = rate(self.operations);

@@ -195,7 +195,7 @@ pub fn serving_output(
     account: CostAccount,
     root: &Path,
 ) -> Result<TaskOutput> {
-    let mut found = outcome.found();
+    let mut found = outcome.task_output();
     let readings = &mut found.readings;
     readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);

@@ -326,7 +326,9 @@ impl Parent for CoordinatorCell<'_> {
         };
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
         self.ranks.send_all(leaders.iter().copied(), &ToRank::WaitUntilIdle(task.clone()));
-        self.agent.wait_until_idle(&task).into_iter().for_each(|note| (self.emit)(CellEvent::Note(note)));
+        if let Some(note) = self.agent.wait_until_idle(&task) {
+            (self.emit)(CellEvent::Note(note));
+        }
         let idle =
             |states: &[RankState]| leaders.iter().all(|leader| states[*leader as usize] == RankState::Idle);
         if let Some(outcome) = self.wait(idle)? {

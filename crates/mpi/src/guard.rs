@@ -11,10 +11,10 @@ use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
 /// The argument that starts it.
 const ARGUMENT: &str = "guard";
-/// How long the other ranks of a machine may take to die.
+/// How long the guard waits for the other ranks of its machine to die.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Starts the guard of this machine. It guards as long as the pipe is open.
+/// Starts the guard of this machine. It cleans up once the returned pipe is closed.
 ///
 /// # Errors
 /// Where it cannot be started.
@@ -28,8 +28,8 @@ pub fn start() -> Result<ChildStdin, Fatal> {
     })
 }
 
-/// Takes the process over where it was started as a guard.
-pub fn take_over() {
+/// Runs the guard and exits if this process was started as one; returns otherwise.
+pub fn run_if_guard() {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(ARGUMENT)) || args.next().is_some() {
         return;

@@ -17,8 +17,8 @@ use std::rc::Rc;
 
 fn main() {
     fsarena_run::take_over();
-    guard::take_over();
-    // What fails before this has no other rank to tell.
+    guard::run_if_guard();
+    // A failure before this has no other rank to inform.
     let signals = cancel::install().map_err(|error| format!("signals cannot be handled: {error}"));
     let joined = signals.and_then(|()| Mpi::join().ok_or_else(|| "MPI was initialised before".into()));
     let mpi = Rc::new(joined.unwrap_or_else(|why| {
@@ -28,10 +28,10 @@ fn main() {
     if mpi.rank() == 0 { run_coordinator(mpi) } else { run_worker(&mpi) }
 }
 
-/// Rank 0: has the arguments, and answers.
+/// Runs rank 0: parses the arguments, coordinates the run and prints the answer.
 fn run_coordinator(mpi: Rc<Mpi>) {
-    let code = match parsed() {
-        Ok(Ok(args)) => done(match args.command {
+    let code = match parse_args() {
+        Ok(Ok(args)) => exit_code_of(match args.command {
             Command::Run(run) => coordinate(&run, Rc::clone(&mpi)),
             Command::Measure => {
                 measure::report(&*mpi).iter().for_each(|line| println!("{line}"));
@@ -42,7 +42,7 @@ fn run_coordinator(mpi: Rc<Mpi>) {
             drop(error.print());
             error.exit_code() as u8
         }
-        Err(error) => done(Err(boxed(error))),
+        Err(error) => exit_code_of(Err(boxed(error))),
     };
     if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
         mpi.abort(code);
@@ -54,14 +54,15 @@ fn run_coordinator(mpi: Rc<Mpi>) {
     std::process::exit(i32::from(code));
 }
 
-/// The command line, with the values of the config file as defaults.
-fn parsed() -> Result<clap::error::Result<Args>, PlanError> {
+/// Parses the command line, with the values of the config file as defaults.
+fn parse_args() -> Result<clap::error::Result<Args>, PlanError> {
     let config = Config::load()?.checked(&Args::command())?;
     let matches = config.defaults(Args::command()).try_get_matches();
     Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
-fn done(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
+/// Prints an error and returns the exit code.
+fn exit_code_of(result: Result<ExitCode, Box<dyn Exits>>) -> u8 {
     let code = result.unwrap_or_else(|error| {
         eprintln!("fsarena-mpi: {error}");
         error.exit_code()
@@ -79,7 +80,7 @@ fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
         Ok(outcome) => outcome.run.clone(),
         Err(error) => error.run.clone(),
     };
-    let answered = kept.map(|run| print(&run));
+    let answered = kept.map(|run| print_answer(&run));
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
@@ -87,7 +88,7 @@ fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
     answered.unwrap_or(Ok(ExitCode::Done))
 }
 
-/// Any other rank.
+/// Runs any other rank until the coordinator ends the job.
 fn run_worker(mpi: &Mpi) {
     let _in_order = cancel::in_order();
     let ended = worker::run(mpi);
@@ -100,9 +101,9 @@ fn run_worker(mpi: &Mpi) {
     }
 }
 
-/// A line for each round and each failure.
+/// Prints a line for each round and each failure.
 #[derive(Debug, Default)]
-pub struct Progress {
+struct Progress {
     rounds: u32,
 }
 
@@ -129,22 +130,22 @@ impl Consumer for Progress {
     }
 }
 
-/// Writes the reports into the directory of a run, and prints the answer.
-pub fn print(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
+/// Writes the reports into the directory of a run and prints the answer.
+fn print_answer(run: &RunDir) -> Result<ExitCode, Box<dyn Exits>> {
     let record = fsarena_store::read(run).map_err(Fatal::from).map_err(boxed)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
     }
     let asked = Asked { metrics: work::answering(&record), ..Asked::default() };
     let report = report::of(record, asked).map_err(boxed)?;
-    let told = |error| eprintln!("fsarena-mpi: {error}");
+    let print_error = |error| eprintln!("fsarena-mpi: {error}");
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
-            exporter.write(&report, &run.path().join(name)).unwrap_or_else(told);
+            exporter.write(&report, &run.path().join(name)).unwrap_or_else(print_error);
         }
     }
     let exporter = exporters::find(exporters::DEFAULT).map_err(boxed)?;
-    exporter.export(&report, &mut std::io::stdout().lock()).unwrap_or_else(told);
+    exporter.export(&report, &mut std::io::stdout().lock()).unwrap_or_else(print_error);
     Ok(report.exit_code())
 }
 

@@ -1,4 +1,5 @@
-//! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
+//! Measures the cost of messages, clocks, barriers and merging on these machines. The guide computes from these constants
+//! what 10,000 ranks would take.
 
 use crate::agent;
 use crate::merge::{ClientSample, merge, specs};
@@ -14,14 +15,14 @@ use std::time::{Duration, Instant};
 const READINGS: usize = 60;
 const POINTS: u32 = 60;
 const LATENCIES: u64 = 300;
-/// How long ranks wait in the barrier.
+/// How long the other ranks wait in the barrier for rank 0.
 const BARRIER_WAIT: Duration = Duration::from_secs(3);
-/// How long ranks may take to answer.
+/// Time limit for the answers of all ranks.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Ranks of the job that is computed.
+/// Number of samples that are merged, as in a job of this many ranks.
 const MANY: usize = 10_000;
 
-/// Waits in the barrier; the CPU time that it took, and the memory of this process.
+/// Waits in the barrier and reports the CPU time that it took and the memory of this process.
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
     match asleep {
@@ -31,7 +32,7 @@ pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     FromRank::Barrier(cpu_s() - before, memory())
 }
 
-/// Measures for rank 0, a line a constant.
+/// Measures everything on rank 0 and returns a line of text for each constant.
 pub fn report(wire: &dyn Wire) -> Vec<String> {
     let ranks = wire.size();
     let mut lines = vec![format!("ranks: {ranks}")];
@@ -67,7 +68,7 @@ fn offsets(wire: &dyn Wire) -> String {
     )
 }
 
-/// What it takes to ask all ranks and to have all answers.
+/// Time to send a message to all ranks and to receive all answers.
 fn asking(wire: &dyn Wire) -> String {
     const TIMES: u32 = 20;
     let begun = Instant::now();
@@ -90,7 +91,7 @@ fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     });
 }
 
-/// What waiting takes until the last rank comes to the barrier.
+/// CPU time and memory of a rank that waits in the barrier for the last one.
 fn waiting(wire: &dyn Wire, asleep: bool) -> String {
     (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep)));
     std::thread::sleep(BARRIER_WAIT);
@@ -128,7 +129,7 @@ fn merging(sample: &Sample, bytes: usize) -> String {
     )
 }
 
-/// A sample as the load engine makes it, as it travels.
+/// A partial sample as the load engine makes it.
 fn typical() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);
@@ -157,7 +158,7 @@ fn cpu_s() -> f64 {
     Cpu::of_this_process().total_ns() as f64 / 1e9
 }
 
-/// Memory of this process, in bytes; of what it shares with others, its share.
+/// Memory of this process in bytes, with its share of shared pages (PSS).
 fn memory() -> u64 {
     SysRoot::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }

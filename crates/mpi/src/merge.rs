@@ -248,7 +248,7 @@ fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
 /// A client is a straggler below this share of the median rate.
 const STRAGGLES: f64 = 2.0 / 3.0;
 
-/// Observations of the clients over all rounds.
+/// Observations of single clients over all rounds: who was slow, and whose reads a cache answered.
 #[derive(Debug, Default)]
 pub struct ClientObservations {
     tasks: BTreeMap<(String, String), TaskObservations>,

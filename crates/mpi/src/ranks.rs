@@ -1,4 +1,7 @@
-//! The ranks of a job as rank 0 knows them: who they are, what they answer, and how their clocks differ.
+//! The ranks of a job as rank 0 knows them: their machines and clocks, and which client reads what another one wrote.
+//!
+//! A machine has in its page cache what its own clients wrote. So each client reads the files of a client of another
+//! machine, as IOR does with `-C` and `-Q`, but by the machines that the ranks are really on.
 
 use crate::guard;
 use crate::merge::{ClientObservations, Specs, specs};
@@ -9,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use std::{process::ChildStdin, rc::Rc};
 
-/// How long a rank may take at most to answer that has no work.
+/// Longest time limit for the answer of a rank that has no work.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same as a multiple of what its tasks may take.
+/// The same time limit as a multiple of the time limit of a task.
 const TIMEOUT_FACTOR: u32 = 4;
-/// How long ranks may take to leave a job that failed: one of them may hang.
+/// Time limit for ranks to leave a job that failed. It is short because one of them may hang.
 const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The ranks of a job, as the clients of a run.
@@ -33,10 +36,10 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Meets all ranks.
+    /// Waits for the first message of every rank and starts the guard of every machine.
     ///
     /// # Errors
-    /// One that does not answer.
+    /// If a rank does not answer.
     pub fn meet(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, Fatal> {
         let mut machines = vec![None; wire.size() as usize];
         machines[0] = Some(Machine::here());
@@ -60,12 +63,12 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// All ranks but this one.
+    /// All ranks except rank 0.
     pub(crate) fn others(&self) -> std::ops::Range<u32> {
         1..self.wire.size()
     }
 
-    /// The first rank of each machine but this one.
+    /// The first rank of each machine except that of rank 0.
     pub(crate) fn other_leaders(&self) -> impl Iterator<Item = u32> {
         self.leaders.iter().copied().filter(|leader| *leader != 0)
     }
@@ -75,7 +78,7 @@ impl Ranks {
         format!("rank {rank} on {}", self.machines[rank as usize].host)
     }
 
-    /// The request to a rank as one of the clients.
+    /// The request of a cell for one rank, with its number as a client.
     pub(crate) fn request(&self, request: &Request, rank: u32) -> Request {
         Request { client: Some(self.clients[rank as usize]), ..request.clone() }
     }
@@ -84,7 +87,7 @@ impl Ranks {
         ranks.for_each(|rank| wire::send_to_worker(&*self.wire, rank, message));
     }
 
-    /// Waits until every other rank has answered what is looked for.
+    /// Waits for one message of every other rank, and hands each to `take`.
     pub(crate) fn await_all(
         &self,
         mut take: impl FnMut(u32, FromRank) -> Result<(), Fatal>,
@@ -106,12 +109,12 @@ impl Ranks {
         Ok(())
     }
 
-    /// How long a rank may take to answer.
+    /// Time limit for the answer of a rank that has no work.
     pub(crate) fn answer_timeout(&self) -> Duration {
         ANSWER_TIMEOUT.min(TIMEOUT_FACTOR * self.timeout)
     }
 
-    /// The failure of a rank that did not answer in time.
+    /// The error of a rank that did not answer in time.
     pub(crate) fn silent_rank_error(&self, rank: u32, timeout: Duration) -> Fatal {
         let rank = self.name(rank);
         Fatal::Missing(format!(
@@ -119,7 +122,7 @@ impl Ranks {
         ))
     }
 
-    /// Measures the clocks of all other machines.
+    /// Measures the clock offsets of all other machines.
     pub(crate) fn set_clocks(&mut self) {
         let own = (self.machines[0].clone(), ClockOffset::default());
         let others = self.other_leaders().map(|leader| {
@@ -128,7 +131,7 @@ impl Ranks {
         self.clocks = others.chain([own]).collect();
     }
 
-    /// Ends the job for all ranks. False where not all of them leave it.
+    /// Ends the job for all ranks. Returns false if some did not leave it in time.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
         (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::End));
@@ -136,7 +139,7 @@ impl Ranks {
     }
 }
 
-/// Each rank as a client, given the machine of each.
+/// Gives each rank a client number and the client whose files it reads, by the machines of the ranks.
 ///
 /// The ranks are sorted by machine and shifted by the largest number on one machine: then all ranks move to another
 /// machine, unless one machine has more than half of them.

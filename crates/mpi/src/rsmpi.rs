@@ -1,4 +1,4 @@
-//! The wire of an MPI library.
+//! The implementation of [`Wire`] by an MPI library.
 
 use crate::wire::{self, Wire};
 use mpi::request::{Request, Scope, scope};
@@ -19,7 +19,7 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Joins the job that this process was started for. None where it has done so already.
+    /// Joins the job that this process was started for. Returns none if the process has joined it before.
     pub fn join() -> Option<Mpi> {
         let universe = mpi::initialize()?;
         Some(Mpi { world: universe.world(), _universe: universe })
@@ -31,7 +31,7 @@ impl Mpi {
     }
 }
 
-/// Waits, asleep, until an operation is done. False where it is not within this time.
+/// Sleeps until an operation completes. Returns false on timeout.
 fn complete<'a, D: ?Sized, S: Scope<'a>>(
     request: Request<'a, D, S>,
     longest_pause: Duration,
@@ -70,8 +70,8 @@ impl Wire for Mpi {
     }
 
     fn barrier(&self, timeout: Duration) -> bool {
-        // The first takes long where the last rank comes late, and little CPU time. All come to the second within the
-        // pause of the first, so it can look often.
+        // The first barrier may take long if a rank is late, so it polls seldom. All ranks reach the second within one
+        // pause of the first, so that one can poll often.
         complete(self.world.immediate_barrier(), wire::MAX_PAUSE, timeout)
             && complete(self.world.immediate_barrier(), wire::PRECISE_PAUSE, timeout)
     }

@@ -1,4 +1,4 @@
-//! What the ranks other than 0 do for the run.
+//! The workers: every rank except rank 0.
 
 use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
 use crate::{agent::Agent, guard, measure};
@@ -10,10 +10,10 @@ use fsarena_sys::cancel;
 use fsarena_sys::undo::{Journal, state_dir};
 use std::path::PathBuf;
 
-/// Follows rank 0 until the run is over, or a signal comes.
+/// Handles the messages of rank 0 until the run is over or a signal arrives.
 ///
 /// # Errors
-/// What makes this rank useless: its state directory cannot be written, say.
+/// If this rank cannot work, for instance because its state directory cannot be written.
 pub fn run(wire: &dyn Wire) -> Result<(), Fatal> {
     let journal = Journal::create(&state_dir(), &format!("rank {} of fsarena-mpi", wire.rank()))?;
     let mut _guard = None;
@@ -25,7 +25,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), Fatal> {
         };
         match asked {
             ToRank::Guard => _guard = Some(guard::start()?),
-            ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(unseen(&paths))),
+            ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(first_missing(&paths))),
             ToRank::Clock(trips) => wire::answer_clock(wire, trips),
             ToRank::Cell(request, timeout) => {
                 let agent = Agent::new(&request, timeout);
@@ -43,19 +43,19 @@ pub fn run(wire: &dyn Wire) -> Result<(), Fatal> {
                 let _ = wire.barrier(LEAVE_TIMEOUT);
                 return Ok(());
             }
-            // Of a cell that this rank has ended already.
+            // They belong to a cell that this rank has ended already.
             ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => {}
         }
     }
     Ok(())
 }
 
-/// The first of these paths that is not here.
-fn unseen(paths: &[PathBuf]) -> Option<String> {
+/// Returns the first of these paths that is missing on this machine, with the error.
+fn first_missing(paths: &[PathBuf]) -> Option<String> {
     paths.iter().find_map(|path| Some(format!("{}: {}", path.display(), path.metadata().err()?)))
 }
 
-/// The cell of this rank, as the parent of its agent.
+/// The cell of this rank. It is the parent of the rank's agent.
 struct WorkerCell<'a> {
     wire: &'a dyn Wire,
     agent: Agent,

@@ -368,7 +368,8 @@ struct OpenFile {
     pub name: Vec<u8>,
 }
 
-/// OpenFile files. As in the real dbench, a number that is used twice means the file in the first free place.
+/// The open files of a client, by the numbers of the loadfile. As in the real dbench, a number that is used twice means the
+/// file in the first free place.
 #[derive(Debug, Default)]
 struct Handles {
     numbers: Vec<Option<i64>>,

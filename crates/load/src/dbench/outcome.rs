@@ -85,7 +85,7 @@ impl Outcome {
     }
 
     /// What a sample takes over.
-    pub fn found(&self) -> TaskOutput {
+    pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.times.series.clone(),
             latencies: fsarena_engine::latencies(&self.measured().latency),

@@ -107,7 +107,7 @@ impl Workload for Dbench {
                 let words = [self.def.id, &format!("{clients} clients"), &root.display().to_string()];
                 let needed = (Arc::clone(&program), options, root.clone());
                 Action::with(&needed, words, |(program, options, root)| {
-                    Ok(dbench::play(program, options, root)?.found())
+                    Ok(dbench::play(program, options, root)?.task_output())
                 })
             })
         };

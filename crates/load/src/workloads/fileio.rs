@@ -201,7 +201,7 @@ impl TaskBuilder {
         let job = self.settings.job(cell, self.target.is_device);
         self.call(&info(cell).id.to_string(), move |target, settings| {
             let outcome = fsarena_engine::run(&job, &target.files(settings)?, &mut |_| {})?;
-            let mut found = outcome.found();
+            let mut found = outcome.task_output();
             if job.verify {
                 // Also where that is none.
                 found.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);

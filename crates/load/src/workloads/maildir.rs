@@ -89,7 +89,7 @@ impl Workload for Maildir {
             let work = Action::on(kind, &root, move |root| {
                 let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
                 let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
-                Ok(custom_load::run(&config, &boxes)?.found())
+                Ok(custom_load::run(&config, &boxes)?.task_output())
             });
             Task::new(info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
         };

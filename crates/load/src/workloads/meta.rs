@@ -121,7 +121,9 @@ impl Workload for Meta {
             let perform = |operation: Operation| {
                 let looks = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
                 let client = if looks { &other } else { &own };
-                Action::with(client, [operation.name()], move |client| Ok(client.perform(operation)?.found()))
+                Action::with(client, [operation.name()], move |client| {
+                    Ok(client.perform(operation)?.task_output())
+                })
             };
             let work = operation.map_or_else(|| Action::on("find", &place.root, find), perform);
             Task::new(info(job, name, title), work).after(make.take())

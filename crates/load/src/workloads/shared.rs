@@ -102,7 +102,7 @@ impl Workload for Shared {
             let blocks = blocks(job, &place.root, client, row);
             let path = blocks.path.clone();
             let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, forget));
-            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.found()));
+            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.task_output()));
             Task::new(info(row), work).after(prepare)
         };
         Ok(TASKS.into_iter().map(task).collect())

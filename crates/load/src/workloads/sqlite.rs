@@ -100,7 +100,7 @@ impl DatabaseTask {
             let committed = committed(place);
             note(&committed, noted(&committed)? + outcome.operations() * shape(job).batch)?;
         }
-        Ok(outcome.found())
+        Ok(outcome.task_output())
     }
 }
 

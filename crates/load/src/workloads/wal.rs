@@ -105,7 +105,7 @@ fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &
     let log = Log::open(dir, *shape)?;
     let outcome = custom_load::run(&load.config(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();
-    let mut found = outcome.found();
+    let mut found = outcome.task_output();
     found.readings.set("sync_operations_count", syncs as f64);
     note(committed, records)?;
     Ok(found)
