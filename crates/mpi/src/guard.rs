@@ -9,15 +9,15 @@ use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
-/// The argument that starts it.
+/// The argument that makes a process the guard.
 const ARGUMENT: &str = "guard";
 /// How long the guard waits for the other ranks of its machine to die.
-const GRACE: Duration = Duration::from_millis(200);
+const EXIT_DELAY: Duration = Duration::from_millis(200);
 
 /// Starts the guard of this machine. It cleans up once the returned pipe is closed.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// If the guard cannot be started.
 pub fn start() -> Result<ChildStdin, Fatal> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
@@ -35,7 +35,7 @@ pub fn run_if_guard() {
         return;
     }
     drop(std::io::stdin().read_to_end(&mut vec![]));
-    std::thread::sleep(GRACE);
+    std::thread::sleep(EXIT_DELAY);
     let recovered = undo::recover(&SysRoot::host(), &undo::state_dir(), &mut |_| ());
     std::process::exit(i32::from(recovered.is_err()))
 }

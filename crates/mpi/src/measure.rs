@@ -25,9 +25,10 @@ const MANY: usize = 10_000;
 /// Waits in the barrier and reports the CPU time that it took and the memory of this process.
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
-    match asleep {
-        true => drop(wire.barrier(WAIT_TIMEOUT)),
-        false => wire.barrier_awake(),
+    if asleep {
+        wire.barrier(WAIT_TIMEOUT);
+    } else {
+        wire.barrier_awake();
     }
     FromRank::Barrier(cpu_s() - before, memory())
 }
@@ -44,18 +45,19 @@ pub fn report(wire: &dyn Wire) -> Vec<String> {
         (met == ranks).then_some(())
     });
     if ranks > 1 {
-        lines.push(offsets(wire));
-        lines.push(asking(wire));
-        lines.extend([true, false].map(|asleep| waiting(wire, asleep)));
+        lines.push(clock_offsets(wire));
+        lines.push(round_trips(wire));
+        lines.extend([true, false].map(|asleep| barrier_costs(wire, asleep)));
     }
-    let sample = typical();
+    let sample = typical_sample();
     let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
     lines.push(format!("sample of one client: {bytes} bytes"));
-    lines.push(merging(&sample, bytes));
+    lines.push(merge_costs(&sample, bytes));
     lines
 }
 
-fn offsets(wire: &dyn Wire) -> String {
+/// Time to measure the clock offset of a rank, and the largest offset.
+fn clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
     let all: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
     let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
@@ -69,18 +71,21 @@ fn offsets(wire: &dyn Wire) -> String {
 }
 
 /// Time to send a message to all ranks and to receive all answers.
-fn asking(wire: &dyn Wire) -> String {
+fn round_trips(wire: &dyn Wire) -> String {
     const TIMES: u32 = 20;
     let begun = Instant::now();
     for _ in 0..TIMES {
-        (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::Echo(vec![])));
-        answers(wire, |_| ());
+        for rank in 1..wire.size() {
+            wire::send_to_worker(wire, rank, &ToRank::Echo(vec![]));
+        }
+        receive_answers(wire, |_| ());
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
     format!("ask and answer of all ranks: {ms:.2} ms, {:.1} us a rank", 1e3 * ms / f64::from(wire.size() - 1))
 }
 
-fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
+/// Receives one answer of every other rank and passes it to `take`.
+fn receive_answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     let mut missing = wire.size() - 1;
     wire::poll_until(WAIT_TIMEOUT, || {
         while let Some((_, message)) = wire::receive_from_worker(wire) {
@@ -92,12 +97,14 @@ fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
 }
 
 /// CPU time and memory of a rank that waits in the barrier for the last one.
-fn waiting(wire: &dyn Wire, asleep: bool) -> String {
-    (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep)));
+fn barrier_costs(wire: &dyn Wire, asleep: bool) -> String {
+    for rank in 1..wire.size() {
+        wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep));
+    }
     std::thread::sleep(BARRIER_WAIT);
     let _ = barrier(wire, asleep);
     let (mut cpu, mut memory) = (0.0, 0);
-    answers(wire, |message| {
+    receive_answers(wire, |message| {
         if let FromRank::Barrier(s, bytes) = message {
             cpu += s;
             memory += bytes;
@@ -109,7 +116,8 @@ fn waiting(wire: &dyn Wire, asleep: bool) -> String {
     format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB")
 }
 
-fn merging(sample: &Sample, bytes: usize) -> String {
+/// Time and memory to parse and merge the samples of [`MANY`] clients.
+fn merge_costs(sample: &Sample, bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
@@ -130,10 +138,12 @@ fn merging(sample: &Sample, bytes: usize) -> String {
 }
 
 /// A partial sample as the load engine makes it.
-fn typical() -> Sample {
+fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);
-    vocabulary::readings().take(READINGS).enumerate().for_each(|(at, def)| readings.set(def.id, value(at)));
+    for (at, def) in vocabulary::readings().take(READINGS).enumerate() {
+        readings.set(def.id, value(at));
+    }
     let point = |at: u32| Point {
         start_s: f64::from(at) / 10.0,
         length_s: 0.1,
