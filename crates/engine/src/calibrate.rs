@@ -94,9 +94,10 @@ fn round_ns<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<
     let kinds = kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
     let begun = clock::monotonic_ns();
-    match nop {
-        true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
-        false => sync_loop::run(&load, &mut worker, &mut recorder, &NullDevice, clock)?,
+    if nop {
+        ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?
+    } else {
+        sync_loop::run(&load, &mut worker, &mut recorder, &NullDevice, clock)?
     }
     Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
 }

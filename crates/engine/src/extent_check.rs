@@ -1,8 +1,8 @@
-//! ExtentCheck: before reads are timed, what they will read is known to be there.
+//! Checks before a run that the files have data on the device, so that reads are worth timing.
 //!
-//! An unwritten or sparse range is answered with zeros from nowhere, a shared one is copied before it is
-//! written, an inline one lies in the inode, a compressed one is smaller than it looks. FIEMAP tells all of
-//! that; where a filesystem has no FIEMAP, SEEK_HOLE at least tells holes.
+//! Reads of an unwritten or sparse range return zeros without the device, a shared range is copied before it is written, an
+//! inline one lies in the inode, and a compressed one is smaller than it looks. FIEMAP reports all of that. Without FIEMAP,
+//! SEEK_HOLE at least reports holes.
 
 use super::error::{EngineError, Result};
 use super::{files::Files, job::Allow};
@@ -58,18 +58,18 @@ pub enum ExtentSource {
     Device,
 }
 
-/// The kinds of extents that the files have.
+/// The result of an extent check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExtentCheck {
-    /// The source of the extent map; the least exact one of several files.
+    /// The source of the extent map; the least exact source of several files.
     pub source: ExtentSource,
     /// Number of extents of all files.
     pub extents: u64,
-    /// Bytes of all files that were attested.
+    /// Bytes of all checked files.
     pub bytes: u64,
 }
 
-/// Attests all files.
+/// Checks the extents of all files.
 ///
 /// # Errors
 /// [`EngineError::Layout`] with the first range that is not allowed.
@@ -97,10 +97,10 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
     Ok(all)
 }
 
-/// All extents of a file.
+/// Reads all extents of a file by FIEMAP.
 ///
 /// # Errors
-/// `INVAL`, as from a filesystem without FIEMAP, where the filesystem's map does not advance.
+/// `INVAL`, as from a filesystem without FIEMAP, if the map of the filesystem does not advance.
 fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     let mut map = Box::new(Fiemap {
         start: 0,
@@ -121,7 +121,7 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     })
 }
 
-/// The extents from byte 0 to the last sync_loop, where `from` returns the next ones from a byte on.
+/// Collects the extents from byte 0 to the last one. `from` returns the next extents from a byte on.
 fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
     let (mut all, mut start) = (vec![], 0);
     loop {
@@ -164,7 +164,7 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
     Err(EngineError::Layout { path: path.into(), kind: "sparse", start, end, consequence })
 }
 
-/// Refuses the first hole; gives the number of ranges with data.
+/// Refuses the first hole; returns the number of ranges with data.
 fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
     let data_from = |at| match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => Ok(size),

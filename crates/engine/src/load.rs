@@ -1,4 +1,4 @@
-//! The state of a load on files, and of each of its workers.
+//! A load on files: the state that all workers share, and the work of each of them.
 
 use crate::buffers::{self, Filler, Identity, Slots};
 use crate::error::{EngineError, Result};
@@ -95,15 +95,15 @@ impl<'a> Load<'a> {
     }
 }
 
-/// What a worker knows of the blocks it writes.
+/// Checks the blocks that a worker reads, and knows the generations of those that it writes.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     paths: &'a [PathBuf],
     /// The first block that the worker writes.
     pub first: u64,
-    /// Generation of each block from `first` on; empty where nothing is written, so any will do.
+    /// Generation of each block from `first` on; empty if nothing is written, and then any generation is accepted.
     pub generations: Vec<u32>,
-    /// Blocks that were checked and found sound.
+    /// Number of blocks that passed the check.
     pub sound: u64,
 }
 
@@ -119,7 +119,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// What a block is that is about to be written; it counts as written from now on.
+    /// Returns the identity of a block for its next write, and counts the block as written.
     pub fn next_identity(&mut self, next: &PlannedOp) -> Identity {
         let generation = &mut self.generations[(next.block - self.first) as usize];
         *generation += 1;
@@ -132,7 +132,8 @@ impl Load<'_> {
         SyscallDevice { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
     }
 
-    /// Reads all blocks that a worker may write, checks them, and passes on their generations.
+    /// Reads and checks all blocks that a worker may write. Passes their generations to `each`, which may return the
+    /// expected one.
     fn read_share(&self, worker: &mut Worker, mut each: impl FnMut(u64, u32) -> Option<u32>) -> Result {
         for block in own_share(self.layout.blocks(), self.job.threads, worker.thread) {
             let (file, offset) = self.layout.place(block);
@@ -180,7 +181,7 @@ impl<'a> Work<'a> for Load<'_> {
         }
     }
 
-    /// Syncs, and reads back what was written where blocks are verified.
+    /// Syncs all files, and reads back all blocks if they are verified.
     fn finish(&'a self, mut worker: Worker<'a>) -> Result<u64> {
         let mut syncs = 0;
         if self.job.sync_end && self.job.writes() {

@@ -1,7 +1,8 @@
-//! Metadata: what mdtest, fs_mark and FxMark measure.
+//! Metadata operations, as mdtest, fs_mark and FxMark measure them.
 //!
-//! A job is a list of phases. In each phase every thread does one kind of operation on each of its names, in
-//! private directories or in shared ones, in one level or in a tree. A phase is one outcome.
+//! A job is a list of phases. In each phase every thread does one kind of operation on each of its names, in private or
+//! shared directories, flat or in a tree. Each phase has an outcome. An operation is one system call; create and open are
+//! followed by close.
 
 use crate::clock::{self, Clock};
 use crate::drive::{Drive, Work};
@@ -16,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{ffi::CStr, mem::MaybeUninit, os::unix::ffi::OsStrExt, time::Instant};
 
-/// Runs all phases in an empty directory; gives the outcome of each. Intervals are told while it runs.
+/// Runs all phases in an empty directory and returns the outcome of each. Calls `on_interval` as soon as an interval is
+/// over.
 ///
-/// What the phases leave behind (files that no `unlink` removes, the tree itself) is removed afterwards.
+/// Afterwards removes what the phases leave behind: the tree, and files that no `unlink` removed.
 ///
 /// # Errors
-/// Where the job contradicts itself, threads cannot be had, or an operation fails.
+/// If the job contradicts itself, threads are unavailable, or an operation fails.
 pub fn run(
     job: &Job,
     dir: &Path,
@@ -33,7 +35,7 @@ pub fn run(
     for &operation in &job.phases {
         let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
-        // What a signal cut short did not leave what the next phase needs.
+        // A phase that a signal cut short does not leave what the next one needs.
         if cancel::requested().is_some() {
             break;
         }
@@ -42,34 +44,34 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// The names of one client among several that work in one directory at the same time.
+/// One of several clients that work in one directory at the same time, with its names.
 pub struct Client {
     job: Job,
     tree: Tree,
 }
 
 impl Client {
-    /// The client of this number. Private directories are its own; shared ones are those of all clients.
+    /// Makes the client of this number. Private directories are separate for each client; shared ones are common to all.
     ///
     /// # Errors
-    /// Where the job contradicts itself.
+    /// If the job contradicts itself.
     pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client> {
         job.check()?;
         Ok(Client { tree: Tree::of_client(&job, dir, number), job })
     }
 
-    /// Makes its directories.
+    /// Creates the client's directories.
     ///
     /// # Errors
-    /// Where one cannot be made.
-    pub fn make(&self) -> Result {
+    /// If a directory cannot be created.
+    pub fn create_directories(&self) -> Result {
         self.tree.make_leaves()
     }
 
-    /// Does one operation on each of its names.
+    /// Performs one operation on each of the client's names.
     ///
     /// # Errors
-    /// Where an operation fails.
+    /// If an operation fails.
     pub fn perform(&self, operation: Operation) -> Result<LoadOutcome> {
         run_phase(&self.job, &self.tree, operation, &mut |_| {})
     }
@@ -142,14 +144,13 @@ pub enum Sharing {
 /// Metadata operations to be measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
-    /// The phases, in order. What one needs another must have made: names are made by [`Operation::Create`]
-    /// and [`Operation::Mkdir`].
+    /// The phases, in order. [`Operation::Create`] and [`Operation::Mkdir`] create the names that other phases need.
     pub phases: Vec<Operation>,
     /// Threads, 1–128.
     pub threads: u32,
     /// Names for each thread.
     pub names: u32,
-    /// Whose directories.
+    /// Whether threads share directories.
     pub sharing: Sharing,
     /// Levels of directories below the top one; 0 is flat.
     pub depth: u32,
@@ -177,10 +178,10 @@ impl Default for Job {
 }
 
 impl Job {
-    /// Whether it can be done.
+    /// Checks that the settings are in range and that each phase finds what it needs.
     ///
     /// # Errors
-    /// [`EngineError::Job`] with the first thing that does not fit.
+    /// [`EngineError::Job`] with the first setting that does not fit.
     pub fn check(&self) -> Result {
         within("threads", self.threads, 1, 128)?;
         within("names", self.names, 1, 100_000_000)?;
@@ -211,7 +212,7 @@ const VALUE: &[u8; 16] = b"0123456789abcdef";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Make a file that is not there, write its content if it is to have any, and close it.
+    /// Create a new file, write its content if it has any, and close it.
     Create,
     /// Open a file for reading, and close it.
     Open,
@@ -223,11 +224,11 @@ pub enum Operation {
     StatDir,
     /// List the whole directory that a file is in.
     Readdir,
-    /// Give a file another name in its directory; the phases after it use that one.
+    /// Rename a file within its directory; later phases use the new name.
     Rename,
-    /// Make a second name of a file.
+    /// Create a hard link to a file.
     Link,
-    /// Make a symbolic link to a file.
+    /// Create a symbolic link to a file.
     Symlink,
     /// Change the mode of a file.
     Chmod,
@@ -245,13 +246,13 @@ pub enum Operation {
 
 /// The names that one operation needs.
 pub struct Names<'a> {
-    /// The name itself, an absolute path.
+    /// The name, an absolute path.
     pub name: &'a CStr,
-    /// A second one beside it.
+    /// A second name in the same directory.
     pub second: &'a CStr,
-    /// The directory of both.
+    /// The directory of both names.
     pub directory: &'a CStr,
-    /// What a file holds.
+    /// The content of a file.
     pub content: &'a [u8],
 }
 
@@ -276,7 +277,7 @@ impl Operation {
         Operation::NAMES[self as usize]
     }
 
-    /// Does it.
+    /// Performs the operation.
     ///
     /// # Errors
     /// The error of the system call.
@@ -315,7 +316,7 @@ fn write_content(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens a file and reads what `create` wrote to it, as mdtest does: nothing of an empty one.
+/// Opens a file and reads what `create` wrote to it, as mdtest does. Reads nothing from an empty file.
 fn read_content(name: &CStr, bytes: usize) -> Result<(), Errno> {
     let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
@@ -336,8 +337,8 @@ fn list_directory(directory: &CStr) -> Result<(), Errno> {
     entries.try_for_each(|entry| entry.map(drop))
 }
 
-/// Whether each phase finds what it needs: files between `create` and `unlink`, directories between `mkdir`
-/// and `rmdir`, and no name is made twice.
+/// Checks that each phase finds what it needs (files between `create` and `unlink`, directories between `mkdir` and
+/// `rmdir`) and that no name is created twice.
 ///
 /// # Errors
 /// [`EngineError::Job`] naming the phase that does not fit.
@@ -378,15 +379,15 @@ fn operation_error(operation: Operation, names: &Names, source: Errno) -> Engine
     EngineError::Io { doing: operation.name(), path, source: source.into() }
 }
 
-/// The directory below the one given; all is made and removed in it.
+/// The directory below the given one in which a job creates and removes everything.
 const TOP: &str = "fsarena-meta";
 
-/// Directories that are there, and what names lie in them.
+/// The directories of a job and the names in them.
 pub struct Tree {
     top: PathBuf,
-    /// The directories that hold names, thread by thread where they are private; each ends in a zero byte.
+    /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
     leaves: Vec<Vec<u8>>,
-    /// How many of them a thread uses.
+    /// How many of these directories a thread uses.
     per_thread: usize,
     private: bool,
     /// Names for each thread.
@@ -395,15 +396,15 @@ pub struct Tree {
     first: u32,
     /// What files hold.
     pub content: Vec<u8>,
-    /// Whether files have their second name now.
+    /// Whether a phase has renamed the files.
     renamed: AtomicBool,
 }
 
 impl Tree {
-    /// Makes the directories.
+    /// Creates the directories of a job in an empty directory.
     ///
     /// # Errors
-    /// Where the directory given is not empty, or one cannot be made.
+    /// If the given directory is not empty, or a directory cannot be created.
     pub fn make(job: &Job, dir: &Path) -> Result<Tree> {
         let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
         if found.next().is_some() {
@@ -415,7 +416,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The directories of one client among several, without making them.
+    /// Names the directories of one of several clients without creating them.
     pub fn of_client(job: &Job, dir: &Path, client: u32) -> Tree {
         let top = dir.join(TOP);
         let private = job.sharing == Sharing::Private;
@@ -432,10 +433,10 @@ impl Tree {
         Tree { top, leaves, per_thread, private, names: job.names, first, content, renamed }
     }
 
-    /// Makes the directories; other clients may have made some of them.
+    /// Creates the directories; other clients may have created some of them.
     ///
     /// # Errors
-    /// Where one cannot be made.
+    /// If a directory cannot be created.
     fn make_leaves(&self) -> Result {
         self.leaves.iter().try_for_each(|leaf| {
             let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
@@ -443,10 +444,10 @@ impl Tree {
         })
     }
 
-    /// Removes them with all that is in them.
+    /// Removes all directories and their contents.
     ///
     /// # Errors
-    /// Where something cannot be removed.
+    /// If something cannot be removed.
     pub fn remove(&self) -> Result {
         std::fs::remove_dir_all(&self.top).map_err(EngineError::io("removing", &self.top))
     }
@@ -463,10 +464,7 @@ impl Tree {
     /// A writer of a thread's names for an operation.
     pub fn writer(&self, thread: u32, operation: Operation) -> Writer<'_> {
         let first = if self.private { thread as usize * self.per_thread } else { 0 };
-        let (now, other) = match self.renamed.load(Ordering::Relaxed) {
-            false => (b'f', b'r'),
-            true => (b'r', b'f'),
-        };
+        let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
         let letters = match operation {
             Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
             Operation::Link => [now, b'l'],
@@ -499,8 +497,8 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The thread's so-manieth name, its second name where the operation takes one, and their directory. Neighbours
-    /// lie in different directories.
+    /// Writes the thread's name of this number, its second name if the operation takes one, and their directory.
+    /// Consecutive names lie in different directories.
     #[inline(always)]
     pub fn names(&mut self, number: u32) -> Names<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
@@ -528,7 +526,7 @@ fn c_str(buffer: &[u8]) -> &CStr {
     CStr::from_bytes_with_nul(buffer).expect("a path that the system took, and one zero byte at its end")
 }
 
-/// Appends a number; formatting machinery would take longer than some system calls.
+/// Appends a number in decimal. The formatting machinery would take longer than some system calls.
 fn digits(mut number: u32, to: &mut Vec<u8>) {
     let mut reversed = [0u8; 10];
     let mut length = 0;

@@ -154,7 +154,9 @@ impl LoadOutcome {
             ("asked_iops_per_s", self.asked_per_s),
         ];
         for (name, value) in found {
-            value.into_iter().for_each(|value| readings.set(name, value));
+            if let Some(value) = value {
+                readings.set(name, value);
+            }
         }
     }
 }

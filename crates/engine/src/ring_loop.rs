@@ -1,7 +1,7 @@
-//! The hot loop of the io_uring engine.
+//! The hot loop of the io_uring engine, and its ring with the features that the kernel supports.
 //!
-//! Each turn submits all that is free and due in one call, which also waits, and reaps all that is done.
-//! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
+//! Each turn submits all free and due operations in one system call, which also waits for completions, and reaps all
+//! completions. One stamp for each turn is the end of the reaped operations and the start of those submitted next.
 
 use crate::error::{EngineError, Result};
 use crate::job::{Job, SyncCall, UringUse};
@@ -22,13 +22,13 @@ struct Flight {
     intended: u64,
 }
 
-/// What a NOP does.
+/// The planned operation of a NOP.
 const NOTHING: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
-/// Runs a worker on its ring. With `nop` each operation is a NOP: what is left is ring and generator.
+/// Runs a worker on its ring. With `nop` each operation is a NOP, which costs only what ring and generator take.
 ///
 /// # Errors
-/// The first operation that failed, or a ring that the kernel refuses. All in flight have then ended.
+/// The first operation that failed, or an error of the ring. No operation is in flight any more.
 pub fn run(
     load: &Load,
     worker: &mut Worker,
@@ -53,7 +53,7 @@ pub fn run(
     done
 }
 
-/// The state of a worker's loop. `SPECIAL` compiles in what verification and open loops need.
+/// The state of a worker's loop. `SPECIAL` compiles in the code for verification and open loops.
 struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
     load: &'l Load<'l>,
     worker: &'h mut Worker<'o>,
@@ -65,7 +65,7 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, co
     claimed: u64,
     /// Whether more may be submitted.
     going: bool,
-    /// Open loops: whether the last wait was only for an operation to become due.
+    /// In an open loop, whether the last wait was only for an operation to become due.
     idle: bool,
     failure: Option<EngineError>,
 }
@@ -128,14 +128,15 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Waits for all that the kernel has in flight: it writes into the buffers until then. What is queued never begins.
+    /// Waits for all operations that the kernel has in flight, because it writes to their buffers until they end. Queued
+    /// operations never start.
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
         loop {
             match ring.drain_one(self.flights.len() - self.free.len()) {
                 Ok(true) => self.reap(ring, self.clock.now()),
                 Ok(false) => return,
-                // Nothing says any more when the kernel is done with the buffers.
+                // Without completions it stays unknown when the kernel stops writing to the buffers.
                 Err(_) => return self.worker.slots.leak(),
             }
         }
@@ -147,7 +148,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::due(times, schedule))
     }
 
-    /// Queues all that is free and due.
+    /// Queues an operation for each free slot, in an open loop only those that are due.
     #[inline(always)]
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
@@ -165,7 +166,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 if due > now {
                     break;
                 }
-                // A worker that only waited for its time and woke late was not held up by what is measured.
+                // The measured system did not delay a worker that only woke up late.
                 intended = if self.idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
@@ -197,7 +198,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         self.idle = false;
     }
 
-    /// The next operation. Verified blocks in flight are passed over: who overtakes whom there is open.
+    /// Draws the next operation. Skips verified blocks in flight, because their order of completion is open.
     #[inline(always)]
     fn draw(&mut self) -> PlannedOp {
         loop {
@@ -222,9 +223,10 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             return opcode::Nop::new().build();
         }
         let (pointer, length) = (self.worker.slots.pointer(slot.into()), self.load.job.block_bytes);
-        let (file, flags) = match in_use.fixed_files {
-            true => (Fd(next.file as i32), squeue::Flags::FIXED_FILE),
-            false => (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty()),
+        let (file, flags) = if in_use.fixed_files {
+            (Fd(next.file as i32), squeue::Flags::FIXED_FILE)
+        } else {
+            (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty())
         };
         let entry = match (next.op, in_use.fixed_buffers) {
             (Op::Read, true) => {
@@ -247,7 +249,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Submits what is queued and waits for the batch asked for; in an open loop until the next is due.
+    /// Submits all queued operations and waits for a batch of completions, in an open loop only until the next operation is
+    /// due.
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
@@ -255,7 +258,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         if timed {
             return self.wait_until_due(ring, in_flight, now);
         }
-        ring.submit_and_wait(want).or_else(|error| ring.after(error, in_flight))
+        ring.submit_and_wait(want).or_else(|error| ring.retry_after(error, in_flight))
     }
 
     #[cold]
@@ -264,7 +267,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.timed_wait {
             // Without timed waits the ring is polled.
-            return ring.submit_and_wait(0).or_else(|error| ring.after(error, in_flight));
+            return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
         }
         let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
         match ring.submit_and_wait_for(time) {
@@ -272,12 +275,12 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 self.idle = true;
                 Ok(())
             }
-            waited => waited.or_else(|error| ring.after(error, in_flight)),
+            waited => waited.or_else(|error| ring.retry_after(error, in_flight)),
         }
     }
 
-    /// Counts all that is done. Those submitted together and reaped together took equally long and are
-    /// counted at once.
+    /// Counts all completions. Operations that were submitted together and reaped together took equally long and are counted
+    /// at once.
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
         let scale = self.recorder.times.scale;
@@ -336,7 +339,7 @@ impl Run {
     }
 }
 
-/// How long the kernel gets to find memory while nothing is in flight whose end would free some.
+/// How long to wait for the kernel to find memory when no operation is in flight whose end would free some.
 const PAUSE: Duration = Duration::from_micros(100);
 /// `IORING_ENTER_GETEVENTS`, which the crate does not export.
 const GET_EVENTS: u32 = 1;
@@ -349,16 +352,16 @@ pub struct Ring {
     pub in_use: UringUse,
     /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
     pub timed_wait: bool,
-    /// The answers to the next calls: the kernel's, or one of these errors.
+    /// Scripted results of the next calls: the kernel's own if none, or this error.
     #[cfg(test)]
     pub answers: std::collections::VecDeque<Option<i32>>,
 }
 
 impl Ring {
-    /// A ring for a job. It must be made by the thread that uses it.
+    /// Sets up a ring for a job. The thread that uses the ring must call this.
     ///
     /// # Errors
-    /// Where the kernel has no io_uring, forbids it, or has no room for another.
+    /// If the kernel has no io_uring, forbids it, or has no memory for another ring.
     pub fn new(job: &Job, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
         let (uring, mut in_use) = set_up(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
@@ -382,32 +385,32 @@ impl Ring {
         })
     }
 
-    /// Submits what is queued and waits for this many completions.
+    /// Submits all queued operations and waits for this many completions.
     ///
     /// # Errors
-    /// Those of `io_uring_enter`; [`Ring::after`] knows which of them pass.
+    /// Those of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
     #[inline(always)]
     pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
-        self.answer()?;
+        self.scripted_error()?;
         self.uring.submit_and_wait(want).map(drop)
     }
 
-    /// Submits what is queued and waits for one completion, at most for a time.
+    /// Submits all queued operations and waits for one completion, at most for this time.
     ///
     /// # Errors
-    /// `ETIME` where the time is over, and those of [`Ring::submit_and_wait`].
+    /// `ETIME` on timeout, and those of [`Ring::submit_and_wait`].
     fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
-        self.answer()?;
+        self.scripted_error()?;
         self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
     }
 
-    /// Waits for one completion and submits nothing. Only such a call makes deferred completions visible.
+    /// Waits for one completion without submitting. Only such a call makes deferred completions visible.
     fn wait_for_one(&mut self) -> io::Result<()> {
-        self.answer()?;
+        self.scripted_error()?;
         // SAFETY: without a signal mask there is no pointer that the kernel follows.
         let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
         match waited {
-            // Those that are to be reaped first are as good as a new one.
+            // Completions that have to be reaped first are as good as a new one.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
                 Ok(())
             }
@@ -415,13 +418,13 @@ impl Ring {
         }
     }
 
-    /// Prepares another try after an error of one that was to submit. What was not submitted stays queued. The kernel
-    /// answers EAGAIN and EBUSY while it lacks memory, or room for completions: both become free as operations end.
+    /// Waits until a failed submission can be tried again; its operations are still queued. The kernel returns EAGAIN and
+    /// EBUSY while it lacks memory or room for completions, and both become free as operations end.
     ///
     /// # Errors
-    /// An error that does not pass.
+    /// Returns an error that is not temporary.
     #[cold]
-    pub fn after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
+    pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
             Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
@@ -433,21 +436,25 @@ impl Ring {
         }
     }
 
-    /// Waits until one more operation has ended, submitting nothing. False where the kernel has none left.
+    /// Waits for one completion without submitting. Returns false if the kernel has no operation in flight.
     ///
     /// # Errors
-    /// Where the kernel refuses to wait.
+    /// If the kernel refuses to wait.
     fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
-        self.is_used(in_flight).then(|| self.wait_for_one()).transpose().map(|waited| waited.is_some())
+        if !self.is_used(in_flight) {
+            return Ok(false);
+        }
+        self.wait_for_one()?;
+        Ok(true)
     }
 
-    /// Whether the kernel has any of the operations in flight: the others are still queued.
+    /// Whether the kernel has started any of the operations in flight; the others are still queued.
     fn is_used(&mut self, in_flight: usize) -> bool {
         in_flight > self.uring.submission().len()
     }
 
     #[inline(always)]
-    fn answer(&mut self) -> io::Result<()> {
+    fn scripted_error(&mut self) -> io::Result<()> {
         #[cfg(test)]
         if let Some(Some(error)) = self.answers.pop_front() {
             return Err(io::Error::from_raw_os_error(error));
@@ -456,8 +463,8 @@ impl Ring {
     }
 }
 
-/// The ways to set a ring up, the best first.
-fn ways(allowed: UringUse) -> Vec<UringUse> {
+/// The allowed ways to set up a ring, the best first.
+fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
     let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
     let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
         single_issuer,
@@ -473,7 +480,7 @@ fn ways(allowed: UringUse) -> Vec<UringUse> {
 
 fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
     let mut refused = None;
-    for way in ways(allowed) {
+    for way in setup_ways(allowed) {
         let mut builder = IoUring::builder();
         if way.single_issuer {
             builder.setup_single_issuer();
@@ -619,7 +626,7 @@ mod tests {
     #[test]
     fn older_ways_follow_newer_ones() {
         let shown = |allowed| -> Vec<(bool, bool, bool)> {
-            ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
+            setup_ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
         };
         assert_eq!(
             shown(allow([true; 3])),

@@ -103,10 +103,12 @@ impl<'a> Stream<'a> {
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own = own_share(layout.blocks(), job.threads, thread);
         // Verified blocks have one writer, so that their generation is known.
-        let (range, start) = match job.verify && job.writes() {
-            true => (own, 0),
-            false if shared => (0..layout.blocks(), 0),
-            false => (0..layout.blocks(), own.start),
+        let (range, start) = if job.verify && job.writes() {
+            (own, 0)
+        } else if shared {
+            (0..layout.blocks(), 0)
+        } else {
+            (0..layout.blocks(), own.start)
         };
         let seed = mix(job.seed, u64::from(thread));
         Stream {

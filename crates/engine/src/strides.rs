@@ -1,7 +1,7 @@
-//! The data of one client among several: a separate file, or every n-th block of one file that all share.
+//! The blocks of one of several clients: those of a separate file, or every n-th block of one file that all clients share.
 //!
-//! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
-//! offset, and a reader compares them, so that stale data is noticed.
+//! As in IOR, a client opens the file, writes or reads its blocks in order, syncs and closes, and all of that is timed. Each
+//! block begins with its writer and its offset, and a reader compares them to detect stale data.
 
 use crate::buffers::{Filler, Slots};
 use crate::clock::{self, Clock};
@@ -13,7 +13,7 @@ use crate::{calibrate::Calibration, files, job::Content, outcome::LoadOutcome};
 use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 
-/// Bytes of a block that tell its writer and offset.
+/// Bytes at the start of a block that hold its writer and offset.
 const STAMP: usize = 16;
 /// Milliseconds of one interval of the series.
 const INTERVAL_MS: u32 = 20;
@@ -21,25 +21,25 @@ const INTERVAL_MS: u32 = 20;
 /// Blocks to be written or read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The file; a writer makes it where it is missing.
+    /// The file. A writer creates it if it is missing.
     pub path: PathBuf,
-    /// Whether it is written, else read.
+    /// Whether the job writes; otherwise it reads.
     pub write: bool,
     /// The client that writes the blocks, or wrote them.
     pub writer: u32,
-    /// Where the first block is, in blocks.
+    /// Number of the first block.
     pub first: u64,
-    /// From one block to the next, in blocks; 1 for a separate file.
+    /// Distance from one block to the next, in blocks; 1 for a separate file.
     pub stride: u64,
     /// Number of blocks.
     pub blocks: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Past the page cache.
+    /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// Sync the file after the last write.
     pub sync: bool,
-    /// The seed of what is written.
+    /// The seed of the written data.
     pub seed: u64,
 }
 
@@ -52,7 +52,7 @@ impl Job {
 /// Writes or reads the blocks in order.
 ///
 /// # Errors
-/// The first operation that failed, or block that its writer did not write.
+/// The first operation that failed, or the first block that its writer did not write.
 pub fn run(job: &Job) -> Result<LoadOutcome> {
     let kinds = [
         OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
@@ -109,10 +109,7 @@ impl Blocks<'_> {
             block.stamp(job, offset);
         }
         let buffer = block.slots.get(0);
-        let moved = match job.write {
-            true => calls.write(0, offset, buffer),
-            false => calls.read(0, offset, buffer),
-        };
+        let moved = if job.write { calls.write(0, offset, buffer) } else { calls.read(0, offset, buffer) };
         whole_block(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
         if job.write || buffer[..STAMP] == stamp(job, offset) {
             return Ok(());
@@ -158,12 +155,15 @@ impl<'a> Work<'a> for Blocks<'_> {
     }
 }
 
-/// Nanoseconds that a block takes besides its transfer.
+/// Nanoseconds that the generator takes for a block besides its transfer.
 fn generator_ns(job: &Job) -> Result<f64> {
     let mut block = Block::of(job)?;
-    Ok(clock::best_ns(1, 20, |number| match job.write {
-        true => block.stamp(job, u64::from(number)),
-        false => drop(std::hint::black_box(stamp(job, u64::from(number)))),
+    Ok(clock::best_ns(1, 20, |number| {
+        if job.write {
+            block.stamp(job, u64::from(number))
+        } else {
+            std::hint::black_box(stamp(job, u64::from(number)));
+        }
     }))
 }
 

@@ -1,9 +1,10 @@
-//! The hot loop of the engines that do one operation at a time.
+//! The hot loop of the engines that do one operation at a time, and the devices that it runs on: system calls or mapped
+//! files.
 //!
-//! It is compiled for each device, clock and kind of requests, with and without what verification and open loops
-//! need, and holds no allocation, no dynamic call and no shared write (but for shared cursors, see
-//! [`crate::stream::Tickets`]). Stamps are chained: the end of one operation is the start of the next, so one stamp an
-//! operation is enough and the generator's own nanoseconds count as latency rather than vanish.
+//! The loop is compiled for each device, clock and kind of requests, with and without the code for verification and open
+//! loops. It has no allocation, no dynamic call and no shared write except for shared cursors, see
+//! [`crate::stream::Tickets`]. Stamps are chained: the end of one operation is the start of the next. So one stamp for each
+//! operation is enough, and the generator's own nanoseconds count as latency rather than vanish.
 
 use crate::error::{EngineError, Result};
 use crate::load::{Load, Worker};
@@ -27,15 +28,16 @@ pub fn run<D: Device>(
     clock: impl Clock,
 ) -> Result {
     by_requests!(load.job, REQUESTS, {
-        match load.job.verify || worker.schedule.is_some() {
-            false => operations::<D, _, REQUESTS, false>(load, worker, recorder, device, clock),
-            true => operations::<D, _, REQUESTS, true>(load, worker, recorder, device, clock),
+        if load.job.verify || worker.schedule.is_some() {
+            run_operations::<D, _, REQUESTS, true>(load, worker, recorder, device, clock)
+        } else {
+            run_operations::<D, _, REQUESTS, false>(load, worker, recorder, device, clock)
         }
     })
 }
 
 /// Each operation starts when the one before has ended; in an open loop not before it is due.
-fn operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
+fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
     load: &Load,
     worker: &mut Worker,
     recorder: &mut Recorder,
@@ -46,29 +48,29 @@ fn operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
     loop {
         let claimed = recorder.claim();
         if claimed == 0 {
-            return late(load, device);
+            return late_error(load, device);
         }
         for _ in 0..claimed {
             if SPECIAL && worker.schedule.is_some() {
                 match schedule::begin(&mut worker.schedule, recorder, clock) {
                     Some(begun) => (start, intended) = begun,
-                    None => return late(load, device),
+                    None => return late_error(load, device),
                 }
             }
             let next = worker.stream.next::<REQUESTS>();
-            operate::<SPECIAL>(load, worker, device, &next)?;
+            perform::<SPECIAL>(load, worker, device, &next)?;
             let end = clock.now();
             if !recorder.count(next.op as usize, start, if SPECIAL { intended } else { None }, end) {
-                return late(load, device);
+                return late_error(load, device);
             }
             start = end;
         }
     }
 }
 
-/// Does one operation.
+/// Performs one operation.
 #[inline(always)]
-fn operate<const SPECIAL: bool>(
+fn perform<const SPECIAL: bool>(
     load: &Load,
     worker: &mut Worker,
     on: &impl Device,
@@ -98,19 +100,19 @@ fn operate<const SPECIAL: bool>(
 }
 
 #[cold]
-fn late<D: Device>(load: &Load, device: &D) -> Result {
+fn late_error<D: Device>(load: &Load, device: &D) -> Result {
     device.late_error().map_err(|(file, offset)| load.failed(Op::Read, file, offset, Errno::IO.into()))
 }
 
 /// Moves blocks. The hot loop is compiled for each implementation.
 pub trait Device: Sync {
-    /// Reads a block; gives the bytes read.
+    /// Reads a block and returns the number of bytes read.
     ///
     /// # Errors
     /// The error of the system call.
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes a block; gives the bytes written.
+    /// Writes a block and returns the number of bytes written.
     ///
     /// # Errors
     /// The error of the system call.
@@ -122,16 +124,16 @@ pub trait Device: Sync {
     /// The error of the system call.
     fn sync(&self, file: u32) -> Result<(), Errno>;
 
-    /// An error that only shows later, as that of a mapping.
+    /// Checks for an error that only shows after the operations, as with a mapping.
     ///
     /// # Errors
-    /// File and offset.
+    /// The file and the offset of the error.
     fn late_error(&self) -> Result<(), (u32, u64)> {
         Ok(())
     }
 }
 
-/// Moves nothing: what is left of an operation is the generator itself.
+/// Moves no data, so that an operation costs only what the generator takes.
 #[derive(Debug, Clone, Copy)]
 pub struct NullDevice;
 
@@ -151,7 +153,7 @@ impl Device for NullDevice {
     }
 }
 
-/// `pread` and `pwrite`.
+/// Moves blocks with `pread` and `pwrite`.
 #[derive(Debug, Clone, Copy)]
 pub struct SyscallDevice<'a> {
     /// The open files.
@@ -187,7 +189,7 @@ pub fn sync_file(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
 /// Checks that a whole block was moved.
 ///
 /// # Errors
-/// The system's word, or that the block was cut short.
+/// The error of the system call, or that fewer bytes were moved.
 #[inline(always)]
 pub fn whole_block(moved: Result<usize, Errno>, block: usize) -> io::Result<()> {
     match moved {
@@ -207,14 +209,18 @@ fn partial_error(moved: Result<usize, Errno>, block: usize) -> io::Error {
     }
 }
 
-/// The first address that raised SIGBUS in a mapping of the engine; 0 where none did.
+/// The first address that raised SIGBUS in a mapping of the engine; 0 if none did.
 static FAULT: AtomicUsize = AtomicUsize::new(0);
-/// The mappings of the one run that has any: first and last address of each file are found from them.
+/// Held by the only run that may map files. `LOW` and `HIGH` bound its range of addresses.
 static MAPPED: Mutex<()> = Mutex::new(());
 static LOW: AtomicUsize = AtomicUsize::new(0);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 /// The files of a job, mapped one after the other into one range of addresses.
+///
+/// A page that cannot be read raises SIGBUS, which ends a process by default. While files are mapped, a handler catches
+/// the signal: it maps an empty page in place of the bad one and stores the address. The worker finds the address at the
+/// end of its run and ends the job with file and offset.
 pub struct Mappings<'a> {
     base: usize,
     stride: usize,
@@ -227,7 +233,7 @@ impl<'a> Mappings<'a> {
     /// Maps every file. Only one run of a process maps files at a time; others wait.
     ///
     /// # Errors
-    /// Where a mapping is refused.
+    /// If the kernel refuses a mapping.
     pub fn new(
         files: &'a [BorrowedFd<'a>],
         paths: &[PathBuf],
@@ -255,7 +261,7 @@ impl<'a> Mappings<'a> {
         FAULT.store(0, Ordering::Relaxed);
         LOW.store(base, Ordering::Relaxed);
         HIGH.store(base + length, Ordering::Relaxed);
-        take_sigbus();
+        install_sigbus_handler();
         Ok(mappings)
     }
 
@@ -301,8 +307,8 @@ impl Device for Mappings<'_> {
     }
 }
 
-/// Installs the handler, once a process.
-fn take_sigbus() {
+/// Installs the SIGBUS handler once in a process.
+fn install_sigbus_handler() {
     static TAKEN: Once = Once::new();
     TAKEN.call_once(|| {
         // SAFETY: the handler only stores to atomics and makes system calls, so it may run anywhere.
@@ -320,7 +326,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, _: *mut std::ff
     let at = unsafe { (*info).si_addr() } as usize;
     let page = rustix::param::page_size();
     if !(LOW.load(Ordering::Relaxed)..HIGH.load(Ordering::Relaxed)).contains(&at) {
-        // Not of the engine: it happens again, and ends the process as it would have.
+        // The address is not of the engine. The signal is raised again and ends the process.
         // SAFETY: setting a default action touches no memory.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
