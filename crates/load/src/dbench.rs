@@ -1,11 +1,11 @@
-//! A player for dbench's loadfiles, and a load of our own in the same form.
+//! A player for dbench's loadfiles, and a synthetic load in the same form.
 //!
 //! ```text
-//! loadfile::load / synthetic::program → Program → client_mode (clients, phases) → counters (counters) → Outcome
+//! loadfile::load / synthetic::program → Program → client_mode (clients, phases) → SharedCounters → DbenchOutcome
 //! ```
 //!
-//! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first. If
-//! the lookup fails, it reads the whole directory, as a case-insensitive file server does.
+//! The semantics are those of dbench 4.0 and 5.0 on local files. Every operation with a name looks the name up first. If the
+//! lookup fails, it reads the whole directory, as a case-insensitive file server does.
 
 mod calls;
 mod client;
@@ -33,16 +33,16 @@ use std::ffi::{CString, NulError};
 use std::{os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 pub use client_mode::check_open_file_limit;
-pub use error::Error;
+pub use error::DbenchError;
 pub use kind::{KINDS, Kind};
-pub use outcome::{Outcome, defs};
+pub use outcome::{DbenchOutcome, defs};
 pub use program::Program;
 
 /// Plays a program in a directory.
 ///
 /// # Errors
-/// Clients that cannot be had, and the first that could not go on.
-pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome, Error> {
+/// If the clients cannot be started, or the first client that failed.
+pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchOutcome, DbenchError> {
     program.check_clients(options.clients)?;
     match clock::best_clock().tsc {
         Some(tsc) => play_by(program, options, root, tsc),
@@ -50,12 +50,17 @@ pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome
     }
 }
 
-fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock) -> Result<Outcome, Error> {
+fn play_by(
+    program: &Program,
+    options: &Options,
+    root: &Path,
+    clock: impl Clock,
+) -> Result<DbenchOutcome, DbenchError> {
     client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
     let counters = SharedCounters::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
     let no_path =
-        |error: NulError| Error::Resource { what: format!("play in {root:?}"), source: error.into() };
+        |error: NulError| DbenchError::Resource { what: format!("play in {root:?}"), source: error.into() };
     let root = CString::new(root.as_os_str().as_bytes()).map_err(no_path)?;
     let shared = Shared {
         program,
@@ -73,10 +78,10 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
     };
     let before = used();
     let times = client_mode::run(&shared)?;
-    Ok(Outcome::of(&counters, times, used().since(before)))
+    Ok(DbenchOutcome::of(&counters, times, used().since(before)))
 }
 
-/// What clients are.
+/// How clients run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientMode {
     /// Processes, as in the real dbench.
@@ -85,21 +90,21 @@ pub enum ClientMode {
     Threads,
 }
 
-/// How a program is played.
+/// The options of the player.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Clients at work.
+    /// Number of clients.
     pub clients: u32,
-    /// What they are.
+    /// How clients run.
     pub mode: ClientMode,
-    /// Before anything counts. Zero for no warm-up.
+    /// Length of the warm-up, in which nothing counts; zero for none.
     pub warm_up: Duration,
-    /// While it counts.
+    /// Length of the measured phase.
     pub measured: Duration,
-    /// Megabytes (10⁶) a second that each client is held to.
+    /// Limit for each client in megabytes (10⁶) a second; none for no limit.
     pub rate_mb_s: Option<f64>,
     /// The content of writes for which the loadfile gives no pattern.
     pub content: Content,
-    /// The seed of all that is random.
+    /// The seed of everything random.
     pub seed: u64,
 }

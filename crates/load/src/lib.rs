@@ -13,6 +13,8 @@ mod program;
 mod service;
 pub mod source;
 pub mod task;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 pub mod web;
 pub mod workload;

@@ -1,4 +1,5 @@
-//! What everyday programs do, by running them or by their system calls. Guests without a userland need the calls.
+//! The operations of everyday programs (cp, rm, tar, …), by running the programs or by making their system calls. Guests
+//! without a userland need the system calls.
 //!
 //! The calls and their order follow strace of coreutils 9.1, findutils 4.9 and tar 1.34;
 //! docs/reference/workloads.md compares the numbers of calls.
@@ -14,7 +15,7 @@ use fsarena_sys::argv::Argv;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The action that does an operation. Native calls are logged as the commands that they stand for.
+/// Makes the action of an operation. The log has native calls as the commands that they stand for.
 pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
     let mut argvs = op.argvs(clones);
     if native {
@@ -47,8 +48,8 @@ fn perform(op: &Op, clones: bool) -> Result<()> {
     }
 }
 
-/// Untimed, makes the directory that an operation writes into, and removes what an earlier cell left on the
-/// other disk.
+/// Makes the untimed action that prepares the destination of an operation: it creates the directory that the operation
+/// writes to, or removes a file that an earlier cell left on the source disk.
 pub fn prepare_destination(op: &Op) -> Option<Action> {
     let (doing, path, call): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
         Op::Touch(dir, _) | Op::MakeDirs(dir, _) | Op::Split(_, _, dir) | Op::CopyInto(_, dir, _) => {
@@ -68,10 +69,10 @@ pub const DRIVER: SettingDef = SettingDef::choice("driver", &["commands", "nativ
 pub const REFLINK: SettingDef = SettingDef::choice("reflink", &["never", "auto"], "never")
     .help("never makes cp copy; auto lets it clone blocks where the filesystem can");
 
-/// Who does the operations, and how.
+/// How operations are performed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driver {
-    /// Their system calls, in this process, instead of the real programs.
+    /// Make the system calls in this process instead of running the programs.
     pub native: bool,
     /// Copies try to clone the file, then `copy_file_range`. Otherwise they read and write every byte.
     pub clones: bool,
@@ -83,26 +84,24 @@ impl Driver {
         Driver { native: settings.text(DRIVER.id) == "native", clones: settings.text(REFLINK.id) == "auto" }
     }
 
-    /// What a report must say of it.
+    /// The remarks on the driver for every report.
     pub fn remarks(self) -> [Note; 2] {
-        let driver = match self.native {
-            false => "driver=commands: the real programs ran; starting a process is part of every time",
-            true => {
-                "driver=native: the system calls of the programs were done in-process, without starting any"
-            }
+        let driver = if self.native {
+            "driver=native: the system calls of the programs were done in-process, without starting any"
+        } else {
+            "driver=commands: the real programs ran; starting a process is part of every time"
         };
-        let copies = match self.clones {
-            false => remark("reflink=never: every copy reads and writes all bytes, on every filesystem",
-            ),
-            true => fairness("reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does",
-            )
-            .fix("--set reflink=never"),
+        let copies = if self.clones {
+            let text = "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does";
+            fairness(text).fix("--set reflink=never")
+        } else {
+            remark("reflink=never: every copy reads and writes all bytes, on every filesystem")
         };
         [remark(driver), copies]
     }
 }
 
-/// What one of the programs does.
+/// An operation of one of the programs.
 #[derive(Debug, Clone)]
 pub enum Op {
     /// `touch`, once a file, in a directory.
@@ -131,11 +130,11 @@ pub enum Op {
     Cat(PathBuf),
 }
 
-/// How many letters `split` puts behind `x`: 26⁵ pieces, as two letters would not do for 10,486.
+/// Letters that `split` puts behind `x`. Five letters name 26⁵ pieces; two would be too few for 10,486.
 pub const SPLIT_LETTERS: usize = 5;
 
 impl Op {
-    /// The program that does it.
+    /// The program that performs the operation.
     pub fn program(&self) -> &'static str {
         match self {
             Op::Touch(..) => "touch",

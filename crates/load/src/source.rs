@@ -1,7 +1,7 @@
-//! Where the tree comes from: generated, or a real directory.
+//! The tree that workloads copy and unpack, generated or from real directories, and its archive.
 
 use crate::payload::Payload;
-use crate::task::{Error, Result, at};
+use crate::task::{Result, TaskError, at};
 use crate::tree::{self, Entry, TOP};
 use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
@@ -12,21 +12,21 @@ use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType, Header};
 use walkdir::{DirEntry, WalkDir};
 
-/// A tree to archive.
+/// The source of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A tree like the kernel's.
+    /// A generated tree like that of the Linux kernel.
     Generated {
         /// The seed of its names and contents.
         seed: u64,
-        /// How many files it has.
+        /// Number of files.
         files: u64,
-        /// How much of each file is text, in per cent.
+        /// Per cent of each file that is compressible text.
         compressible: u8,
-        /// How many files in 10,000 have a twin beside them.
+        /// Number of files in 10,000 that have a twin beside them.
         twins: u64,
     },
-    /// Directories that are there.
+    /// Existing directories.
     Directories(Vec<PathBuf>),
 }
 
@@ -34,7 +34,7 @@ pub enum Source {
 pub const TREE: SettingDef = SettingDef::path("tree")
     .help("directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's");
 
-/// What stands between the directories of [`TREE`].
+/// The separator between the directories of [`TREE`].
 pub const SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
@@ -45,31 +45,31 @@ pub const TREE_FILES: SettingDef = SettingDef::int("tree_files", 0..=10_000_000,
 pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50)
     .help("per cent of each generated file that is text; the rest cannot be compressed");
 
-/// The setting for known extra work.
+/// The setting that adds a known amount of extra work.
 pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
     "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
 );
 
-/// How many files the generated tree of a job has.
+/// Number of files in the generated tree of a job.
 pub fn generated_files(job: &Job) -> u64 {
     job.count(TREE_FILES.id, (20_000, 40))
 }
 
-/// How much of each generated file of a job is text, in per cent.
+/// Per cent of each generated file of a job that is compressible text.
 pub fn compressible(job: &Job) -> u8 {
     job.settings.int(COMPRESSIBLE.id) as u8
 }
 
-/// What a tree holds.
+/// The size of a tree and of its archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Regular files.
     pub files: u64,
-    /// Directories, the top included.
+    /// Directories, including the top one.
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Sockets, pipes and devices; an archive leaves them out.
+    /// Sockets, pipes and devices, which the archive leaves out.
     pub left_out: u64,
     /// Bytes of all files, each rounded up to blocks of 4 KiB.
     pub block_bytes: u64,
@@ -78,7 +78,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Bytes of the tree on a filesystem whose directories and symbolic links take a block each.
+    /// Bytes of the tree on a filesystem where each directory and symbolic link takes a block.
     pub fn unpacked_bytes(&self) -> u64 {
         self.block_bytes + 4096 * (self.directories + self.links)
     }
@@ -97,7 +97,7 @@ impl Contents {
 }
 
 impl Source {
-    /// The tree that a job asks for by [`TREE`], [`TREE_FILES`] and [`COMPRESSIBLE`].
+    /// The source of a job's tree, by [`TREE`], [`TREE_FILES`], [`COMPRESSIBLE`] and [`TWINS`].
     pub fn of(job: &Job) -> Source {
         match job.settings.text(TREE.id) {
             "" => Source::Generated {
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// What a report must say of it.
+    /// The remark on the source for every report.
     pub fn remark(&self) -> Note {
         let text = match self {
             Source::Directories(dirs) => {
@@ -132,8 +132,8 @@ impl Source {
         remark(text)
     }
 
-    /// The contents of the tree and its demands on a filesystem; a generated tree has none. Reads both in one pass,
-    /// because a real tree may have a million files.
+    /// Finds the contents of the tree and its demands on a filesystem; a generated tree has no demands. One pass finds
+    /// both, because a real tree may have a million files.
     ///
     /// # Errors
     /// If a directory of the tree is unreadable.
@@ -162,15 +162,15 @@ impl Source {
                 }
             }
         }
-        // With what ends an archive.
+        // The end of an archive takes two blocks.
         contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD as u64);
         Ok((contents, demands))
     }
 
-    /// Writes the archive of the tree into a file, which is not synced.
+    /// Writes the archive of the tree to a file, without syncing it.
     ///
     /// # Errors
-    /// Where a file of the tree cannot be read, or the archive not be written.
+    /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive_to(&self, path: &Path) -> Result<File> {
         let file = File::create(path).map_err(at("create", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -181,7 +181,7 @@ impl Source {
     /// Writes the archive of the tree.
     ///
     /// # Errors
-    /// Where a file cannot be read, or the archive not be written.
+    /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive(&self, out: impl Write) -> Result<()> {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
@@ -194,7 +194,7 @@ impl Source {
                     let found = found?;
                     append(&mut builder, &found).map_err(at("archive", &found.path))?;
                 }
-                finish_archive(builder).map_err(Error::io("write the archive of the tree"))
+                finish_archive(builder).map_err(TaskError::io("write the archive of the tree"))
             }
         }
     }
@@ -205,7 +205,7 @@ fn generate(seed: u64, files: u64, twins: u64) -> Vec<Entry> {
     tree::with_twins(tree::generate(mix(seed, 3), files), twins)
 }
 
-/// Something in a real directory.
+/// An entry of a real directory.
 struct Found {
     path: PathBuf,
     name: PathBuf,
@@ -220,8 +220,8 @@ impl Found {
     }
 }
 
-/// Everything in some directories, sorted, so that the same directories give the same archive. One directory becomes
-/// the tree itself, several lie numbered in it.
+/// Walks through directories in sorted order, so that the same directories give the same archive. A single directory
+/// becomes the tree itself; several become numbered directories in it.
 fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
@@ -234,7 +234,7 @@ fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
     head.into_iter().chain(below)
 }
 
-/// Everything in a directory, under another name.
+/// Walks through one directory, which gets the name `top` in the tree.
 fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
@@ -273,7 +273,7 @@ fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<
     }
 }
 
-/// The first `left` bytes of a file. The header before them has promised that many.
+/// Reads exactly the next `left` bytes of a file, as many as the header of its archive entry states.
 struct Exactly {
     file: File,
     left: u64,
@@ -291,15 +291,15 @@ impl Read for Exactly {
     }
 }
 
-/// GNU tar writes, and pads its archives to, records of this many bytes.
+/// Bytes of a record. GNU tar writes whole records and pads its archives to them.
 pub const RECORD: usize = 10_240;
 
-/// Archives a generated tree as `tar cf` would: files 0644, directories 0755, all of root's.
+/// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
 ///
 /// # Errors
-/// Where the archive cannot be written.
+/// If the archive cannot be written.
 fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<()> {
-    let failed = Error::io("write the generated archive");
+    let failed = TaskError::io("write the generated archive");
     let mut builder = Builder::new(Counted::new(out));
     let mut contents = Vec::new();
     let mut all = || -> std::io::Result<()> {
@@ -313,7 +313,7 @@ fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Resul
     all().and_then(|()| finish_archive(builder)).map_err(failed)
 }
 
-/// The header of an entry, by its kind, its mode, owner and group, the time of its last change, and its bytes.
+/// Makes the header of an entry from its kind, its mode, owner and group, the time of its last change, and its size.
 pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -333,7 +333,7 @@ fn generated_header(entry: &Entry) -> std::io::Result<Header> {
     Ok(header)
 }
 
-/// Ends an archive: two blocks of zeros, then zeros to the end of the record.
+/// Ends an archive with two blocks of zeros, and more zeros to the end of the record.
 fn finish_archive<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
     let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
@@ -341,18 +341,18 @@ fn finish_archive<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()>
     out.flush()
 }
 
-/// The bytes an archive takes for one entry: its header, another one for a long path, and its contents in blocks of 512.
+/// Bytes of an entry in an archive: its header, another one for a long path, and its contents in blocks of 512.
 fn entry_bytes(path: &Path, bytes: u64) -> u64 {
     long_bytes(path) + 512 + bytes.next_multiple_of(512)
 }
 
-/// The bytes an archive takes for a path, or the target of a symbolic link, that is too long for the header of its entry.
+/// Bytes that an archive takes for a path, or the target of a symbolic link, that is too long for the entry's header.
 fn long_bytes(path: &Path) -> u64 {
     let length = path.as_os_str().len() as u64;
     if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
 }
 
-/// Counts what is written through it, and ends at a signal: the archive of a large tree takes minutes.
+/// A writer that counts bytes and fails after a signal, because the archive of a large tree takes minutes.
 pub(crate) struct Counted<W> {
     out: W,
     bytes: usize,

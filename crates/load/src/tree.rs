@@ -1,4 +1,7 @@
-//! A file tree shaped like the Linux kernel's, generated from a seed.
+//! A file tree shaped like that of the Linux kernel, generated from a seed.
+//!
+//! The sizes of files and directories are not drawn but are quantiles of their distributions: the i-th of n is the
+//! (i + ½)/n quantile.
 
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
@@ -6,31 +9,30 @@ use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::HashSet;
 
-/// The name of the directory that every archived tree unpacks to.
+/// The top directory of every archived tree.
 pub const TOP: &str = "tree";
 
-/// When Linux 2.6.14.4 was released (2005-12-15): no generated file is younger.
+/// When Linux 2.6.14.4 was released (2005-12-15), in seconds since 1970. No generated file is younger.
 const RELEASED: u64 = 1_134_604_800;
 
-/// Three years: how much older the oldest generated file may be.
+/// Three years in seconds. The oldest generated file is at most this much older.
 const HISTORY: u64 = 3 * 365 * 86_400;
 
 /// A file or directory of a generated tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, from [`TOP`] on.
+    /// Its path, starting with [`TOP`].
     pub path: String,
-    /// The bytes of a file; none for a directory.
+    /// The size of a file; none for a directory.
     pub bytes: Option<u64>,
-    /// When it was last changed: seconds since 1970.
+    /// The time of its last change, in seconds since 1970.
     pub mtime: u64,
 }
 
 /// Generates a tree of `files` files. Every directory comes before its contents, depth first, as in an archive.
 ///
-/// The sizes of files and directories are the quantiles of their distributions, so they are the same for
-/// every seed, and a small tree is a fair miniature of a large one. The seed decides which file gets
-/// which size, where it is, and all names.
+/// The sizes of files and directories are the same for every seed, and a small tree is a fair miniature of a large one.
+/// The seed decides which file gets which size and place, and all names.
 pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
     let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 1));
     let mut sizes = file_bytes(files);
@@ -65,12 +67,12 @@ struct Directory {
     children: Vec<usize>,
 }
 
-/// Hangs each directory under one of the level above it, at random. The first is the top.
+/// Puts each directory into a random one of the level above it. The first directory is the top.
 fn place(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
     let mut directories: Vec<Directory> = Vec::with_capacity(planned.len());
     let mut levels: Vec<Vec<usize>> = Vec::new();
     for (index, Planned { files, depth }) in planned.into_iter().enumerate() {
-        // A small tree lacks directories at some depths: what would hang under nothing moves up.
+        // A small tree lacks directories at some depths. A directory without a parent level moves up.
         let level = (depth - 1).min(levels.len());
         if level > 0 {
             let above = &levels[level - 1];
@@ -86,7 +88,7 @@ fn place(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
     directories
 }
 
-/// Gives names and sizes, depth first.
+/// Assigns names and sizes, depth first.
 struct Writer<'a> {
     directories: &'a [Directory],
     sizes: std::vec::IntoIter<u64>,
@@ -111,7 +113,7 @@ impl Writer<'_> {
     }
 }
 
-/// Draws until the name is new in its directory.
+/// Draws names until one is new in its directory.
 fn unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> String {
     loop {
         let name = draw();
@@ -135,20 +137,20 @@ fn letters(rng: &mut ChaCha8Rng, shortest: usize, longest: usize) -> String {
 /// Mean and standard deviation of ln bytes.
 const LN_BYTES: (f64, f64) = (8.23, 1.62);
 
-/// All files but one in a hundred are smaller.
+/// Bytes of a large file; 99% of all files are smaller.
 const LARGE: f64 = 125_000.0;
 
 /// The share of files that are smaller than [`LARGE`].
 const BODY: f64 = 0.99;
 
-/// No file is larger. It follows from the mean of 16.5 kB: see [`file_quantile`].
+/// Bytes of the largest file. It follows from the mean of 16.5 kB: see [`file_quantile`].
 const LARGEST: f64 = 1_950_000.0;
 
 /// Files per directory at the standard normal quantiles of 50%, 90% and 99%.
 const FULLNESS: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
 
-/// The share of all files that is in directories at depth 2, 3, … 9, so that the depths of files run to
-/// 10 with the mode at 4. The top is at depth 1.
+/// Share of all files in directories at depth 2, 3, … 9. The depths of files run to 10 with the mode at 4; the top is at
+/// depth 1.
 const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
 /// A directory before it has a place in the tree.
@@ -166,8 +168,8 @@ fn file_bytes(count: u64) -> Vec<u64> {
     quantiles(count).map(|u| file_quantile(&normal, u).round() as u64).collect()
 }
 
-/// Lognormal up to [`LARGE`] for 99% of the files; the rest is spread evenly over ln bytes up to
-/// [`LARGEST`].
+/// The size of the file at quantile `u`: lognormal up to [`LARGE`] for 99% of the files, the rest evenly spread over ln
+/// bytes up to [`LARGEST`].
 ///
 /// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB and 1% above 162 kB. The kernel's tree
 /// has a mean of 16.5 kB and 1% above 125 kB: fewer large files, and some far larger ones. With this tail

@@ -1,4 +1,8 @@
-//! The requests that web caches receive, and the readings of them.
+//! What workloads of web caches have in common: the objects of PolyMix-4 and the requests for them, settings, tasks, and
+//! readings with the CPU and I/O cost of serving.
+//!
+//! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
+//! clients request.
 
 pub mod wire;
 
@@ -42,7 +46,7 @@ const KINDS: [(u32, Size, u32); 4] = [
     (195, Size::LogNormal(25_000.0, 10_000.0), 72),
 ];
 
-/// An object.
+/// A web object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object {
     /// Its size in bytes, at least 1.
@@ -51,7 +55,7 @@ pub struct Object {
     pub cachable: bool,
 }
 
-/// The object of a number: always the same in the same world.
+/// Returns the object of a number. It is always the same for the same seed `world`.
 pub fn object(world: u64, number: u64) -> Object {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
     let mut of_thousand = rng.random_range(0..1000);
@@ -89,38 +93,39 @@ pub struct Draws {
 }
 
 impl Demand {
-    /// A demand with `popular` popular objects.
+    /// Makes a demand with `popular` popular objects.
     pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
         let popular = popular.max(1);
         Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
     }
 
-    /// The draws of one client.
+    /// Starts the draws of one client.
     pub fn draws(&self, seed: u64, client: u64) -> Draws {
         let popular =
             Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
         Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
     }
 
-    /// The number of the object that a client requests next.
+    /// Draws the number of the object that a client requests next.
     pub fn next(&self, draws: &mut Draws) -> u64 {
-        match draws.rng.random::<f64>() < self.recurrence {
-            true => draws.popular.next(0),
-            false => self.fresh.fetch_add(1, Ordering::Relaxed),
+        if draws.rng.random::<f64>() < self.recurrence {
+            draws.popular.next(0)
+        } else {
+            self.fresh.fetch_add(1, Ordering::Relaxed)
         }
     }
 }
 
-/// The metrics that answer which filesystem a proxy should use: the arrivals are paced, so elapsed times say nothing.
+/// The metrics by which filesystems are compared for a proxy. Arrivals are paced, so elapsed times mean nothing.
 pub const CACHE_METRICS: &[&str] = &["cpu_per_request", "iowait_per_request", "corrected_latency_p99_ns"];
 
 /// The share of requests that the cache answered.
 pub const HIT_RATIO: &str = "hit_ratio";
 /// Mean size of the files in the data set at the end.
 pub const MEAN_FILE: &str = "file_mean_bytes";
-/// Bytes that clients got.
+/// Bytes that clients received.
 pub const SERVED: &str = "served_bytes";
-/// Objects that were thrown out of the cache.
+/// Objects that the cache evicted.
 pub const REPLACED: &str = "replaced_count";
 /// Operations as filebench counts them.
 pub const FLOWOPS: &str = "flowops_per_s";
@@ -129,7 +134,7 @@ pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
 pub const FAILED: &str = "failed_count";
 
-/// Every reading of a workload that serves requests, beside those of the load engine and of any service.
+/// Every reading of a workload that serves requests, besides those of the load engine and of all services.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
@@ -144,7 +149,7 @@ pub const READINGS: &[ReadingDef] = &[
     ReadingDef::lower(FAILED, Unit::Count).help("requests that failed or were cut short"),
 ];
 
-/// What the kernel's own threads had used when serving began, and how long CPUs had waited for I/O.
+/// The CPU time of kernel threads and the iowait time at the start of serving.
 pub struct CostAccount {
     kernel: SysRoot,
     threads: Times,
@@ -152,18 +157,18 @@ pub struct CostAccount {
 }
 
 impl CostAccount {
-    /// Begins.
+    /// Reads both at the start of serving.
     pub fn begin() -> CostAccount {
         let kernel = SysRoot::host();
         let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
         CostAccount { kernel, threads, iowait_ns }
     }
 
-    /// Ends: what is still in memory is written first, because writing it is part of what serving cost. Whatever
-    /// a task does before and after its serving is left out, of iowait too.
+    /// Syncs the filesystem, because writing dirty pages is part of the cost of serving, and sets the readings of kernel
+    /// threads and iowait since the start.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If the filesystem cannot be synced.
     pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
         synced.map_err(at("sync", root))?;
@@ -178,17 +183,17 @@ impl CostAccount {
     }
 }
 
-/// The fifth number of `/proc/stat`'s first line, in ticks of 10 ms as user programs see them.
+/// The iowait time of all CPUs: the fifth number of the first line of `/proc/stat`, which counts clock ticks.
 fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     let text = kernel.read("proc/stat").ok()?;
     let ticks: f64 = text.lines().next()?.split_ascii_whitespace().nth(5)?.parse().ok()?;
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The findings of a service that runs as threads of this process. Each operation is `each` requests.
+/// The output of a service that runs as threads of this process. Each operation is `each` requests.
 ///
 /// # Errors
-/// If syncing the files of the service fails.
+/// If the filesystem of the service cannot be synced.
 pub fn serving_output(
     outcome: &LoadOutcome,
     each: u64,
@@ -204,18 +209,18 @@ pub fn serving_output(
     Ok(found)
 }
 
-/// Directories of the first level.
+/// The setting for the number of directories of the first level.
 pub const L1: SettingDef =
     SettingDef::int("l1", 1..=256, 16).help("directories of the first level, where objects are files");
 
-/// Directories of the second level.
+/// The setting for the number of directories of the second level.
 pub const L2: SettingDef = SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
 
-/// The share of requests that recur.
+/// The setting for the share of requests that recur.
 pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.7)
     .help("share of requests for popular objects; every other request is for a new object");
 
-/// How unequal popular objects are.
+/// The setting for the exponent of popularity.
 pub const ZIPF: SettingDef = SettingDef::float("zipf", 0.0..=2.0, 0.8).help("exponent of popularity");
 
 /// A cache and the requests that it receives.
@@ -234,8 +239,8 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
-    /// Of a job.
-    pub fn of(job: &Job) -> CacheShape {
+    /// Reads the settings of a job.
+    pub fn from_settings(job: &Job) -> CacheShape {
         let settings = &job.settings;
         CacheShape {
             bytes: settings.int("cache_bytes") as u64,
@@ -251,20 +256,20 @@ impl CacheShape {
         Demand::new(popular(self.bytes), self.zipf, self.recurrence)
     }
 
-    /// How many of the most popular objects that may be cached fill the cache.
+    /// Number of the most popular objects that fill the cache; those that may not be cached take no space.
     pub fn to_fill(&self) -> u64 {
         to_fill(self.seed, popular(self.bytes), self.bytes)
     }
 
-    /// The room of a cache with files of a size of [`MEAN_BYTES`] divided by `small`: a block's rounding for each, the log,
-    /// and what a filesystem keeps until it commits.
+    /// The space of a cache of files with a mean size of [`MEAN_BYTES`] divided by `small`: the rounding to blocks, the log,
+    /// and the blocks that a filesystem keeps until it commits.
     pub fn room(&self, small: u64, other_bytes: u64) -> Room {
         let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
     }
 }
 
-/// How many of the first `popular` objects that may be cached fill `limit` bytes.
+/// Number of the first `popular` objects that fill `limit` bytes; those that may not be cached take no space.
 pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
     let mut bytes = 0;
     let fits = |number: &u64| {
@@ -275,21 +280,21 @@ pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
     (0..popular).take_while(fits).count() as u64
 }
 
-/// One task that serves.
+/// A task that serves requests.
 #[derive(Debug, Clone)]
 pub struct ServeTask {
-    /// How reports name it.
+    /// Its name in reports.
     pub info: TaskInfo,
-    /// Whether it comes right after a remount.
+    /// Whether it starts right after a remount.
     pub cold: bool,
     /// Requests a second; 0 for as many as possible.
     pub rate: i64,
-    /// Threads that serve, where tasks differ in it.
+    /// Number of threads that serve, if tasks differ in it.
     pub threads: Option<u32>,
 }
 
 impl ServeTask {
-    /// Every rate with every number of threads; the first one also comes cold, which people read as `cold`.
+    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, with the title `cold`.
     pub fn all(job: &Job, threads: &[Option<u32>], cold: &str) -> Vec<ServeTask> {
         let rates = job.settings.ints("rates");
         let load = |threads: Option<u32>, rate: i64, is_cold: bool| {
@@ -303,19 +308,19 @@ impl ServeTask {
         first.chain(each.clone().map(|(threads, rate)| load(threads, rate, false))).collect()
     }
 
-    /// The task that does it.
+    /// Makes the task with this work.
     pub fn task(self, work: Action) -> Task {
         let before = if self.cold { Before::Remount } else { Before::Warm };
         Task { before, ..Task::new(self.info, work) }
     }
 }
 
-/// The task that comes first.
+/// The name of the first task, which fills the cache.
 pub fn fill_task_info() -> TaskInfo {
     task::info("fill", "Fill the cache", [])
 }
 
-/// All tasks.
+/// The names of all tasks.
 pub fn serve_outline(loads: &[ServeTask]) -> Vec<TaskInfo> {
     std::iter::once(fill_task_info()).chain(loads.iter().map(|load| load.info.clone())).collect()
 }

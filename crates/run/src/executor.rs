@@ -106,7 +106,7 @@ pub enum Fatal {
     Guest(#[from] fsarena_guest::Error),
     /// The workload's own inputs.
     #[error(transparent)]
-    Workload(#[from] fsarena_load::task::Error),
+    Workload(#[from] fsarena_load::task::TaskError),
     /// This machine lacks something; the text says what to do.
     #[error("{0}")]
     Missing(String),
@@ -177,9 +177,9 @@ impl Exits for Fatal {
             Fatal::User(error) => error.exit_code(),
             Fatal::Filesystem(error) => error.exit_code(),
             Fatal::Guest(error) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Command(error)) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Dbench(error)) => error.exit_code(),
-            Fatal::Workload(fsarena_load::task::Error::Plan(_)) => ExitCode::Usage,
+            Fatal::Workload(fsarena_load::task::TaskError::Command(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::task::TaskError::Dbench(error)) => error.exit_code(),
+            Fatal::Workload(fsarena_load::task::TaskError::Plan(_)) => ExitCode::Usage,
             Fatal::Workload(_) | Fatal::Missing(_) | Fatal::Recover(_) => ExitCode::Missing,
             Fatal::Plan(_) => ExitCode::Usage,
             Fatal::Agent(_) => ExitCode::Internal,

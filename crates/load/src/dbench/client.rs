@@ -1,8 +1,8 @@
-//! One client: plays the program over and over until the run is over.
+//! A client, which plays the program repeatedly until the run is over, with its open files and the data that it writes.
 
 use crate::dbench::Options;
 use crate::dbench::calls::{self, Entries, Name, as_path};
-use crate::dbench::cursor::{Cursor, Next};
+use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Kind, Numbers};
 use crate::dbench::program::{Expected, Instruction, Program};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
@@ -15,55 +15,55 @@ use rand::{Rng, SeedableRng};
 use rustix::fd::OwnedFd;
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 pub struct Shared<'r, C> {
-    /// What they play.
+    /// The program that they play.
     pub program: &'r Program,
     /// Where they tell what they did.
     pub counters: &'r SharedCounters,
-    /// What they write.
+    /// The data that they write.
     pub payloads: &'r Payloads,
     /// The directory they work in.
     pub root: CString,
-    /// How they play.
+    /// The options of the player.
     pub options: &'r Options,
-    /// Bytes a nanosecond that each of them is held to.
+    /// Limit of each client in bytes a nanosecond; none for no limit.
     pub rate: Option<f64>,
     /// The clock.
     pub clock: C,
-    /// Its rate.
+    /// The rate of the clock.
     pub scale: Scale,
 }
 
-/// The client cannot go on; its recorder has the reason.
+/// The client cannot continue. Its counters have the reason.
 struct ClientFailed;
-/// What an operation gives, or that the client is stuck.
-type Done<T = ()> = Result<T, ClientFailed>;
+/// The result of an operation, or the failure of the client.
+type ClientResult<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
 pub struct Client<'r, C> {
     shared: &'r Shared<'r, C>,
     cursor: Cursor<'r>,
     counters: &'r ClientCounters,
-    /// What it puts for `client1`.
+    /// The name that replaces `client1` in names.
     own: Vec<u8>,
     handles: Handles,
     names: [Name; 2],
     entries: Entries,
     /// The buffer of reads.
     buffer: Vec<u8>,
-    /// The place of the pattern that is written, where there is one.
+    /// The index of the pattern to write, if there is one.
     pattern: Option<usize>,
-    /// When this pass began, in ticks.
+    /// The start of this pass, in ticks.
     begun: u64,
-    /// When the last operation was let go, in ticks, and the bytes moved by then.
-    let_go: Option<(u64, u64)>,
+    /// The last operation under a rate: its start in ticks, and the bytes moved by then.
+    last_paced: Option<(u64, u64)>,
     bytes: u64,
     writes: usize,
 }
 
 impl<'r, C: Clock> Client<'r, C> {
-    /// Gets a client ready, from 0.
+    /// Makes the client of this number, from 0.
     pub fn new(shared: &'r Shared<'r, C>, number: u32) -> Client<'r, C> {
         Client {
             shared,
@@ -76,13 +76,13 @@ impl<'r, C: Clock> Client<'r, C> {
             buffer: vec![0; shared.program.largest],
             pattern: None,
             begun: 0,
-            let_go: None,
+            last_paced: None,
             bytes: 0,
             writes: 0,
         }
     }
 
-    /// Waits for the start and plays until the run is over. Why it ended earlier is on its recorder.
+    /// Waits for the start and plays until the run is over. If the client fails earlier, its counters have the reason.
     pub fn run(mut self) {
         self.shared.counters.wait_for_start();
         self.begin_pass();
@@ -90,11 +90,11 @@ impl<'r, C: Clock> Client<'r, C> {
         let _failed = self.play();
     }
 
-    fn play(&mut self) -> Done {
+    fn play(&mut self) -> ClientResult {
         let clock = self.shared.clock;
         while self.shared.counters.phase() != Phase::Over {
             match self.cursor.step() {
-                Next::Operation(kind, instruction, numbers) => {
+                Step::Operation(kind, instruction, numbers) => {
                     if let Some(rate) = self.shared.rate {
                         self.pace(rate);
                     }
@@ -102,11 +102,11 @@ impl<'r, C: Clock> Client<'r, C> {
                     self.operation(kind, instruction, numbers)?;
                     self.count(kind, numbers, clock.now().saturating_sub(from));
                 }
-                Next::At(ns) if self.shared.rate.is_none() => {
+                Step::At(ns) if self.shared.rate.is_none() => {
                     self.wait_until(self.begun + self.shared.scale.ticks(ns));
                 }
-                Next::At(_) => {}
-                Next::End => self.begin_pass(),
+                Step::At(_) => {}
+                Step::End => self.begin_pass(),
                 other => {
                     self.control(other);
                     self.begin_pass();
@@ -120,23 +120,23 @@ impl<'r, C: Clock> Client<'r, C> {
     /// on files.
     fn begin_pass(&mut self) {
         self.begun = self.shared.clock.now();
-        self.let_go = None;
+        self.last_paced = None;
     }
 
-    fn control(&mut self, next: Next) {
+    fn control(&mut self, next: Step) {
         match next {
-            Next::Sleep(us) => {
+            Step::Sleep(us) => {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
             }
-            Next::SetPoint(point) => self.counters.point.store(point, Relaxed),
-            Next::WaitPoint { client, point } => {
+            Step::SetPoint(point) => self.counters.point.store(point, Relaxed),
+            Step::WaitPoint { client, point } => {
                 let other = self.shared.counters.client(client as u32);
                 while other.point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Next::Pattern(which) => self.pattern = Some(which),
+            Step::Pattern(which) => self.pattern = Some(which),
             _ => {}
         }
     }
@@ -158,16 +158,16 @@ impl<'r, C: Clock> Client<'r, C> {
     /// up.
     fn pace(&mut self, rate: f64) {
         let now = self.shared.clock.now();
-        let Some((last, bytes)) = self.let_go else {
-            self.let_go = (self.bytes > 0).then_some((now, self.bytes));
+        let Some((last, bytes)) = self.last_paced else {
+            self.last_paced = (self.bytes > 0).then_some((now, self.bytes));
             return;
         };
         let ns = ((self.bytes - bytes) as f64 / rate) as u64;
         self.wait_until(last + self.shared.scale.ticks(ns));
-        self.let_go = Some((self.shared.clock.now(), self.bytes));
+        self.last_paced = Some((self.shared.clock.now(), self.bytes));
     }
 
-    /// Waits for a moment, in ticks, and notes how late it is where it has passed.
+    /// Waits for a time, in ticks. If it has passed, records how late the client is.
     fn wait_until(&mut self, due: u64) {
         let now = self.shared.clock.now();
         if now <= due {
@@ -179,7 +179,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    /// Sleeps until a moment, in ticks, or until the run is over.
+    /// Sleeps until a time, in ticks, or until the run is over.
     fn sleep_until(&self, due: u64) {
         loop {
             let (now, phase) = (self.shared.clock.now(), self.shared.counters.phase());
@@ -190,7 +190,7 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
+    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> ClientResult {
         for which in 0..kind.def().names {
             self.name(which, one)?;
             if kind != Kind::Deltree {
@@ -229,7 +229,7 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     /// Operations on an open file.
-    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
+    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> ClientResult {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
             Kind::Flush => drop(rustix::fs::fsync(&open.file)),
@@ -246,7 +246,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> Done {
+    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> ClientResult {
         let name = &self.names[0];
         let file = match calls::create(name.path(), options, disposition) {
             Ok(file) => file,
@@ -272,7 +272,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
+    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
         let size = self.size(one, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
@@ -283,7 +283,7 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
+    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
         let size = self.size(one, size)?;
         self.writes = self.writes.wrapping_add(1);
         let Some(open) = self.handles.get(number) else { return Ok(()) };
@@ -295,8 +295,8 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    /// A size that only the run tells is checked here.
-    fn size(&self, one: &Instruction, size: i64) -> Done<usize> {
+    /// Checks a size that may depend on random numbers.
+    fn size(&self, one: &Instruction, size: i64) -> ClientResult<usize> {
         match usize::try_from(size) {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
@@ -306,8 +306,8 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    /// Puts a name of the operation together.
-    fn name(&mut self, which: usize, one: &Instruction) -> Done {
+    /// Composes a name of the operation.
+    fn name(&mut self, which: usize, one: &Instruction) -> ClientResult {
         let (names, id) = (&self.shared.program.names, one.names[which]);
         let root = self.shared.root.as_bytes();
         let (own, strings) = (&self.own, &self.cursor.strings);
@@ -319,8 +319,8 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    /// Where these end otherwise than their status says, the real dbench ends, too.
-    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> Done {
+    /// Fails the client if an operation has another result than the loadfile states, as in the real dbench.
+    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> ClientResult {
         let name = self.names[0].bytes();
         match (done, one.expected) {
             (Ok(()), Expected::Failure) => self.fail(one, None, &[what.as_bytes(), b" succeeded: ", name]),
@@ -329,9 +329,9 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn no_handle<T>(&self, one: &Instruction, number: i64) -> Done<T> {
+    fn no_handle<T>(&self, one: &Instruction, number: i64) -> ClientResult<T> {
         let what = format!("handle {number} is not open");
-        // What went wrong before is why.
+        // An earlier unexpected result is the cause.
         let before = match self.counters.unexpected_result.message() {
             Some(said) => format!("; before, at line {}: {}", said.line, said.text),
             None => String::new(),
@@ -343,20 +343,20 @@ impl<'r, C: Clock> Client<'r, C> {
         self.counters.unexpected_result.record(one.line, error, parts);
     }
 
-    fn fail<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> Done<T> {
+    fn fail<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> ClientResult<T> {
         self.counters.failure.record(one.line, error, parts);
         Err(ClientFailed)
     }
 }
 
-/// Errors that the load did not cause.
+/// Whether the machine or the filesystem caused the error rather than the load.
 fn is_shortage(error: &io::Error) -> bool {
     use libc::{EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
     let shortages = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
     error.raw_os_error().is_some_and(|code| shortages.contains(&code))
 }
 
-/// Files that one client can have open, as in the real dbench.
+/// Largest number of open files of one client, as in the real dbench.
 pub const MAX_HANDLES: usize = 200;
 
 /// An open file, and the name it was opened by.
@@ -377,7 +377,7 @@ struct Handles {
 }
 
 impl Handles {
-    /// Keeps a file under a number.
+    /// Stores a file under a number.
     ///
     /// # Errors
     /// Returns the file if the table is full.
@@ -401,7 +401,7 @@ impl Handles {
         self.open[place].as_ref()
     }
 
-    /// Takes the file of a number out.
+    /// Removes the file of a number.
     pub fn take(&mut self, number: i64) -> Option<OpenFile> {
         let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
         self.numbers[place] = None;
@@ -409,23 +409,23 @@ impl Handles {
     }
 }
 
-/// Places at which a write can begin in the noise, so that one differs from the next.
+/// Number of offsets in the noise at which a write can begin, so that successive writes differ.
 const PLACES: usize = 256;
-/// Bytes between two such places.
+/// Bytes between two such offsets.
 const APART: usize = 509;
 
-/// Sources of what is written.
+/// The data that clients write. It is made before the start and shared by all clients.
 #[derive(Debug)]
 pub struct Payloads {
-    /// Where the loadfile has no pattern.
+    /// Data for writes without a pattern.
     plain: Vec<u8>,
-    /// Whether each write takes another part of it.
+    /// Whether each write takes another part of `plain`.
     varies: bool,
     patterns: Vec<Vec<u8>>,
 }
 
 impl Payloads {
-    /// Makes them.
+    /// Makes the data for a program.
     pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
         let varies = content != Content::Zeros;
         let mut plain = vec![0; program.largest + if varies { PLACES * APART } else { 0 }];
@@ -436,7 +436,7 @@ impl Payloads {
         Payloads { plain, varies, patterns: program.patterns.iter().map(fill).collect() }
     }
 
-    /// So many bytes for the write of this number.
+    /// Returns `bytes` bytes for the write of this number.
     #[inline]
     pub fn slice(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
         match pattern {

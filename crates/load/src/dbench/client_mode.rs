@@ -1,7 +1,8 @@
-//! Clients as processes or threads: started together, watched, and ended together.
+//! Clients as processes or threads: starts them together, watches them through the phases, records their time series, and
+//! ends them together.
 
 use crate::dbench::client::{self, Client, Shared};
-use crate::dbench::error::Error;
+use crate::dbench::error::DbenchError;
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use crate::dbench::{ClientMode, Options};
 use fsarena_core::series::{MOST_POINTS, Point};
@@ -14,19 +15,19 @@ use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, getrlimit,
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often the watcher looks at the recorders.
-const LOOK: Duration = Duration::from_millis(10);
-/// A client keeps no large thing on its stack, except where it deletes a tree.
+/// How often the watcher reads the counters.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Stack size of a client. It keeps no large value on its stack, except where it deletes a tree.
 const STACK_BYTES: usize = 512 << 10;
 
-/// How long the phases took, and what was moved meanwhile.
+/// The lengths of the phases, and the bytes and operations in them.
 #[derive(Debug, Clone)]
 pub struct Times {
-    /// The warm-up.
+    /// Length of the warm-up.
     pub warm_up: Duration,
-    /// The measured phase.
+    /// Length of the measured phase.
     pub measured: Duration,
-    /// Bytes read and written in it.
+    /// Bytes read and written in the measured phase.
     pub bytes: [u64; 2],
     /// All phases over time.
     pub series: Vec<Point>,
@@ -35,15 +36,15 @@ pub struct Times {
 /// Runs all clients from start to end.
 ///
 /// # Errors
-/// Clients that cannot be had, and the first that could not go on.
-pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+/// If the clients cannot be started, or the first client that failed.
+pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     match shared.options.mode {
         ClientMode::Threads => threads(shared),
         ClientMode::Processes => processes(shared),
     }
 }
 
-fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
@@ -54,7 +55,7 @@ fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
                     shared.counters.enter(Phase::Over);
                     let what =
                         format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
-                    return Err(Error::Resource { what, source });
+                    return Err(DbenchError::Resource { what, source });
                 }
             }
         }
@@ -68,8 +69,8 @@ fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
                 std::panic::resume_unwind(panic);
             }
         }
-        said(shared.counters)?;
-        times.ok_or(Error::Cancelled)
+        check_failures(shared.counters)?;
+        times.ok_or(DbenchError::Cancelled)
     })
 }
 
@@ -80,7 +81,7 @@ struct Child {
     ended: OwnedFd,
 }
 
-fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
         match start(shared, number) {
@@ -91,16 +92,16 @@ fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
                 let what = format!(
                     "no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`"
                 );
-                return Err(Error::Resource { what, source });
+                return Err(DbenchError::Resource { what, source });
             }
         }
     }
     let times = watch(shared.counters, shared.options, &mut |wait| any_ended(&children, wait));
     shared.counters.enter(Phase::Over);
     let lost = children.into_iter().map(reap).fold(Ok(()), Result::and);
-    said(shared.counters)?;
+    check_failures(shared.counters)?;
     lost?;
-    times.ok_or(Error::Cancelled)
+    times.ok_or(DbenchError::Cancelled)
 }
 
 fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
@@ -131,7 +132,7 @@ fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
 }
 
 fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
-    // Nobody would end it.
+    // A client without its parent would never end.
     let dies = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if dies.is_ok() && rustix::process::getppid() == Some(parent) {
         Client::new(shared, number).run();
@@ -142,12 +143,12 @@ fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
 fn any_ended(children: &[Child], wait: Duration) -> bool {
     let fds = children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
-    // A signal ends it early; then the caller looks.
+    // A signal ends the wait early, and the caller checks for it.
     poll(&mut fds.collect::<Vec<_>>(), Some(&wait)).is_ok_and(|ended| ended > 0)
 }
 
-fn reap(child: Child) -> Result<(), Error> {
-    let lost = |how: String| Err(Error::Lost { client: child.number, how });
+fn reap(child: Child) -> Result<(), DbenchError> {
+    let lost = |how: String| Err(DbenchError::Lost { client: child.number, how });
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -164,7 +165,7 @@ fn reap(child: Child) -> Result<(), Error> {
     }
 }
 
-/// Leads all through the phases; absent where they end before their time.
+/// Leads all clients through the phases. Returns none if the run ends before its time.
 fn watch(
     counters: &SharedCounters,
     options: &Options,
@@ -184,24 +185,24 @@ fn watch(
     let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
     counters.enter(Phase::WarmUp);
     let (least, most) = (options.warm_up, options.warm_up + options.measured);
-    // As in the real one, until every client has moved something; but some move nothing at all.
+    // As in the real dbench, the warm-up lasts until every client has moved data. Some clients move none at all.
     let moved = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
     while begun.elapsed() < least || (least > Duration::ZERO && begun.elapsed() < most && !moved()) {
-        if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), LOOK)) {
+        if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL)) {
             return None;
         }
-        series.look(counters);
+        series.update(counters);
     }
     if least > Duration::ZERO {
-        series.warmed_up(counters);
+        series.end_warm_up(counters);
     }
     let counted = Instant::now();
     counters.enter(Phase::Measured);
     while counted.elapsed() < options.measured {
-        if early(options.measured.saturating_sub(counted.elapsed()).min(LOOK)) {
+        if early(options.measured.saturating_sub(counted.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
-        series.look(counters);
+        series.update(counters);
     }
     let bytes =
         [0, 1].map(|way| counters.clients().map(|client| client.measured_bytes[way].load(Relaxed)).sum());
@@ -210,14 +211,14 @@ fn watch(
     Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(counters) })
 }
 
-/// The first client that could not go on.
-fn said(counters: &SharedCounters) -> Result<(), Error> {
+/// Returns the error of the first client that failed.
+fn check_failures(counters: &SharedCounters) -> Result<(), DbenchError> {
     for (number, client) in counters.clients().enumerate() {
-        let Some(said) = client.failure.message() else { continue };
-        let system = said.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
-        let full = said.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
-        let why = format!("{}{}", said.text.trim_end_matches('\0'), system.unwrap_or_default());
-        return Err(Error::Client { client: number as u32, line: said.line, why, full });
+        let Some(message) = client.failure.message() else { continue };
+        let system = message.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
+        let full = message.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
+        let why = format!("{}{}", message.text.trim_end_matches('\0'), system.unwrap_or_default());
+        return Err(DbenchError::Client { client: number as u32, line: message.line, why, full });
     }
     Ok(())
 }
@@ -238,11 +239,11 @@ fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
     }
 }
 
-/// Says before a run where the limit of open files is too low.
+/// Checks before a run that the limit of open files is high enough.
 ///
 /// # Errors
-/// [`Error::Limit`].
-pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), Error> {
+/// [`DbenchError::Limit`].
+pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), DbenchError> {
     check_against_limit(
         clients,
         mode,
@@ -251,54 +252,59 @@ pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) 
     )
 }
 
-fn check_against_limit(clients: u32, mode: ClientMode, needed: u64, hard: Option<u64>) -> Result<(), Error> {
+fn check_against_limit(
+    clients: u32,
+    mode: ClientMode,
+    needed: u64,
+    hard: Option<u64>,
+) -> Result<(), DbenchError> {
     let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
     let instead = match mode {
         ClientMode::Threads => ", or make them processes: --set by=processes",
         ClientMode::Processes => "",
     };
-    Err(Error::Limit(format!(
+    Err(DbenchError::Limit(format!(
         "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
          (`ulimit -Hn`), or take fewer clients{instead}"
     )))
 }
 
-/// The shortest stretch that is told.
+/// The shortest stretch of the series.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Operations and bytes of all clients, stretch by stretch. Latencies are not in it: to sum the histograms of a
-/// thousand clients again and again would take time from them.
+/// The operations and bytes of all clients over time, from their counters. It has no latencies, because summing the
+/// histograms of a thousand clients again and again would take CPU time from them.
 pub struct TimeSeries {
     begun: Instant,
     every: Duration,
-    /// When the last stretch ended, and what was counted until then.
+    /// The end of the last stretch, and the operations and bytes until then.
     last: (Duration, u64, u64),
     stretches: Vec<Stretch<'static>>,
     warm_up: usize,
 }
 
 impl TimeSeries {
-    /// Begins now.
+    /// Starts the series now.
     pub fn begin(options: &Options) -> TimeSeries {
         let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
         let last = (Duration::ZERO, 0, 0);
         TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
     }
 
-    /// Looks at the recorders, where it is time.
-    pub fn look(&mut self, counters: &SharedCounters) {
+    /// Reads the counters if the current stretch is over.
+    pub fn update(&mut self, counters: &SharedCounters) {
         if self.begun.elapsed() >= self.last.0 + self.every {
             self.close(counters);
         }
     }
 
-    /// The warm-up is over.
-    fn warmed_up(&mut self, counters: &SharedCounters) {
+    /// Ends the warm-up.
+    fn end_warm_up(&mut self, counters: &SharedCounters) {
         self.close(counters);
         self.warm_up = self.stretches.len();
     }
 
-    /// All is over.
+    /// Ends the series and returns its points.
     pub fn points(mut self, counters: &SharedCounters) -> Vec<Point> {
         self.close(counters);
         points(&self.stretches, self.warm_up)
@@ -343,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_desks_count_is_told_by_phase() {
+    fn counters_become_points_by_phase() {
         let options = Options {
             clients: 2,
             mode: ClientMode::Threads,
@@ -358,7 +364,7 @@ mod tests {
         assert_eq!(series.every, SHORTEST);
         add(&counters.client(0).operations, 3);
         add(&counters.client(1).bytes, 500);
-        series.warmed_up(&counters);
+        series.end_warm_up(&counters);
         add(&counters.client(1).operations, 4);
         let points = series.points(&counters);
         let told: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();

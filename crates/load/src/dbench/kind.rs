@@ -3,15 +3,15 @@
 use fsarena_core::dbench::{OPERATIONS, Operation};
 use serde::{Deserialize, Serialize};
 
-/// What an operation does.
+/// An operation of a loadfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {
-    /// Opens or makes a file, or makes a directory, and gives it a handle.
+    /// Opens or creates a file, or creates a directory, and assigns a handle.
     NtCreateX,
     /// Closes a handle.
     Close,
-    /// Renames.
+    /// Renames a file.
     Rename,
     /// Removes a file.
     Unlink,
@@ -19,13 +19,13 @@ pub enum Kind {
     Deltree,
     /// Removes a directory.
     Rmdir,
-    /// Makes a directory, if it is not there.
+    /// Creates a directory unless it exists.
     Mkdir,
     /// Looks a name up.
     QueryPath,
-    /// fstat.
+    /// Reads the status of an open file (fstat).
     QueryFile,
-    /// statvfs.
+    /// Reads the status of the filesystem (statvfs).
     QueryFs,
     /// Sets the times of a file.
     SetFile,
@@ -39,14 +39,14 @@ pub enum Kind {
     LockX,
     /// Unlocks a range.
     UnlockX,
-    /// fsync.
+    /// Syncs a file (fsync).
     Flush,
 }
 
 /// The properties of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct KindDef {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
     /// Its name in loadfiles and in the output of dbench 5.0.
     pub name: &'static str,
@@ -54,13 +54,13 @@ pub struct KindDef {
     pub printed: &'static str,
     /// The prefix of its readings.
     pub reading: &'static str,
-    /// How many names it takes.
+    /// Number of names that it takes.
     pub names: usize,
-    /// How many numbers it needs behind them. A loadfile may have more.
+    /// Number of numbers that it needs behind the names. A loadfile may have more.
     pub numbers: usize,
 }
 
-/// Numbers of one operation that mean something: handle, offset, size, result.
+/// Largest number of an operation's numbers that have a meaning: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
 /// The numbers of one operation.
 pub type Numbers = [i64; NUMBERS];

@@ -1,25 +1,25 @@
-//! Statistics of one pass of a program, played in memory: the most files and bytes that exist at once, and the
-//! figures by which to compare two loads.
+//! Statistics of one pass of a program, played in memory: the largest number of files and bytes at one time, and the figures
+//! by which two loads are compared.
 
-use super::cursor::{Cursor, Next};
+use super::cursor::{Cursor, Step};
 use super::kind::{KINDS, Kind, Numbers};
 use super::name::{NameId, STRINGS};
 use super::program::{Expected, Instruction, Program};
 use std::collections::{BTreeMap, HashMap};
 
-/// Operations that are looked at: more than any loadfile has, less than its loops can ask for.
+/// Largest number of operations to count: more than any loadfile has, but its loops may repeat more.
 const MOST_STEPS: u64 = 20_000_000;
-/// NTCreateX makes a directory.
+/// The option of NTCreateX that creates a directory.
 pub const DIRECTORY: i64 = 0x1;
 
-/// What one pass does.
+/// Statistics of one pass of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadStats {
-    /// Operations, by [`Kind`].
+    /// Number of operations, by [`Kind`].
     pub counts: [u64; KINDS.len()],
-    /// Those of them that are expected to fail.
+    /// Number of operations that are expected to fail, by [`Kind`].
     pub failures: [u64; KINDS.len()],
-    /// Bytes read and written.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -27,36 +27,36 @@ pub struct LoadStats {
     pub read_sizes: BTreeMap<i64, u64>,
     /// Number of writes by size.
     pub write_sizes: BTreeMap<i64, u64>,
-    /// Reads that begin where the one before through the same handle ended.
+    /// Reads that begin where the previous read through the same handle ended.
     pub sequential_reads: u64,
-    /// Writes that end within the file as it was.
+    /// Writes that do not extend the file.
     pub writes_within: u64,
-    /// Handles closed through which nothing was read or written.
+    /// Number of handles without a read or a write.
     pub idle_opens: u64,
-    /// Handles closed through which there were reads only.
+    /// Number of handles with reads only.
     pub reading_opens: u64,
-    /// The most files at one time.
+    /// Largest number of files at one time.
     pub most_files: u64,
-    /// The sum over all operations of the number of files.
+    /// Sum over all operations of the number of files.
     pub files_by_operation: u64,
-    /// The most handles at one time.
+    /// Largest number of handles at one time.
     pub most_open: u64,
-    /// Directories made.
+    /// Number of created directories.
     pub directories: u64,
-    /// The most bytes of all files at one time.
+    /// Largest number of bytes of all files at one time.
     pub most_bytes: u64,
 }
 
 impl LoadStats {
-    /// Plays one pass.
+    /// Plays one pass and collects its statistics.
     pub fn collect(program: &Program) -> LoadStats {
         let mut played =
             Played { program, stats: LoadStats::default(), files: HashMap::new(), open: vec![], bytes: 0 };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MOST_STEPS {
             match cursor.step() {
-                Next::End => break,
-                Next::Operation(kind, instruction, numbers) => {
+                Step::End => break,
+                Step::Operation(kind, instruction, numbers) => {
                     played.count(kind, instruction);
                     if instruction.expected != Expected::Failure {
                         played.operation(kind, instruction, numbers, &cursor.strings);
@@ -160,7 +160,7 @@ impl Played<'_> {
     }
 
     fn remove(&mut self, name: &[u8]) {
-        // Directories stay, as they do where the real one deletes a tree.
+        // Directories stay, as they do when the real dbench deletes a tree.
         if let Some(Some(size)) = self.files.get(name).copied() {
             self.files.remove(name);
             self.bytes -= size;

@@ -4,63 +4,64 @@
 use crate::dbench::kind::{Kind, NUMBERS};
 use crate::dbench::number::{Number, RandomString, integer};
 use crate::dbench::program::{Action, Builder, Expected};
-use crate::{dbench::Program, dbench::error::Error};
+use crate::{dbench::Program, dbench::error::DbenchError};
 use flate2::bufread::MultiGzDecoder;
 use fsarena_sys::input;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Where dbench's own loadfile is: Debian's package, then the places of 5.0 installed from its sources.
+/// Paths of dbench's own loadfile: those of Debian's package, then those of 5.0 installed from its sources.
 const INSTALLED: [&str; 4] = [
     "/usr/share/dbench/client.txt",
     "/usr/share/dbench/client.load",
     "/usr/local/share/doc/dbench/loadfiles/client.load",
     "/usr/share/doc/dbench/loadfiles/client.load",
 ];
-/// The largest text that is read, in bytes: twenty times the standard one.
+/// Largest text in bytes, twenty times the standard loadfile.
 const MOST_BYTES: u64 = 512 << 20;
-/// The most lines that do something: 320 MB in memory.
+/// Largest number of lines of a program, which take 320 MB in memory.
 const MOST_LINES: usize = 10_000_000;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The loadfile that is meant: the one named, else the installed one.
+/// Returns the loadfile that the user named, or else the installed one.
 ///
 /// # Errors
-/// Where none is named and none is installed.
-pub fn find(named: &str) -> Result<PathBuf, Error> {
+/// If none is named and none is installed.
+pub fn find(named: &str) -> Result<PathBuf, DbenchError> {
     if !named.is_empty() {
         return Ok(named.into());
     }
     let installed = INSTALLED.iter().map(PathBuf::from).find(|path| path.is_file());
-    installed.ok_or_else(|| Error::NoLoadfile { looked_for: INSTALLED.join(", ") })
+    installed.ok_or_else(|| DbenchError::NoLoadfile { looked_for: INSTALLED.join(", ") })
 }
 
 /// Reads a loadfile, which may be packed with gzip.
 ///
 /// # Errors
-/// If the file cannot be read or is not a loadfile; names the line.
-pub fn load(path: &Path) -> Result<Program, Error> {
-    let failed = |source| Error::Read { path: path.into(), source };
-    let unfit = |why: String| Error::Unfit { path: path.into(), why };
+/// If the file cannot be read or is not a loadfile, with the number of the line.
+pub fn load(path: &Path) -> Result<Program, DbenchError> {
+    let failed = |source| DbenchError::Read { path: path.into(), source };
+    let unfit = |why: String| DbenchError::Unfit { path: path.into(), why };
     let file = input::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MOST_BYTES {
         return Err(unfit(too_large(bytes)));
     }
     let mut plain = BufReader::with_capacity(CHUNK, file);
-    match plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
-        false => read(path, plain),
-        true => read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain))),
+    if plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
+        read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain)))
+    } else {
+        read(path, plain)
     }
 }
 
-/// Reads the text of a loadfile. `origin` names it in errors.
+/// Parses the text of a loadfile. `origin` names it in errors.
 ///
 /// # Errors
-/// If the text is not a loadfile; names the line.
-pub fn parse(origin: &str, text: &[u8]) -> Result<Program, Error> {
+/// If the text is not a loadfile, with the number of the line.
+pub fn parse(origin: &str, text: &[u8]) -> Result<Program, DbenchError> {
     read(Path::new(origin), text)
 }
 
@@ -69,8 +70,8 @@ fn too_large(bytes: u64) -> String {
     format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
 }
 
-fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
-    let at = |line: u32, why: String| Error::Line { path: path.into(), line, why };
+fn read(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
+    let at = |line: u32, why: String| DbenchError::Line { path: path.into(), line, why };
     let mut parser = Parser::default();
     let (mut line, mut number, mut bytes) = (Vec::with_capacity(LONGEST_LINE + 2), 0, 0);
     loop {
@@ -100,45 +101,45 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
     parser.finish().map_err(|(line, why)| at(line, why))
 }
 
-fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
+fn broken(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
     let why = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
-        _ => return Error::Read { path: path.into(), source },
+        _ => return DbenchError::Read { path: path.into(), source },
     };
-    Error::Line { path: path.into(), line, why }
+    DbenchError::Line { path: path.into(), line, why }
 }
 
-/// Whether a line was understood, or why not.
+/// The result of parsing a line; the error describes it for the user.
 type Parsed = Result<(), String>;
 
 /// The longest line, in bytes, as in the real dbench.
 pub const LONGEST_LINE: usize = 1022;
-/// Words of a line that the real dbench looks at.
+/// Most words of a line; the real dbench ignores further ones.
 const MOST_WORDS: usize = 19;
 
-/// Reads line after line into a program.
+/// Parses the lines of a loadfile, of dbench 4.0 and 5.0: `[time] OPERATION ["name"] ["name"] number… STATUS`.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The parsed line.
+    /// The program so far.
     pub builder: Builder,
-    /// A REPEAT whose operation comes next: its line and its count.
+    /// The line and the count of a REPEAT whose operation comes next.
     repeat: Option<(u32, i64)>,
-    /// Handles that are open, and the lines that opened them.
+    /// Open handles, and the lines that opened them.
     open: Vec<(i64, u32)>,
-    // Memory that is used again for every line.
+    // Buffers that every line uses again.
     names: [Vec<u8>; 2],
     numbers: Vec<Number>,
 }
 
-/// The error for a line that is not text.
+/// Returns the error for a line that is not text; none for text.
 pub fn not_text(line: &[u8]) -> Option<String> {
     let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
     Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
 }
 
 impl Parser {
-    /// Reads a line without its end.
+    /// Parses a line without its end.
     ///
     /// # Errors
     /// Describes the error for the user.
@@ -154,17 +155,18 @@ impl Parser {
         if !from_time && self.directive(number, first, line)? {
             return Ok(());
         }
-        let (time, operation) = match from_time {
-            false => (None, first),
-            true => (Some(time(first)?), words.next().transpose()?.ok_or("nothing behind the time")?),
+        let (time, operation) = if from_time {
+            (Some(time(first)?), words.next().transpose()?.ok_or("nothing behind the time")?)
+        } else {
+            (None, first)
         };
         self.operation(number, time, operation, words)
     }
 
-    /// Ends the program.
+    /// Returns the program after the last line.
     ///
     /// # Errors
-    /// The missing part, with its line.
+    /// Describes the missing part, with the number of its line.
     pub fn finish(self) -> Result<super::Program, (u32, String)> {
         if let Some((line, _)) = self.repeat {
             return Err((line, "nothing follows this REPEAT".into()));
@@ -207,7 +209,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The pattern is the rest of the line with its end, as in the real dbench.
+    /// Adds a pattern: the rest of the line with its end, as in the real dbench.
     fn pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
         let text = rest.get(1..).filter(|text| !text.is_empty()).ok_or("WRITEPATTERN takes a text")?;
         self.builder.pattern(number, &[text, b"\n"].concat())
@@ -270,7 +272,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Notes which handles are open, where they are literal.
+    /// Tracks open handles, if their numbers are literal.
     fn follow(&mut self, line: u32, kind: Kind, expected: Expected) {
         match (kind, self.numbers.as_slice()) {
             (Kind::NtCreateX, [_, _, Number::Literal(handle), ..]) if expected == Expected::Success => {
@@ -298,7 +300,7 @@ fn unknown(operation: &[u8]) -> String {
     format!("unknown operation `{shown}`: fsarena plays the file operations of 4.0 and 5.0")
 }
 
-/// Nanoseconds of `12.5`.
+/// Parses seconds such as `12.5` to nanoseconds.
 fn time(word: &[u8]) -> Result<i64, String> {
     let seconds: Option<f64> = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     match seconds.filter(|seconds| (0.0..1e9).contains(seconds)) {
@@ -307,7 +309,8 @@ fn time(word: &[u8]) -> Result<i64, String> {
     }
 }
 
-/// SUCCESS, ERROR and `*` are of dbench 5.0; there other backends than that of files heed them.
+/// Parses a status to the expected result. SUCCESS, ERROR and `*` are of dbench 5.0, which uses them for other backends than
+/// files.
 fn expected(status: &[u8]) -> Result<Expected, String> {
     match status {
         b"NT_STATUS_OK" | b"SUCCESS" => Ok(Expected::Success),
@@ -340,7 +343,7 @@ fn one(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {
     }
 }
 
-/// Words between blanks; a quoted one may have blanks in it.
+/// Iterates over the words between blanks. A quoted word may contain blanks.
 struct Words<'l>(&'l [u8]);
 
 impl<'l> Iterator for Words<'l> {

@@ -1,38 +1,38 @@
-//! Numbers of a loadfile: literal, random, relative to the operation before, or of the client.
+//! The numbers of a loadfile (literal, random, relative to the previous operation, or of the client) and its random strings.
 
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-/// A number as a loadfile has it.
+/// A number of a loadfile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Number {
     /// `4096`, `0x40`, `-1`.
     Literal(i64),
     /// `*%1024/2+1`: a random number, then qualified from left to right.
     Random(Vec<Qualifier>),
-    /// `+1024`: that much more than the same number of the operation before.
+    /// `+1024`: the same number of the previous operation plus this value.
     Previous(i64),
-    /// `+child`: that number and the client's own, from 0.
+    /// `+child`: the same number of the previous operation plus the client's number, from 0.
     PreviousAndChild,
-    /// `+num_children`: that number and the number of clients.
+    /// `+num_children`: the same number of the previous operation plus the number of clients.
     PreviousAndClients,
-    /// `$3`: what the third random string says.
+    /// `$3`: the value of the third random string.
     Stored(u8),
 }
 
 /// The operation applied to a random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Qualifier {
-    /// `%n`: the remainder.
+    /// `%n`: takes the remainder.
     Modulo(i64),
-    /// `/n`: rounded down to a multiple.
+    /// `/n`: rounds down to a multiple.
     Align(i64),
-    /// `+n`: added.
+    /// `+n`: adds.
     Plus(i64),
 }
 
 impl Number {
-    /// Reads a number.
+    /// Parses a number.
     ///
     /// # Errors
     /// Describes the error for the user.
@@ -69,7 +69,7 @@ fn random(mut text: &[u8]) -> Result<Number, String> {
     Ok(Number::Random(qualifiers))
 }
 
-/// A whole number as C reads it: decimal, hexadecimal behind `0x`, octal behind `0`.
+/// Parses a whole number as C does: decimal, hexadecimal behind `0x`, octal behind `0`.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -89,7 +89,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 }
 
 impl Qualifier {
-    /// Does it to a number.
+    /// Applies the operation to a number.
     pub fn apply(self, value: i64) -> i64 {
         match self {
             Qualifier::Modulo(by) => value % by,
@@ -102,7 +102,7 @@ impl Qualifier {
 /// The longest random string, in bytes, as in the real dbench.
 const LONGEST: usize = 255;
 
-/// What RANDOMSTRING says.
+/// The text of RANDOMSTRING, in which a character of each `[set]` is drawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomString(Vec<StringPart>);
 
@@ -113,7 +113,7 @@ enum StringPart {
 }
 
 impl RandomString {
-    /// Reads `file[0123456789].dat`.
+    /// Parses a text such as `file[0123456789].dat`.
     ///
     /// # Errors
     /// Describes the error for the user.
@@ -139,7 +139,7 @@ impl RandomString {
         }
     }
 
-    /// Draws one.
+    /// Draws a string.
     pub fn draw(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
         into.clear();
         for part in &self.0 {

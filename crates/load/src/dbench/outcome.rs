@@ -1,4 +1,4 @@
-//! What a run came to, and its readings.
+//! The result of a run, and its readings.
 
 use super::client_mode::Times;
 use super::kind::{KINDS, Kind};
@@ -17,13 +17,13 @@ const DIGITS: u8 = 3;
 /// Operations of the measured phase.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// Nanoseconds of all of them.
+    /// Sum of their latencies, in nanoseconds.
     pub total_ns: u64,
-    /// Nanoseconds of the longest.
+    /// Latency of the slowest operation, in nanoseconds.
     pub max_ns: u64,
-    /// All of them.
+    /// Latencies of all operations, in nanoseconds.
     pub latency: Histogram<u64>,
 }
 
@@ -45,12 +45,12 @@ impl Measured {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    /// How long it took.
+pub struct DbenchOutcome {
+    /// The lengths of the phases, and the series.
     pub times: Times,
-    /// Kinds that there were.
+    /// The operations of each kind that occurred.
     pub kinds: Vec<(Kind, Measured)>,
     /// Operations of all phases.
     pub operations: u64,
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub by_client: Vec<u64>,
     /// CPU time of all clients in all phases.
     pub cpu: Cpu,
-    /// The longest that an operation began after it was due, nanoseconds; only where there is a rate or a time.
+    /// Nanoseconds by which the latest operation started after its due time; 0 without a rate or timed lines.
     pub lateness_ns: u64,
     /// Operations that ended otherwise than their status says, where the real dbench goes on.
     pub unexpected_results: u64,
@@ -66,13 +66,13 @@ pub struct Outcome {
     pub unexpected_result: Option<Message>,
 }
 
-impl Outcome {
-    /// Takes it from the recorders of clients that have ended.
-    pub fn of(counters: &SharedCounters, times: Times, cpu: Cpu) -> Outcome {
+impl DbenchOutcome {
+    /// Sums up the counters of clients that have ended.
+    pub fn of(counters: &SharedCounters, times: Times, cpu: Cpu) -> DbenchOutcome {
         let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
-        Outcome {
+        DbenchOutcome {
             times,
             kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(counters, def.kind)?))).collect(),
             operations: each(|client| &client.operations).sum(),
@@ -84,7 +84,7 @@ impl Outcome {
         }
     }
 
-    /// What a sample takes over.
+    /// Readings, series and latencies in the form that a sample stores.
     pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.times.series.clone(),
@@ -119,7 +119,7 @@ impl Outcome {
         all.set(&mut readings, "all_");
         self.set_rates(&mut readings, "all_", all.count, bytes);
         if all.count > 0 {
-            // Lateness counts as latency, as in the real one.
+            // Lateness counts as latency, as in the original dbench.
             readings.set("all_latency_max_ns", all.max_ns.max(self.lateness_ns) as f64);
         }
         let seconds = self.times.measured.as_secs_f64();
@@ -139,7 +139,7 @@ impl Outcome {
     }
 }
 
-/// Operations of one kind, where there were any.
+/// The operations of one kind; none if there were none.
 fn measured(counters: &SharedCounters, kind: Kind) -> Option<Measured> {
     let mut all = Measured::none();
     for client in counters.clients() {

@@ -1,13 +1,13 @@
-//! A load in the compact form in which it is kept and played: 32 bytes for each line.
+//! A load in the compact form in which it is stored and played, with 32 bytes for each line.
 
-use crate::dbench::error::Error;
+use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{Kind, NUMBERS};
 use crate::dbench::name::{NameId, Names, NamesBuilder};
 use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
+/// Most bytes that one operation reads or writes. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
 /// The expected result of an operation.
@@ -46,7 +46,7 @@ pub enum Action {
     Repeat,
 }
 
-/// A number, or where to find it: below 2³¹ the number itself, above that its place in a table.
+/// A number below 2³¹, or 2³¹ plus the index of another number in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed(u32);
 
@@ -78,13 +78,13 @@ pub struct Program {
     instructions: Vec<Instruction>,
     /// Numbers that are not small and literal.
     table: Vec<Number>,
-    /// The names in it.
+    /// All names.
     pub names: Names,
-    /// What `Action::Pattern` chooses from.
+    /// The patterns for `Action::Pattern`.
     pub patterns: Vec<Vec<u8>>,
-    /// What `Action::Draw` chooses from, with the place it is kept in.
+    /// The random strings for `Action::Draw`, each with the number under which it is stored.
     pub strings: Vec<(u8, RandomString)>,
-    /// The most that an operation can read or write, in bytes.
+    /// Most bytes that an operation can read or write.
     pub largest: usize,
     /// The highest client, from 0, that another one waits for.
     waits_for: Option<u32>,
@@ -94,10 +94,10 @@ impl Program {
     /// Refuses too few clients.
     ///
     /// # Errors
-    /// [`Error::TooFew`], where one would wait for a client that is not there.
-    pub fn check_clients(&self, clients: u32) -> Result<(), Error> {
+    /// [`DbenchError::TooFew`] if a client would wait for one that does not exist.
+    pub fn check_clients(&self, clients: u32) -> Result<(), DbenchError> {
         let missing = self.waits_for.filter(|client| *client >= clients);
-        missing.map_or(Ok(()), |client| Err(Error::TooFew { client, clients }))
+        missing.map_or(Ok(()), |client| Err(DbenchError::TooFew { client, clients }))
     }
 
     /// Every line.
@@ -105,17 +105,17 @@ impl Program {
         &self.instructions
     }
 
-    /// Number of operations, each repetition once.
+    /// Number of operations. A repeated operation counts once.
     pub fn operations(&self) -> usize {
         self.instructions.iter().filter(|one| one.is_operation()).count()
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes that the program takes in memory.
     pub fn bytes(&self) -> usize {
         size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
     }
 
-    /// A number of an instruction, where it is literal; else where it comes from.
+    /// A literal number of an instruction, or as an error the definition of another number.
     pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
         match instruction.numbers[which].0 {
             small if small < IN_TABLE => Ok(i64::from(small)),
@@ -144,9 +144,9 @@ impl Program {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_to(&self, path: &Path) -> Result<(), Error> {
+    pub fn write_to(&self, path: &Path) -> Result<(), DbenchError> {
         let failed =
-            |source| Error::Resource { what: format!("write the load to {}", path.display()), source };
+            |source| DbenchError::Resource { what: format!("write the load to {}", path.display()), source };
         std::fs::write(path, self.pack()).map_err(failed)
     }
 
@@ -154,14 +154,14 @@ impl Program {
     ///
     /// # Errors
     /// If the file is missing or damaged.
-    pub fn read_from(path: &Path) -> Result<Program, Error> {
-        let failed = |source| Error::Read { path: path.into(), source };
+    pub fn read_from(path: &Path) -> Result<Program, DbenchError> {
+        let failed = |source| DbenchError::Read { path: path.into(), source };
         let bytes = std::fs::read(path).map_err(failed)?;
-        Program::unpack(&bytes).map_err(|why| Error::Unfit { path: path.into(), why })
+        Program::unpack(&bytes).map_err(|why| DbenchError::Unfit { path: path.into(), why })
     }
 }
 
-/// A program while it is made.
+/// Builds a program.
 #[derive(Debug, Default)]
 pub struct Builder {
     /// The program so far; its names are still in `names`.
@@ -225,24 +225,24 @@ impl Builder {
         self.push(action, line, [NameId::NONE; 2], &numbers, Expected::Anything)
     }
 
-    /// Notes that there must be this client, from 0.
+    /// Records that a line waits for this client, from 0.
     pub fn wait_for(&mut self, client: u32) {
         self.program.waits_for = self.program.waits_for.max(Some(client));
     }
 
-    /// Adds a pattern that writes have from here on.
+    /// Adds a pattern for all later writes.
     ///
     /// # Errors
-    /// There is too much of it.
+    /// If the program is too large.
     pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
         self.program.patterns.push(pattern.to_vec());
         self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
     }
 
-    /// Adds the drawing of a random string.
+    /// Adds a line that draws a random string.
     ///
     /// # Errors
-    /// There is too much of it.
+    /// If the program is too large.
     pub fn draw(&mut self, line: u32, place: u8, string: RandomString) -> Result<(), String> {
         self.program.strings.push((place, string));
         self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
@@ -253,10 +253,10 @@ impl Builder {
         self.program.instructions.len()
     }
 
-    /// The program.
+    /// Returns the program.
     ///
     /// # Errors
-    /// A LOOP without end, or no operation at all; with the line.
+    /// A LOOP without an end, or a program without operations, with the number of the line.
     pub fn finish(self) -> Result<Program, (u32, String)> {
         let last = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
@@ -295,7 +295,7 @@ impl Builder {
         Ok(Packed(IN_TABLE + place))
     }
 
-    /// Notes how much is read or written at most.
+    /// Updates the largest size of a read or write.
     fn size(&mut self, kind: Kind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,

@@ -1,7 +1,7 @@
-//! What clients and the one that watches them share, in memory that fork(2) leaves shared: the phase, and a recorder
-//! for each client. Only a client writes to its recorder.
+//! Memory that clients and their watcher share, also after fork(2): the phase of the run, and counters for each client.
+//! Only a client writes to its counters.
 
-use crate::dbench::error::Error;
+use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{KINDS, Kind};
 use hdrhistogram::Histogram;
 use memmap2::MmapRaw;
@@ -11,17 +11,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// Where a run is.
+/// A phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Phase {
     /// Clients get ready.
     Preparing,
-    /// They work; nothing counts.
+    /// Clients work, and nothing counts.
     WarmUp,
-    /// They work, and it counts.
+    /// Clients work, and their operations count.
     Measured,
-    /// They end.
+    /// Clients end.
     Over,
 }
 
@@ -29,24 +29,24 @@ pub enum Phase {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Counted {
-    /// Operations.
+    /// Number of operations.
     pub count: AtomicU64,
-    /// Nanoseconds of all of them.
+    /// Nanoseconds of all operations together.
     pub total_ns: AtomicU64,
-    /// Nanoseconds of the longest.
+    /// Nanoseconds of the longest operation.
     pub max_ns: AtomicU64,
-    /// All of them.
+    /// The latencies of all operations.
     pub latencies: Buckets,
 }
 
-/// Bytes of text that a client can leave behind.
+/// Largest size of a message in bytes.
 const TEXT: usize = 1024;
 
-/// Something a client has to say, once.
+/// The first message of a kind from a client, and the number of further ones.
 #[derive(Debug)]
 #[repr(C)]
 pub struct FirstMessage {
-    /// How often it would have said something of the kind.
+    /// Number of messages of this kind, including those that were not kept.
     pub count: AtomicU64,
     line: AtomicU32,
     errno: AtomicI32,
@@ -54,7 +54,7 @@ pub struct FirstMessage {
     text: [AtomicU8; TEXT],
 }
 
-/// What one client tells.
+/// The counters and messages of one client.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct ClientCounters {
@@ -64,15 +64,15 @@ pub struct ClientCounters {
     pub bytes: AtomicU64,
     /// Bytes read and written in the measured phase.
     pub measured_bytes: [AtomicU64; 2],
-    /// The longest that an operation began after it was due, nanoseconds.
+    /// Nanoseconds by which the latest operation started after its due time.
     pub lateness_ns: AtomicU64,
     /// The point it has reached ([`super::program::Action::SetPoint`]).
     pub point: AtomicI64,
-    /// Why it could not go on.
+    /// The failure that ended the client.
     pub failure: FirstMessage,
-    /// What went otherwise than its status says, where the real dbench goes on.
+    /// Operations with another result than the loadfile states, after which the real dbench continues.
     pub unexpected_result: FirstMessage,
-    /// By [`Kind`].
+    /// Counters of the measured phase, by [`Kind`].
     pub kinds: [Counted; KINDS.len()],
 }
 
@@ -82,7 +82,7 @@ struct Head {
     ready: AtomicU32,
 }
 
-/// The shared memory.
+/// The shared memory of a run.
 #[derive(Debug)]
 pub struct SharedCounters {
     memory: MmapRaw,
@@ -93,11 +93,11 @@ pub struct SharedCounters {
 const CLIENTS_AT: usize = 4096;
 
 impl SharedCounters {
-    /// A zeroed counters for `clients` clients. The kernel allocates each page at its first write.
+    /// Allocates zeroed counters for `clients` clients. The kernel allocates each page at its first write.
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn new(clients: u32) -> Result<SharedCounters, Error> {
+    pub fn new(clients: u32) -> Result<SharedCounters, DbenchError> {
         let bytes = CLIENTS_AT + clients as usize * size_of::<ClientCounters>();
         let map = || -> std::io::Result<MmapRaw> {
             let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
@@ -105,11 +105,11 @@ impl SharedCounters {
             MmapRaw::map_raw(&file)
         };
         let what = || format!("no memory for the counters of {clients} clients; take fewer");
-        let memory = map().map_err(|source| Error::Resource { what: what(), source })?;
+        let memory = map().map_err(|source| DbenchError::Resource { what: what(), source })?;
         Ok(SharedCounters { memory, clients })
     }
 
-    /// The recorder of a client, from 0.
+    /// The counters of a client, which is numbered from 0.
     ///
     /// # Panics
     /// If `client` is not below the number of clients.
@@ -122,7 +122,7 @@ impl SharedCounters {
         }
     }
 
-    /// Every recorder.
+    /// The counters of all clients.
     pub fn clients(&self) -> impl Iterator<Item = &ClientCounters> {
         (0..self.clients).map(|client| self.client(client))
     }
@@ -132,7 +132,7 @@ impl SharedCounters {
         unsafe { &*self.memory.as_ptr().cast() }
     }
 
-    /// Where the run is.
+    /// The current phase.
     #[inline]
     pub fn phase(&self) -> Phase {
         match self.head().phase.load(Relaxed) {
@@ -143,14 +143,14 @@ impl SharedCounters {
         }
     }
 
-    /// Goes on to the next phase and wakes all who wait for one.
+    /// Starts a phase and wakes all threads that wait for one.
     pub fn enter(&self, phase: Phase) {
         self.head().phase.store(phase as u32, Release);
-        // It fails only for addresses that are none.
+        // It fails only for an invalid address.
         let _ = futex::wake(&self.head().phase, futex::Flags::empty(), i32::MAX as u32);
     }
 
-    /// Says that one more client is ready, and waits for the start.
+    /// Counts this client as ready and waits for the start.
     pub fn wait_for_start(&self) {
         self.head().ready.fetch_add(1, Release);
         while self.phase() == Phase::Preparing {
@@ -158,15 +158,15 @@ impl SharedCounters {
         }
     }
 
-    /// Clients that are ready.
+    /// Number of clients that are ready.
     pub fn ready(&self) -> u32 {
         self.head().ready.load(Acquire)
     }
 
-    /// Waits so long, or until the phase is another one.
+    /// Waits for this time, or until another phase than `phase` starts.
     pub fn wait(&self, phase: Phase, time: Duration) {
         let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        // Whatever wakes it, the caller looks again.
+        // The caller checks the phase again in any case.
         let _ = futex::wait(&self.head().phase, futex::Flags::empty(), phase as u32, Some(&timeout));
     }
 }
@@ -191,19 +191,19 @@ pub fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// A message as it was made.
+/// A message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The line of the loadfile.
     pub line: u32,
-    /// The system's error number, if there is one.
+    /// The error number of the system call, if there is one.
     pub errno: Option<i32>,
-    /// What happened.
+    /// The text.
     pub text: String,
 }
 
 impl FirstMessage {
-    /// Says it; only the first of its kind is kept.
+    /// Records a message. Only the first one is kept.
     pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
         add(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
@@ -219,7 +219,7 @@ impl FirstMessage {
         self.length.store(length, Release);
     }
 
-    /// The message, if the client made one.
+    /// Returns the message, if there is one.
     pub fn message(&self) -> Option<Message> {
         let length = self.length.load(Acquire) as usize;
         let text: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Relaxed)).collect();
@@ -237,7 +237,9 @@ const FINE: u32 = 6;
 const DOUBLINGS: usize = 36;
 const BUCKETS: usize = (DOUBLINGS + 1) << FINE;
 
-/// Counts of latencies. One client writes, others read.
+/// A latency histogram of fixed size without pointers, so that processes can share it. One client writes, others read.
+///
+/// The buckets are those of an HDR histogram, 64 for each doubling, so a value is known to 1.6%.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Buckets([AtomicU32; BUCKETS]);
@@ -264,12 +266,12 @@ impl Buckets {
         count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Adds all that was counted.
+    /// Adds all counted latencies to a histogram.
     pub fn add_to(&self, histogram: &mut Histogram<u64>) {
         for (place, count) in self.0.iter().enumerate() {
             match count.load(Relaxed) {
                 0 => {}
-                // It grows as it has to, and no bucket lies beyond what it can grow to.
+                // The histogram grows as needed, and it can grow to every bucket.
                 count => histogram.record_n(value(place), count.into()).unwrap_or_default(),
             }
         }

@@ -1,9 +1,13 @@
-//! A load of our own with the statistics of dbench's standard loadfile: `dbench-like`.
+//! A generator of a load with the statistics of dbench's standard loadfile, for the workload `dbench-like`.
 //!
-//! It is made of lives, not of independent draws: a name is looked up in vain, the file is created, its end is
-//! set, it is written, closed, renamed, opened again and read, and removed; beside that, files that stay are looked
-//! up, held open, read and updated. How many lives and visits of each kind a cycle has is fixed, and so are the
-//! shares of all operations; the seed decides their order, places and sizes.
+//! The load consists of the lives of files, not of independent draws. A name is looked up in vain, the file is created, its
+//! end is set, it is written, closed, renamed, opened again and read, and removed. Meanwhile, files that stay are looked up,
+//! held open, read and updated. The number of lives and visits of each kind in a cycle is fixed, and so are the shares of
+//! all operations. The seed decides their order, places and sizes.
+//!
+//! A cycle has about 3,550 operations. Everything in it has a time between 0 and 1, and the cycle is sorted by that. Decks
+//! decide on the small variations: a fixed count of each value, shuffled by the seed. Drawing without replacement keeps all
+//! shares exact.
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +18,16 @@ use fsarena_core::schedule::mix;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// What the seed is mixed with.
+/// Number that is mixed into the seed.
 const LIKE: u64 = 0x11CE;
-/// Different cycles of a pass.
+/// Number of different cycles of a pass.
 const CYCLES: u32 = 8;
-/// How often a pass goes through them: 128 cycles, where the standard loadfile has 129.
+/// Number of times that a pass repeats these cycles: 128 cycles in all, where the standard loadfile has 129.
 const ROUNDS: i64 = 16;
 /// Files that stay, by size in bytes: 56, of 20.9 MB in all.
 const STAYING: [(usize, i64); 2] = [(16, 1 << 20), (40, 102_400)];
-/// The load of a seed.
-///
-/// # Panics
-/// Never: what is made here is a program.
+
+/// Generates the load of a seed.
 pub fn program(seed: u64) -> Program {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, LIKE));
     let mut builder = Builder::default();
@@ -49,7 +51,7 @@ fn staying() -> Vec<Staying> {
         .collect()
 }
 
-/// Empties what another pass left, and makes the directories and the files that stay.
+/// Removes the files of an earlier pass, and creates the directories and the files that stay.
 fn set_up(staying: &[Staying], script: &mut Script) {
     script.does(Kind::Deltree, &["/clients/client1"], &[]);
     script.does(Kind::Mkdir, &["/clients"], &[]);
@@ -87,13 +89,13 @@ fn control(builder: &mut Builder, action: Action, numbers: &[i64]) {
 const BRIEF: usize = 67;
 /// Files with data, by the number of their pieces: large, middling, small.
 const LIVES: [(usize, Size); 4] = [(4, Size::Large), (8, Size::Middle), (36, Size::Two), (9, Size::One)];
-/// Those of them that get another name.
+/// Number of files with data that are renamed.
 const RENAMED: usize = 26;
-/// Those of them that are opened again and read.
+/// Number of files with data that are opened again and read.
 const REREAD: usize = 40;
-/// Those of them whose times are set.
+/// Number of files with data whose times are set.
 const TIMED: usize = 50;
-/// Those of them that are synced.
+/// Number of files with data that are synced.
 const SYNCED: usize = 15;
 /// Files that stay: held open without being read or written.
 const HELD: usize = 103;
@@ -170,7 +172,7 @@ impl Decks {
     }
 }
 
-/// Makes a cycle.
+/// Builds a cycle.
 struct Cycle<'a> {
     staying: &'a [Staying],
     number: u32,
@@ -181,7 +183,7 @@ struct Cycle<'a> {
     names: u32,
 }
 
-/// The lines of a cycle, which leaves everything as it found it.
+/// Generates the lines of a cycle, which leaves all files as it found them.
 fn cycle_lines(staying: &[Staying], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<Line> {
     let decks = Decks::new(rng);
     let mut cycle =
@@ -199,7 +201,7 @@ fn cycle_lines(staying: &[Staying], number: u32, rng: &mut Xoshiro256PlusPlus) -
 }
 
 impl Cycle<'_> {
-    /// Puts what was scripted at a time.
+    /// Schedules the scripted lines at a time.
     fn at(&mut self, time: f64) {
         let lines = self.script.take();
         self.events.push((time, lines));
@@ -320,7 +322,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// One read, of which three quarters go on where the one before ended. Gives where it ends.
+    /// Adds one read and returns its end. Three quarters of all reads continue where the previous one ended.
     fn read(&mut self, file: &Staying, handle: i64, next: Option<i64>) -> i64 {
         let size = match self.decks.reads.draw() {
             0 => between(20.0, 16_000.0, self.rng),
@@ -360,7 +362,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// What belongs to no file's life.
+    /// Adds the operations that belong to no file's life.
     fn besides(&mut self) {
         for _ in 0..MISSED {
             let (name, time) = (self.name("ini"), self.any_time());
@@ -391,7 +393,7 @@ impl Cycle<'_> {
     }
 }
 
-/// Directories of each client below its own: with that one eleven.
+/// Directories in the directory of each client; with that one there are eleven.
 const DIRECTORIES: [&str; 10] =
     ["mail", "letters", "sheets", "slides", "drawings", "layouts", "accounts", "stock", "scans", "notes"];
 /// Bytes of a large write.
@@ -404,7 +406,7 @@ struct Staying {
     bytes: i64,
 }
 
-/// A directory of a client; each in turn.
+/// A directory of a client, chosen in turn by `at`.
 fn home(at: usize) -> String {
     format!("/clients/client1/{}", DIRECTORIES[at % DIRECTORIES.len()])
 }
@@ -418,7 +420,7 @@ struct Line {
     expected: Expected,
 }
 
-/// Lines in the order of their making; handles are never used twice.
+/// Lines in the order in which they are added. No handle is used twice.
 #[derive(Debug, Default)]
 struct Script {
     lines: Vec<Line>,
@@ -442,7 +444,7 @@ impl Script {
         self.lines.push(Line { kind, names, numbers, expected });
     }
 
-    /// All lines since the last time.
+    /// Takes all lines since the last call.
     fn take(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }
@@ -453,20 +455,20 @@ impl Script {
         self.handles
     }
 
-    /// Looks a name up that is not there, and tries to open it.
+    /// Looks up a missing name and tries to open it.
     fn miss(&mut self, name: &str) {
         self.fails(Kind::QueryPath, name, &[1004]);
         self.fails(Kind::NtCreateX, name, &[0x40, 0x1, 0]);
     }
 
-    /// Creates a file; gives its handle.
+    /// Creates a file and returns its handle.
     fn create(&mut self, name: &str) -> i64 {
         let handle = self.handle();
         self.does(Kind::NtCreateX, &[name], &[0x40, 0x2, handle]);
         handle
     }
 
-    /// Looks a file up that is there, and opens it; gives its handle.
+    /// Looks up an existing file, opens it and returns its handle.
     fn open(&mut self, name: &str) -> i64 {
         let handle = self.handle();
         self.does(Kind::QueryPath, &[name], &[1004]);
@@ -474,8 +476,8 @@ impl Script {
         handle
     }
 
-    /// Writes a new file in pieces, as office programs on Windows do: the end of the first piece is set by a
-    /// write of one byte, then come the pieces.
+    /// Writes a new file in pieces, as office programs on Windows do. A write of one byte sets the end of the first piece,
+    /// then the pieces follow.
     fn write_chunks(&mut self, handle: i64, chunks: &[i64]) {
         // Samba's clients set no end beyond 64 KiB less one.
         let end = chunks.first().map_or(0, |first| (*first).min(WRITE - 1));
@@ -494,7 +496,7 @@ impl Script {
     }
 }
 
-/// Things to be drawn once each.
+/// Values to draw, each once.
 #[derive(Debug, Clone)]
 struct Deck<T>(Vec<T>);
 
@@ -507,10 +509,10 @@ impl<T: Clone> Deck<T> {
         Deck(all)
     }
 
-    /// The next one.
+    /// Draws the next value.
     ///
     /// # Panics
-    /// If the deck is empty. The fixed counts of a cycle match, so this is a bug.
+    /// If the deck is empty, which would be a bug, because the fixed counts of a cycle match.
     fn draw(&mut self) -> T {
         self.0.pop().expect("a deck has as many as are drawn")
     }
@@ -521,7 +523,7 @@ impl<T: Clone> Deck<T> {
     }
 }
 
-/// Something between two numbers, evenly over its logarithm.
+/// Draws a number between two others, uniformly over its logarithm.
 fn between(low: f64, high: f64, rng: &mut impl Rng) -> i64 {
     (low.ln() + rng.random::<f64>() * (high / low).ln()).exp().round() as i64
 }

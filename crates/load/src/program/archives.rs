@@ -1,8 +1,8 @@
-//! `tar cf`.
+//! The system calls of `tar cf` and `tar xf`.
 
 use crate::program::coreutils::{WITHIN, c_path, create, list, look, open, open_in, stat, write_all};
 use crate::source::{self, RECORD};
-use crate::task::{Error, Result, at};
+use crate::task::{Result, TaskError, at};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::ffi::OsStrExt};
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
-/// Archives the directory `name` that is in `within`.
+/// Archives the directory `name` in the directory `within`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let file = create(archive, OFlags::TRUNC, 0o666)?;
     look(&file, archive)?;
@@ -57,7 +57,7 @@ impl Packer<'_> {
     fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
         let (file, _) = open_in(parent, name, path, WITHIN)?;
         self.header(EntryType::Regular, path, stat)?;
-        let failed = Error::io(format!("copy {} to {}", path.display(), self.archive.display()));
+        let failed = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
         self.contents(&file, stat.st_size as usize).map_err(failed)?;
         look(&file, path).map(drop)
     }
@@ -92,14 +92,14 @@ fn header(kind: EntryType, stat: &Stat) -> Header {
     source::tar_header(kind, [stat.st_mode, stat.st_uid, stat.st_gid], stat.st_mtime, size)
 }
 
-/// Writes records of 10 KiB, as GNU tar does: one write a record.
+/// Writes records of 10 KiB with one system call each, as GNU tar does.
 struct RecordWriter {
     file: File,
     record: Vec<u8>,
 }
 
 impl RecordWriter {
-    /// Reads from a file right into the record, up to its end; writes the record when it is full.
+    /// Reads from a file into the record, up to the end of the record. Writes the record when it is full.
     fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
         let filled = self.record.len();
         self.record.resize(RECORD.min(filled + limit), 0);
@@ -154,8 +154,8 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     unpacker.leave(None)
 }
 
-/// Reads records of 10 KiB, as GNU tar does, and never gives bytes of two at once: files are written in the parts that
-/// GNU tar writes.
+/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so that files are written in the
+/// same parts as by GNU tar.
 type RecordReader = BufReader<File>;
 
 struct Unpacker<'a> {
@@ -163,8 +163,8 @@ struct Unpacker<'a> {
     dir: File,
     /// Only root may give files away.
     owners: bool,
-    /// The directories on the way to the last entry. What they are to be is set when they are left, so that
-    /// unpacking into them does not change their times again.
+    /// The parent directories of the last entry. Their attributes are set after their last entry, so that unpacking into
+    /// them does not change their times again.
     unfinished: Vec<(PathBuf, Attributes)>,
 }
 
@@ -192,9 +192,10 @@ impl Unpacker<'_> {
                 self.attributes_by_name(&path, &attributes)
             }
             EntryType::Regular => self.file(entry, &path, &attributes),
-            other => {
-                Err(Error::Unfit(format!("{}: entries of type {other:?} are not made here", path.display())))
-            }
+            other => Err(TaskError::Unfit(format!(
+                "{}: entries of type {other:?} are not made here",
+                path.display()
+            ))),
         }
     }
 
@@ -218,7 +219,7 @@ impl Unpacker<'_> {
         fchmod(&file, attributes.mode).map_err(at("change the mode of", path))
     }
 
-    /// Finishes the directories that are not above the next entry.
+    /// Sets the attributes of the directories that do not contain the next entry.
     fn leave(&mut self, next: Option<&Path>) -> Result<()> {
         let is_left = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
         while let Some((dir, attributes)) = self.unfinished.pop_if(is_left) {

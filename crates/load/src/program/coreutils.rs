@@ -1,7 +1,8 @@
-//! `cp`, `cp -r`, `cat`, `find` and `rm -r`.
+//! The system calls of `cp`, `cat`, `find`, `rm -r`, `touch`, `mkdir`, `dd if=/dev/zero` and `split -b`, with errors that
+//! name the file.
 
 use crate::program::{SPLIT_LETTERS, nth};
-use crate::task::{Error, Result, at};
+use crate::task::{Result, TaskError, at};
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW,
     copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::{fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 
-/// What one copy_file_range(2) of cp asks for.
+/// Bytes that cp requests of one copy_file_range(2).
 const RANGE: usize = (isize::MAX as usize) >> 30 << 30;
 
 /// Copies a file to a name that is not there.
@@ -38,12 +39,12 @@ fn copy_file_contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Re
     copy_contents(&source, from, &target, to)
 }
 
-/// Lets the kernel copy. Whether it could: where it cannot, nothing was copied.
+/// Lets the kernel copy. Returns false if it cannot, and then it has copied nothing.
 fn by_the_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
     let mut copied = false;
     loop {
         match copy_file_range(source, None, target, None, RANGE) {
-            // It also says 0 of files it cannot tell the size of; reading them once more does no harm.
+            // It also returns 0 for files of unknown size. Reading them once more does no harm.
             Ok(0) => return Ok(copied),
             Ok(_) => copied = true,
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !copied => return Ok(false),
@@ -93,14 +94,14 @@ pub fn cat(path: &Path) -> Result<()> {
     copy_contents(&file, path, &out, null)
 }
 
-/// Goes through a directory and all below it.
+/// Walks through a directory tree.
 pub fn find(path: &Path) -> Result<()> {
     find_in(CWD, &c_path(path)?, path)
 }
 
 fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     let dir = enter(parent, name, path)?;
-    // find(1) checks that the directory is still the one it looked at.
+    // find(1) checks that the directory is still the same one.
     stat(parent, name, path)?;
     for entry in list(&dir, path, usize::MAX)? {
         if entry.kind(|| stat(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
@@ -110,7 +111,7 @@ fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a directory and all below it.
+/// Removes a directory tree.
 pub fn remove_tree(path: &Path) -> Result<()> {
     remove_in(CWD, &c_path(path)?, path)
 }
@@ -130,18 +131,18 @@ fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
 }
 
-/// What cp, cat and split read at a time.
+/// Bytes that cp, cat and split read at a time.
 const BUFFER: usize = 128 << 10;
-/// What the programs hand to getdents64.
+/// Bytes of the buffer that the programs pass to getdents64.
 const ENTRIES: usize = 32 << 10;
-/// How find, rm and tar open what is in a tree.
+/// The flags with which find, rm and tar open the entries of a tree.
 pub const WITHIN: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Something in a directory.
+/// An entry of a directory.
 pub struct Entry {
     pub name: CString,
     pub inode: u64,
@@ -149,12 +150,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The path of the entry in its directory, for messages and for calls that take one.
+    /// The path of the entry in its directory, for messages and for calls that take a path.
     pub fn path_in(&self, dir: &Path) -> PathBuf {
         dir.join(OsStr::from_bytes(self.name.to_bytes()))
     }
 
-    /// What it is. Not every filesystem stores the type of a file with its name; `stat` is for the others.
+    /// The type of the entry. `stat` is called for filesystems that do not store the type of a file with its name.
     pub fn kind(&self, stat: impl FnOnce() -> Result<Stat>) -> Result<FileType> {
         match self.kind {
             FileType::Unknown => Ok(FileType::from_raw_mode(stat()?.st_mode)),
@@ -163,7 +164,7 @@ impl Entry {
     }
 }
 
-/// Reads a directory until there are `most` entries, or to its end.
+/// Reads a directory to its end, or until there are `most` entries.
 pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
     // The offset that aligns the buffer may cost a few bytes.
     let mut buffer = vec![MaybeUninit::uninit(); ENTRIES + 8];
@@ -181,12 +182,12 @@ pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub fn open(path: &Path, flags: OFlags) -> Result<File> {
     openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(at("open", path))
 }
 
-/// Opens something in a directory, and looks at it.
+/// Opens an entry of a directory and reads its status.
 pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
     let file = openat(parent, name, flags, Mode::empty()).map_err(at("open", path))?;
     let stat = look(&file, path)?;
@@ -215,7 +216,7 @@ pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
     statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("stat", path))
 }
 
-/// Copies a file from where it is to its end.
+/// Copies a file from its current position to its end.
 fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -234,7 +235,7 @@ pub fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
 /// A path as the kernel takes it.
 pub fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Error::Unfit(format!("{} has a NUL in it", path.display())))
+        .map_err(|_| TaskError::Unfit(format!("{} has a NUL in it", path.display())))
 }
 
 /// Touches files one after the other.
@@ -269,13 +270,13 @@ pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Splits a file into pieces of `piece` bytes: `INTO/xaaaaa`, `INTO/xaaaab`, …
+/// Splits a file into pieces of `piece` bytes, named `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
     let file = open(path, OFlags::RDONLY)?;
     look(&file, path)?;
     let mut buffer = vec![0; BUFFER];
     let mut pieces = 0;
-    // The open piece and the room left in it: where a buffer ends inside it, it is written in two parts.
+    // The open piece and the bytes that it still takes. A piece in which a buffer ends is written in two parts.
     let mut opened: Option<(File, usize)> = None;
     loop {
         let got = rustix::io::read(&file, &mut buffer).map_err(at("read", path))?;

@@ -6,7 +6,7 @@ mod tasks;
 use crate::payload::Payload;
 use crate::program::{self, DRIVER, Driver, REFLINK, prepare_destination};
 use crate::source::{COMPRESSIBLE, Contents, Source, TREE, TREE_FILES, compressible};
-use crate::task::{self, Action, Before, Call, Error, Result, Task, at};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
 use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
 use crate::workloads::coreutils::tasks::{SMALL, Sizes, TARBALL, TASKS, TaskDef, Thing};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -50,7 +50,7 @@ impl Workload for Coreutils {
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let settings = CoreutilsSettings::resolve(job);
         let input = place.other.join(TARBALL);
-        // What the archive was made of stands beside it, written last: with it the archive is complete.
+        // A file beside the archive names its source. It is written last, so the archive is complete if it exists.
         let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
         if std::fs::read_to_string(&beside).is_ok_and(|of| of == made_of) && input.exists() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Workload for Coreutils {
         let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&settings.tasks));
         if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
             let why = format!("the archive {} is not there: it is made once a run", input.display());
-            return Err(Error::Unfit(why));
+            return Err(TaskError::Unfit(why));
         }
         let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
         Ok(settings.tasks.iter().map(|task| builder.task(task, &mut there)).collect())
@@ -83,7 +83,7 @@ fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
-/// Makes the tasks of a cell of their definitions.
+/// Builds the tasks of a cell from their definitions.
 struct TaskBuilder<'a> {
     at: &'a Place,
     sizes: Sizes,
@@ -95,7 +95,7 @@ impl TaskBuilder<'_> {
     fn task(&self, task: &TaskDef, there: &mut BTreeSet<Thing>) -> Task {
         let mut prepare = Vec::new();
         self.supply(task.needs, there, &mut prepare);
-        let work = self.ready(task, &mut prepare);
+        let work = self.work(task, &mut prepare);
         if task.uses_up {
             there.remove(&task.needs);
         }
@@ -105,7 +105,7 @@ impl TaskBuilder<'_> {
         Task { before, prepare, ..Task::new(info(task, &self.sizes), work) }
     }
 
-    /// Untimed, makes what a task needs where the task that makes it was not settings.
+    /// Adds the untimed work that makes what a task needs, if no chosen task makes it.
     fn supply(&self, thing: Thing, there: &mut BTreeSet<Thing>, prepare: &mut Vec<Action>) {
         if !there.insert(thing) {
             return;
@@ -113,15 +113,15 @@ impl TaskBuilder<'_> {
         match tasks::maker_of(thing) {
             Some(task) => {
                 self.supply(task.needs, there, prepare);
-                let work = self.ready(task, prepare);
+                let work = self.work(task, prepare);
                 prepare.push(work);
             }
             None => prepare.push(self.write_small()),
         }
     }
 
-    /// The work of a task, once the way is clear.
-    fn ready(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
+    /// The work of a task. Adds the untimed work that prepares its destination.
+    fn work(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
         let op = (task.op)(self.at, &self.sizes);
         prepare.extend(prepare_destination(&op));
         program::action(&op, self.settings.driver)
@@ -157,7 +157,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// The settings of a job, each as what it means.
+/// The resolved settings of a job.
 struct CoreutilsSettings {
     driver: Driver,
     cold: bool,
@@ -178,7 +178,7 @@ impl CoreutilsSettings {
             tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
         }
     }
-    /// What every report must say of the tasks on this machine; their files take at most `bytes` bytes.
+    /// The remarks for every report on this machine, if the files of all tasks take at most `bytes` bytes.
     fn remarks(&self, contents: &Contents, bytes: u64) -> Vec<Note> {
         let mut notes = Vec::from(self.driver.remarks());
         notes.push(self.source.remark());
@@ -199,7 +199,7 @@ impl CoreutilsSettings {
     }
 }
 
-/// Whether reading tasks read from memory, and what that means.
+/// The remark on tasks that read from memory instead of the device; none if they do not.
 fn memory(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
     if cold || working_set > ram {
         return None;

@@ -1,6 +1,6 @@
-//! Clients of a file server, as dbench plays them: each number of clients is a task.
+//! `dbench`: clients of a file server, as dbench plays them. Each number of clients is a task.
 //!
-//! The tasks of a cell come in random order, by the seed of the round, and each begins in an empty directory.
+//! The seed of the round shuffles the tasks of a cell, and each starts in an empty directory.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ use fsarena_core::{cell::TaskInfo, event::Note, names::distinct};
 use fsarena_engine::Content;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// What the seed of a round is mixed with for the order of its tasks.
+/// Number that is mixed into the seed of a round for the order of its tasks.
 const ORDER: u64 = 0xDBE;
 
-/// A loadfile, by fsarena's own player.
+/// The workload that plays a loadfile by fsarena's own player.
 pub const DBENCH: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench",
@@ -41,7 +41,7 @@ impl Dbench {
         })
     }
 
-    /// Whether cells find the load on the other disk. The real dbench reads the loadfile itself.
+    /// Whether cells find the load on the source disk. The real dbench reads the loadfile itself.
     fn is_kept(&self, settings: &DbenchSettings) -> bool {
         self.source == Source::Loadfile && !settings.real
     }
@@ -62,7 +62,7 @@ impl Workload for Dbench {
         DbenchSettings::resolve(job).clients.into_iter().map(|clients| self.info(clients)).collect()
     }
 
-    /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
+    /// Also reads the loadfile and checks the limits, so that a load that cannot be played is refused before the run.
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = DbenchSettings::resolve(job);
         let program = self.program(job)?;
@@ -85,7 +85,7 @@ impl Workload for Dbench {
         if DbenchSettings::resolve(job).real { vec!["dbench"] } else { vec![] }
     }
 
-    /// Reads the loadfile once a run, and keeps it for the cells: a guest has no loadfile.
+    /// Reads the loadfile once in a run and stores it for the cells, because a guest has no loadfile.
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         if self.is_kept(&DbenchSettings::resolve(job)) {
             self.program(job)?.write_to(&kept(place))?;
@@ -95,7 +95,6 @@ impl Workload for Dbench {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (settings, root) = (&DbenchSettings::resolve(job), &place.root.join("dbench"));
-        // What plays, ready.
         let play: Box<dyn Fn(u32) -> Action> = if settings.real {
             let (loadfile, of_5) = (self.loadfile(job)?, dbench_tool::is_of_5()?);
             Box::new(move |clients| dbench_tool::action(settings, clients, &loadfile, of_5, root))
@@ -120,7 +119,7 @@ impl Workload for Dbench {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
     let mut notes = vec![remark(who(source, settings))];
     if !settings.real {
@@ -136,7 +135,7 @@ fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
     notes
 }
 
-/// Where the load of a loadfile is kept for the cells of a run.
+/// The file that stores a loadfile's load for the cells of a run.
 fn kept(place: &Place) -> PathBuf {
     place.other.join("load")
 }
@@ -164,30 +163,28 @@ fn who(source: Source, settings: &DbenchSettings) -> String {
     }
 }
 
-/// Where the load comes from.
+/// The source of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A loadfile.
     Loadfile,
-    /// It is made here, by the seed.
+    /// The generator of [`synthetic`], by the seed.
     Synthetic,
 }
 
-/// The workload; which one, its definition tells.
+/// One of the workloads `dbench`, `dbench-tool` and `dbench-like`.
 pub struct Dbench {
     /// Its name, help and settings.
     pub def: &'static WorkloadDef,
-    /// Where the load comes from.
+    /// The source of the load.
     pub source: Source,
 }
 
-/// It runs for a set time: its time says nothing.
+/// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
 pub const METRICS: &[&str] = &["throughput"];
 
-/// Clients at work.
 const CLIENTS: SettingDef =
     SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
-/// What they are.
 const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
     .help("what clients are; the real dbench has processes");
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
@@ -199,7 +196,7 @@ const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
 const PAYLOAD: SettingDef = payload::PAYLOAD
     .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
 
-/// Of loads with a loadfile, by fsarena or by the real dbench.
+/// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
 pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
     let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
         .help("what plays the loadfile: fsarena itself, or the real dbench");
@@ -208,15 +205,15 @@ pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
     [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
 }
 
-/// Of the load of our own.
+/// The settings of the synthetic load.
 pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
 
-/// The settings of a job, each as what it means.
+/// The resolved settings of a job.
 #[derive(Debug, Clone)]
 pub struct DbenchSettings {
     /// Whether the real dbench plays.
     pub real: bool,
-    /// Without repetitions, in the order of the plan.
+    /// Numbers of clients, each a task, in the order of the plan and without repetitions.
     pub clients: Vec<u32>,
     /// The player's options, with the most clients of any task.
     pub options: Options,

@@ -1,9 +1,9 @@
-//! Clients of a file server with the statistics of dbench's loadfile, without its text.
+//! `dbench-like`: clients of a file server with the statistics of dbench's loadfile, without its text.
 
 use crate::workloads::dbench::{self, Dbench, Source};
 use fsarena_core::setting::WorkloadDef;
 
-/// The generated load, which only fsarena's player can play.
+/// The workload that plays a generated load, which only fsarena's player can play.
 pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",

@@ -1,4 +1,4 @@
-//! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
+//! `dbench-tool`: the tasks of `dbench` by the real dbench, its arguments and its output.
 
 use crate::dbench::Kind;
 use crate::task::{Action, Result};
@@ -8,7 +8,7 @@ use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
-/// By dbench.
+/// The workload that plays a loadfile by the real dbench.
 pub const DBENCH_TOOL: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-tool",
@@ -19,21 +19,21 @@ pub const DBENCH_TOOL: Dbench = Dbench {
     source: Source::Loadfile,
 };
 
-/// dbench knows whole seconds only, and says nothing of less than two.
+/// The measured time in whole seconds, at least two. dbench takes whole seconds and prints nothing for less than two.
 pub fn whole_seconds(settings: &DbenchSettings) -> u64 {
     (settings.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
 
-/// Whether the installed one is 5.0, which must be told what it drives.
+/// Whether the installed dbench is 5.0, which needs the option `-B`.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// If dbench cannot be started.
 pub fn is_of_5() -> Result<bool> {
     let help = Argv::new("dbench").arg("--help").run()?;
     Ok(help.stdout.contains("--backend"))
 }
 
-/// Runs the real dbench with `clients` clients in an empty directory.
+/// Makes the action that runs the real dbench with `clients` clients in an empty directory.
 pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
     let argv = argv(settings, clients, loadfile, of_5, root);
     let seconds = whole_seconds(settings);
@@ -49,8 +49,8 @@ fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, ro
     argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
-/// As readings of the names that the native one has; absent where a figure is missing. Counts are of all seconds;
-/// throughput is what it says, up to its last look a second earlier.
+/// Parses dbench's output to readings with the names of the native player; none if a figure is missing. Counts cover all
+/// seconds. The throughput is as printed, without the last second.
 fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let mut readings = Readings::default();
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
@@ -63,7 +63,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
                 let prefix = kind.def().reading;
                 operations += count;
                 readings.set(&format!("{prefix}_operations_count"), count as f64);
-                // It prints a mean of nothing as no number.
+                // dbench prints the mean of no operations as `nan`.
                 if count > 0 && mean_ms.is_finite() {
                     total_ns += mean_ms * 1e6 * count as f64;
                     readings.set(&format!("{prefix}_latency_mean_ns"), mean_ms * 1e6);
@@ -93,17 +93,13 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Job;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
+    use crate::testing::job;
     use proptest::prelude::*;
 
     const OF_4: &str = include_str!("../../tests/data/dbench-4.00.txt");
 
-    fn settings(set: &[(&str, Value)]) -> DbenchSettings {
-        let mut settings = Settings::defaults(DBENCH_TOOL.def.settings);
-        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
-        DbenchSettings::resolve(&Job { settings, scale: Scale::Tiny, seed: 7 })
+    fn settings(set: &[(&str, &str)]) -> DbenchSettings {
+        DbenchSettings::resolve(&job(DBENCH_TOOL.def, 7, set))
     }
 
     #[test]
@@ -135,7 +131,7 @@ mod tests {
             argv(settings, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
         };
         assert_eq!(words(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
-        let held = settings(&[("rate", Value::Float(2.5)), ("seconds", Value::Float(9.5))]);
+        let held = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
         assert_eq!(words(&held, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
     }
 

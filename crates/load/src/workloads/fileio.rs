@@ -1,15 +1,15 @@
-//! File I/O by mode, block size and number of threads: each combination is a task.
+//! `fileio`: file I/O by mode, block size and number of threads. Each combination is a task.
 //!
-//! Semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads
-//! share, a sync of every file after each N writes, and a final sync by each thread. Each task runs until it is
-//! steady. The seed of the round shuffles the tasks of a cell.
+//! The semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads share, a sync
+//! of every file after every N writes, and a final sync by each thread. Each task runs until it is steady. The seed of the
+//! round shuffles the tasks of a cell.
 
 #[cfg(test)]
 mod tests;
 
 use crate::pace::shuffled;
 use crate::payload::{PAYLOAD, content};
-use crate::task::{self, Action, Before, Call, Error, Result, Task, at};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
@@ -20,10 +20,10 @@ use fsarena_engine::Warmup;
 use fsarena_engine::{Allow, Bound, Content, FileSpec, Files, Open, Pattern, SyncEvery, dio_align};
 use std::path::PathBuf;
 
-/// What the seed of a round is mixed with for the order of its tasks.
+/// Number that is mixed into the seed of a round for the order of its tasks.
 const ORDER: u64 = 0x0D3E;
 
-/// By fsarena's own load engine.
+/// The workload by fsarena's own load engine.
 pub const FILEIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fileio",
@@ -74,7 +74,7 @@ impl Workload for FileIo {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(settings: &FileIoSettings) -> Vec<Note> {
     let (files, each) = (settings.files, settings.file_bytes >> 10);
     let what = if settings.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
@@ -109,7 +109,7 @@ fn info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
     task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
 }
 
-/// What the load runs on: a directory, or a bare device.
+/// The directory or bare device that the load runs on.
 #[derive(Debug, Clone)]
 struct Target {
     path: PathBuf,
@@ -124,7 +124,7 @@ impl Target {
         if is_device {
             return Ok(Target { align: dio_align(&path), path, is_device });
         }
-        // Only a file tells: the alignment is that of the filesystem and its device together.
+        // Only a file has the alignment, because it depends on the filesystem and its device together.
         let probe = path.join("alignment");
         std::fs::write(&probe, "").map_err(at("write", &probe))?;
         let align = dio_align(&probe);
@@ -132,8 +132,8 @@ impl Target {
         Ok(Target { path, is_device, align })
     }
 
-    /// Why a task cannot be done here.
-    fn refuses(&self, settings: &FileIoSettings, cell: FileIoCell) -> Option<String> {
+    /// Returns the reason if a task cannot be done here.
+    fn refusal(&self, settings: &FileIoSettings, cell: FileIoCell) -> Option<String> {
         if settings.direct && !cell.block.is_multiple_of(self.align) {
             return Some(format!(
                 "left out: blocks of {} bytes, because direct I/O here goes by multiples of {} bytes (statx DIOALIGN)",
@@ -144,28 +144,29 @@ impl Target {
             .then(|| "left out: the bare device, because sysbench drives regular files only".into())
     }
 
-    /// The files, or the part of the device, without making anything.
+    /// The files or the part of the device, without creating anything.
     fn files(&self, settings: &FileIoSettings) -> Result<Files> {
-        Ok(match self.is_device {
-            false => Files::planned(&self.path, settings.files, settings.file_bytes),
-            true => Files::device_start(&self.path, settings.total_bytes())?,
+        Ok(if self.is_device {
+            Files::device_start(&self.path, settings.total_bytes())?
+        } else {
+            Files::planned(&self.path, settings.files, settings.file_bytes)
         })
     }
 }
 
-/// Makes tasks of cells, in the order in which they will be done.
+/// Builds the tasks of cells, in the order in which they run.
 struct TaskBuilder {
     settings: FileIoSettings,
     target: Target,
-    /// What the files are at that point: nothing usable, or whole with verified blocks of a size, 0 for
-    /// none.
+    /// The state of the files at this point: none if they are missing or short, else the size of their verified blocks,
+    /// which is 0 without verification.
     whole: Option<u32>,
 }
 
 impl TaskBuilder {
     fn task(&mut self, cell: FileIoCell) -> Task {
-        if let Some(why) = self.target.refuses(&self.settings, cell) {
-            let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(Error::LeftOut(why)));
+        if let Some(why) = self.target.refusal(&self.settings, cell) {
+            let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
             return Task { info: info(cell), before: Before::Warm, prepare, work: vec![] };
         }
@@ -179,7 +180,7 @@ impl TaskBuilder {
         Task::new(info(cell), work).after(prepare)
     }
 
-    /// Untimed, brings about the files that a cell starts from.
+    /// Makes the untimed action that creates or removes the files that a cell starts from.
     fn prepare(&mut self, cell: FileIoCell) -> Option<Action> {
         let (has, is_device) = (self.whole, self.target.is_device);
         if cell.mode.recreates() && !is_device {
@@ -188,7 +189,7 @@ impl TaskBuilder {
         }
         let verify = if self.settings.verify && !is_device { cell.block } else { 0 };
         let fits = if cell.mode.writes { has.is_some() } else { has == Some(verify) };
-        // Writes leave blocks behind that have no checksum.
+        // Writes leave blocks without a checksum.
         let spoils = cell.mode.writes && self.settings.verify;
         self.whole = if fits { has } else { Some(verify) }.filter(|_| !spoils);
         let fill = move |target: &Target, settings: &FileIoSettings| {
@@ -234,13 +235,13 @@ fn fill(target: &Target, settings: &FileIoSettings, verify_block: Option<u32>) -
     Ok(())
 }
 
-/// The workload; by which tool unless a plan says otherwise, its definition tells.
+/// One of the workloads `fileio`, `sysbench` and `fio`, which differ in their default tool.
 pub struct FileIo {
     /// Its name, help and settings.
     pub def: &'static WorkloadDef,
 }
 
-/// What does the I/O.
+/// The program that does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// fsarena's own load engine.
@@ -251,10 +252,10 @@ pub enum Tool {
     Fio,
 }
 
-/// It runs for as long as it takes to be steady, or as it is told: its time says nothing.
+/// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
 pub const METRICS: &[&str] = &["iops"];
 
-/// The settings, with one of the tools as the default.
+/// The settings with this default tool.
 pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
     [
         SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
@@ -283,16 +284,16 @@ pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
     ]
 }
 
-/// Which operations go where.
+/// The order and direction of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
-    /// Its name, as sysbench has it.
+    /// Its name in sysbench.
     pub name: &'static str,
-    /// What people read.
+    /// Its title in reports.
     pub title: &'static str,
-    /// Block after block, or anywhere.
+    /// Whether operations go block after block; otherwise they are random.
     pub sequential: bool,
-    /// Writes, or reads.
+    /// Whether operations are writes; otherwise they are reads.
     pub writes: bool,
 }
 
@@ -304,24 +305,24 @@ const MODES: [Mode; 4] = [
 ];
 
 impl Mode {
-    /// Whether it makes its files anew, and leaves them short.
+    /// Whether it recreates its files and leaves them short.
     pub fn recreates(&self) -> bool {
         self.sequential && self.writes
     }
 }
 
-/// One cell of the matrix.
+/// One combination of mode, block size and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIoCell {
-    /// Which operations.
+    /// The mode.
     pub mode: Mode,
-    /// Bytes of one.
+    /// Bytes of an operation.
     pub block: u32,
-    /// Threads at work.
+    /// Number of threads.
     pub threads: u32,
 }
 
-/// The settings of a job, each as what it means.
+/// The resolved settings of a job.
 #[derive(Debug, Clone)]
 pub struct FileIoSettings {
     pub tool: Tool,
@@ -335,7 +336,7 @@ pub struct FileIoSettings {
     pub content: Content,
     /// The longest that a cell is measured.
     pub seconds: f64,
-    /// The length of an interval, of which it takes fifty to be called steady.
+    /// Length of an interval. A task needs at least fifty intervals to be steady.
     pub interval_ms: u32,
     pub events: u64,
     pub verify: bool,
@@ -377,12 +378,12 @@ impl FileIoSettings {
         u64::from(self.files) * self.file_bytes
     }
 
-    /// Writes between two rounds of syncs, where there are any.
+    /// Writes between two rounds of syncs; none without syncs between writes.
     pub fn sync_after(&self, mode: Mode) -> Option<u64> {
         (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
     }
 
-    /// The job that does what sysbench would do.
+    /// The job of the load engine that does the same as sysbench.
     pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::Job {
         let mode = cell.mode;
         let any = self.any_layout;
@@ -401,7 +402,7 @@ impl FileIoSettings {
                 events => Bound::Operations(events),
             },
             content: self.content,
-            // A device has no layout of ours: what is on it says nothing of where it lies.
+            // The blocks on a device carry no identity.
             verify: self.verify && !mode.writes && !on_device,
             allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
             interval_ms: self.interval_ms,
@@ -410,7 +411,7 @@ impl FileIoSettings {
         }
     }
 
-    /// The job that writes a bare device before it is read.
+    /// The job that fills a bare device before it is read.
     pub fn filling(&self) -> engine::Job {
         engine::Job {
             open: Open { direct: true, ..Open::default() },
@@ -427,7 +428,7 @@ impl FileIoSettings {
     }
 }
 
-/// By mode, block size and number of threads, without repetitions.
+/// Every combination of modes, block sizes and threads, without repetitions.
 fn cells(job: &Job) -> Vec<FileIoCell> {
     let names = job.settings.words("modes");
     let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
@@ -445,7 +446,7 @@ fn cells(job: &Job) -> Vec<FileIoCell> {
     cells
 }
 
-/// Whole blocks of every usual size, and one of the largest at least.
+/// Bytes of each file: a multiple of all usual block sizes, and at least one of the largest blocks.
 fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
     let total = job.count("total_bytes", (2 << 30, 0));
     total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)

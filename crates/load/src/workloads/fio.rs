@@ -1,6 +1,6 @@
-//! The real fio, with the cells of `fileio`: its arguments, and the JSON that it prints.
+//! `fio`: the tasks of `fileio` by the real fio, its arguments and its JSON output.
 
-use crate::task::{Action, Error};
+use crate::task::{Action, TaskError};
 use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
@@ -8,7 +8,7 @@ use fsarena_sys::argv::Argv;
 use serde_json::Value;
 use std::path::Path;
 
-/// By fio.
+/// The workload by the real fio.
 pub const FIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fio",
@@ -18,12 +18,12 @@ pub const FIO: FileIo = FileIo {
     },
 };
 
-/// Runs one cell in a directory whose files are prepared, or on a device.
+/// Makes the action that runs one cell in a directory with prepared files, or on a device.
 pub fn action(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool) -> Action {
     let read = |printed: &str| {
         parse(printed).map_err(|why| {
             let shown: String = printed.chars().take(1000).collect();
-            Error::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
+            TaskError::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
         })
     };
     Action::Read(argv(settings, cell, on, is_device), Box::new(read))
@@ -74,11 +74,11 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
     }
 }
 
-/// Reads fio's JSON, which may have warnings before it, as readings of the load engine's names. What fio does not say is
-/// left out.
+/// Parses fio's JSON, which may follow warnings, to readings with the names of the load engine. Figures that fio does not
+/// print are left out.
 ///
 /// # Errors
-/// Where it is not JSON, has no job, or a job failed.
+/// If the text is not JSON, has no job, or a job failed.
 pub fn parse(text: &str) -> Result<Readings, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;
@@ -111,20 +111,22 @@ pub fn parse(text: &str) -> Result<Readings, String> {
             ("p99", "/clat_ns/percentile/99.000000"),
             ("p999", "/clat_ns/percentile/99.900000"),
         ] {
-            number(path).into_iter().for_each(|ns| readings.set(&format!("{prefix}_latency_{name}_ns"), ns));
+            if let Some(ns) = number(path) {
+                readings.set(&format!("{prefix}_latency_{name}_ns"), ns);
+            }
         }
         readings.set(reading::LOAD_ELAPSED, milliseconds * 1e6);
     }
-    let syncs = job["sync"]["total_ios"].as_f64().filter(|syncs| *syncs > 0.0);
-    syncs.into_iter().for_each(|syncs| readings.set("sync_operations_count", syncs));
+    if let Some(syncs) = job["sync"]["total_ios"].as_f64().filter(|syncs| *syncs > 0.0) {
+        readings.set("sync_operations_count", syncs);
+    }
     Ok(readings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Job;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::job;
     use proptest::prelude::*;
 
     const OF_3_33: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");
@@ -155,8 +157,7 @@ mod tests {
 
     #[test]
     fn the_arguments_are_those_of_the_cell() {
-        let settings = Settings::defaults(FIO.def.settings);
-        let settings = FileIoSettings::resolve(&Job { settings, scale: Scale::Tiny, seed: 7 });
+        let settings = FileIoSettings::resolve(&job(FIO.def, 7, &[]));
         let [seqrd, _, seqwr, rndwr] = settings.cells[..] else { panic!("{:?}", settings.cells) };
         let words = |cell, on, device| argv(&settings, cell, Path::new(on), device).words();
         let has = |words: &[String], word: &str| words.iter().any(|found| found == word);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The workload.
 pub struct Maildir;
 
-/// Messages at scale paper, and the fewest.
+/// Number of messages at scale paper, and the smallest number.
 const MESSAGES: (u64, u64) = (50_000, 60);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -55,7 +55,7 @@ fn info(load: PacedLoad, stage: MailStage) -> TaskInfo {
     load.info(name, title)
 }
 
-/// Every task: all stages of one load, then those of the next.
+/// Every task in order: all stages of one load, then those of the next.
 fn tasks(job: &Job) -> Vec<(PacedLoad, MailStage)> {
     let stages = |load| MailStage::ALL.map(|stage| (load, stage));
     PacedLoad::all(&job.settings).into_iter().flat_map(stages).collect()
@@ -96,7 +96,7 @@ impl Workload for Maildir {
         Ok(tasks(job).into_iter().map(task).collect())
     }
 
-    /// Every message is where its last task left it, whole, and nothing else is there.
+    /// Checks that every message is intact where its last task left it, and that there is nothing else.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let named = |stage: &MailStage| stage.words()[1] == task.name;
@@ -105,7 +105,7 @@ impl Workload for Maildir {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(shape: &MaildirShape) -> Vec<Note> {
     let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
@@ -117,22 +117,22 @@ fn remarks(shape: &MaildirShape) -> Vec<Note> {
     vec![remark(text)]
 }
 
-/// What happens to a message.
+/// A stage in the life of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MailStage {
-    /// It comes, to stay.
+    /// The message is delivered to `new/`.
     Deliver,
-    /// It is read, and from then on counts as seen.
+    /// The message is read and moved to `cur/` with the flag for seen messages.
     Read,
-    /// It is removed.
+    /// The message is removed.
     Expire,
 }
 
 impl MailStage {
-    /// In their order.
+    /// All stages in order.
     const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
 
-    /// The kind of operation in readings, where a delivery is a commit; the name of its task, and what people read.
+    /// The kind of operation in readings (a delivery is a commit), the name of the task, and its title.
     const fn words(self) -> [&'static str; 3] {
         match self {
             MailStage::Deliver => ["commit", "deliver", "Deliver messages"],
@@ -142,16 +142,16 @@ impl MailStage {
     }
 }
 
-/// The settings of the work.
+/// The resolved settings of a job.
 #[derive(Debug, Clone, Copy)]
 struct MaildirShape {
-    /// Messages in all.
+    /// Number of messages.
     messages: u64,
-    /// Bytes of each.
+    /// Bytes of a message.
     bytes: usize,
-    /// Maildirs that they go to in turn.
+    /// Number of Maildirs, to which messages go in turn.
     mailboxes: u64,
-    /// Whether a message is linked to its name instead of renamed.
+    /// Whether a message gets its final name by link and unlink instead of rename.
     links: bool,
     /// The seed of contents.
     seed: u64,
@@ -162,7 +162,7 @@ impl MaildirShape {
         format!("user{:05}", number % self.mailboxes)
     }
 
-    /// Where a message is after a stage; before the first in `tmp/`.
+    /// The path of a message after a stage.
     fn name(&self, after: MailStage, number: u64) -> PathBuf {
         let mailbox = self.mailbox(number);
         PathBuf::from(match after {
@@ -176,11 +176,8 @@ impl MaildirShape {
     }
 }
 
-/// Makes empty Maildirs.
-///
-/// # Errors
-/// Where that cannot be done.
-fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::Error> {
+/// Creates empty Maildirs.
+fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::TaskError> {
     fresh_dir(root)?;
     for number in 0..shape.mailboxes {
         for part in ["tmp", "new", "cur"] {
@@ -191,13 +188,13 @@ fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::Error> {
     Ok(())
 }
 
-/// Maildirs in one stage of the work.
+/// Maildirs in one stage, as a load of the engine.
 struct Maildirs {
     root: PathBuf,
     shape: MaildirShape,
     stage: MailStage,
     noise: Noise,
-    /// `new/` of each, to sync what is delivered.
+    /// The open directory `new/` of each Maildir, which every delivery syncs.
     new: Vec<File>,
     /// The number of the next message.
     next: AtomicU64,
@@ -253,7 +250,7 @@ impl Maildirs {
 }
 
 impl CustomLoad for Maildirs {
-    /// A buffer to read into.
+    /// The buffer of reads.
     type ThreadState = Vec<u8>;
     type Request = ();
 
@@ -274,17 +271,17 @@ impl CustomLoad for Maildirs {
     }
 }
 
-/// Checks that every message is where a stage left it, and that nothing else is there.
-///
-/// # Errors
-/// [`task::Error::Violation`] with the first that is missing or damaged.
-fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::Error> {
+/// Checks that every message is intact where a stage left it, and that there are no other files.
+fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::TaskError> {
     let noise = Noise::new(shape.seed, shape.bytes);
     let expected = if after == MailStage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
         let path = root.join(shape.name(after, number));
         if let Some(fault) = fault(&path, noise.of(number, shape.bytes)) {
-            return Err(task::Error::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
+            return Err(task::TaskError::Violation(format!(
+                "DATA LOSS: message {} ({fault})",
+                path.display()
+            )));
         }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
@@ -293,28 +290,22 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
         return Ok(());
     }
     let text = format!("{} holds {found} files instead of {expected} messages", root.display());
-    Err(task::Error::Violation(text))
+    Err(task::TaskError::Violation(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
+    use crate::testing::{job, perform, place};
     #[test]
     fn messages_come_are_read_and_leave_and_each_stage_is_compared() {
         for method in ["rename", "link"] {
-            let mut settings = Settings::defaults(DEF.settings);
-            settings.0.insert("method".into(), Value::Text(method.into()));
-            settings.0.insert("messages".into(), Value::Int(20));
-            let job = Job { settings, scale: Scale::Tiny, seed: 3 };
+            let job = job(&DEF, 3, &[("method", method), ("messages", "20")]);
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
+            let place = place(dir.path());
             for task in Maildir.steps(&job, &place).unwrap() {
                 let id = task.info.id;
-                let actions = task.prepare.into_iter().chain(task.work);
-                let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+                let found = perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");
                 let commits = found.readings.get("commit_operations_count");
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));

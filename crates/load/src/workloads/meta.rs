@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 /// The workload.
 pub struct Meta;
 
-/// Names of each client at scale paper, and the fewest.
+/// Number of names of each client at scale paper, and the smallest number.
 const NAMES: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -33,7 +33,8 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// The tasks with what they do to names: those of another client where they look or read. None walks through everything.
+/// Names, titles and operations of the tasks. Tasks that look up or read use the names of another client. A task without an
+/// operation walks through all directories.
 const TASKS: [(&str, &str, Option<Operation>); 8] = [
     ("mkdir", "Make directories", Some(Operation::Mkdir)),
     ("stat-dir", "Look at another client's directories", Some(Operation::StatDir)),
@@ -50,7 +51,7 @@ fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
-/// What each client does.
+/// The job of each client.
 fn of_client(job: &Job) -> meta::Job {
     let shared = job.settings.text("dirs") == "shared";
     meta::Job {
@@ -64,7 +65,7 @@ fn of_client(job: &Job) -> meta::Job {
     }
 }
 
-/// Walks through a directory and looks at everything in it; the number of things.
+/// Walks through a directory tree and reads the status of every entry. Returns the number of entries.
 fn walk(dir: &Path) -> std::io::Result<u64> {
     let mut found = 0;
     for entry in std::fs::read_dir(dir)? {
@@ -116,7 +117,7 @@ impl Workload for Meta {
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
         let client = |number| meta::Client::new(of_client(job), &place.root, number).map(Arc::new);
         let (own, other) = (client(of.index)?, client(of.reads)?);
-        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
+        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let perform = |operation: Operation| {
                 let looks = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
@@ -135,14 +136,11 @@ impl Workload for Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
+    use crate::testing::{job, perform, place};
     #[test]
     fn too_many_directories_are_refused_before_anything_is_made() {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(["depth", "branching"].map(|id| (id.into(), Value::Int(16))));
-        let error = Meta.survey(&Job { settings, scale: Scale::Tiny, seed: 1 }).unwrap_err();
+        let job = job(&DEF, 1, &[("depth", "16"), ("branching", "16")]);
+        let error = Meta.survey(&job).unwrap_err();
         assert!(error.to_string().contains("at most a million"), "{error}");
     }
 
@@ -150,14 +148,8 @@ mod tests {
     fn clients_find_what_others_made_and_leave_nothing() {
         for dirs in ["own", "shared"] {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
-            let mut settings = Settings::defaults(DEF.settings);
-            for (id, value) in
-                [("dirs", Value::Text(dirs.into())), ("depth", Value::Int(1)), ("bytes", Value::Int(10))]
-            {
-                settings.0.insert(id.into(), value);
-            }
-            let job = Job { settings, scale: Scale::Tiny, seed: 1 };
+            let place = place(dir.path());
+            let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
             let of = |index: u32| Client { index, of: 2, reads: 1 - index };
             let mut clients: Vec<_> =
                 [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
@@ -166,9 +158,8 @@ mod tests {
                 // As the barrier has it: all have prepared a task before any begins.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
-                let perform = |action: Action| action.perform(&mut |_| {}).unwrap();
-                prepare.into_iter().flatten().for_each(|action| drop(perform(action)));
-                let found = work.into_iter().flatten().map(perform);
+                perform(prepare.into_iter().flatten());
+                let found = work.into_iter().flatten().map(|action| perform([action]));
                 let counts: Vec<f64> =
                     found.filter_map(|found| found.readings.get("all_operations_count")).collect();
                 assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");

@@ -1,14 +1,14 @@
-//! The real PostgreSQL with its data on the filesystem under test, and pgbench: read-only and simple-update.
+//! `postgres`: the real PostgreSQL with its data on the filesystem under test, and pgbench, read-only and simple-update.
 //!
-//! Making the cluster and loading the tables is not timed. Each task starts a separate server, which pgbench asks over a
-//! Unix socket, and ends it with a checkpoint, so that all its CPU time and I/O is the task's, and none runs when
-//! the machine has to be idle.
+//! Creating the cluster and loading the tables is not timed. Each task starts a separate server, to which pgbench connects
+//! over a Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no
+//! server runs when the machine has to be idle.
 
 mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Error, Result, Task, no_figures};
+use crate::task::{Action, Result, Task, TaskError, no_figures};
 use crate::web::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::workloads::postgres::server::{Cluster, PROGRAMS};
@@ -31,7 +31,7 @@ const WAL: &str = "wal_bytes";
 /// Checkpoints that ended while pgbench ran.
 const CHECKPOINTS: &str = "checkpoints_count";
 
-/// The readings of a database, beside those of the load engine.
+/// The readings of a database, besides those of the load engine.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(reading::TRANSACTIONS, Unit::PerSecond)
         .help("transactions a second, connecting excluded, as pgbench prints them"),
@@ -92,7 +92,7 @@ impl Workload for Postgres {
     }
 }
 
-/// The room of the work.
+/// The space that the work needs.
 fn room(settings: &PostgresSettings) -> Room {
     let tables: u64 = settings.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
     let updates = settings.tasks.iter().filter(|load| load.updates);
@@ -104,7 +104,7 @@ fn room(settings: &PostgresSettings) -> Room {
     Room { bytes, inodes: 4096 + bytes / (16 << 20), other_bytes: (16 << 20) + log as u64 }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
         "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
@@ -120,14 +120,16 @@ fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     notes
 }
 
-/// Makes every database with its tables.
+/// Creates every database with its tables.
 fn fill(cluster: &Cluster, settings: &PostgresSettings) -> Result<()> {
     let service = cluster.start()?;
-    settings.databases().try_for_each(|scale| cluster.load(&service, scale))?;
+    for scale in settings.databases() {
+        cluster.load(&service, scale)?;
+    }
     cluster.stop(service)
 }
 
-/// Has pgbench ask a server for a while.
+/// Starts a server and measures one run of pgbench.
 fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) -> Result<TaskOutput> {
     let service = cluster.start()?;
     let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
@@ -140,7 +142,7 @@ fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) ->
     let mut found = Readings::default();
     let figures = pgbench::parse(&printed).ok_or_else(|| no_figures(["pgbench", ""], &printed))?;
     if figures.transactions == 0.0 {
-        return Err(Error::Unfit("no transaction ended in time: allow more seconds".into()));
+        return Err(TaskError::Unfit("no transaction ended in time: allow more seconds".into()));
     }
     found.set(reading::TRANSACTIONS, figures.tps);
     if load.updates {
@@ -152,7 +154,9 @@ fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) ->
         found.set(WAL, after - before);
     }
     let mut log = pgbench::Log::default();
-    logs.iter().try_for_each(|text| log.take(text)).map_err(Error::Unfit)?;
+    for text in &logs {
+        log.take(text).map_err(TaskError::Unfit)?;
+    }
     let series = log.readings(settings.rate.is_some(), &mut found);
     Ok(TaskOutput { series, ..TaskOutput::from(found) })
 }
@@ -160,32 +164,27 @@ fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
+    use crate::testing::{self, ids};
 
-    fn job(set: &[(&str, Value)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
+    fn job(set: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, set)
     }
 
     #[test]
     fn each_scale_factor_has_each_mode_once() {
-        let scales = Value::List([1, 20, 1].map(Value::Int).into());
-        let outline = Postgres.outline(&job(&[("scale_factors", scales)]));
-        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
+        let outline = ids(&Postgres.outline(&job(&[("scale_factors", "1,20,1")])));
         let expected = [
             "read-only[scale=1]",
             "simple-update[scale=1]",
             "read-only[scale=20]",
             "simple-update[scale=20]",
         ];
-        assert_eq!(ids, expected);
+        assert_eq!(outline, expected);
     }
 
     #[test]
     fn the_arguments_are_those_of_the_settings() {
-        let set = [("clients", Value::Int(16)), ("jobs", Value::Int(4)), ("rate", Value::Float(200.0))];
+        let set = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
         let settings = PostgresSettings::resolve(&job(&set)).unwrap();
         let words = server::arguments(&settings, settings.tasks[1]).join(" ");
         assert_eq!(
@@ -197,12 +196,11 @@ mod tests {
 
     #[test]
     fn the_room_covers_tables_and_log_and_weaker_promises_are_told() {
-        let conf = Value::List(vec![Value::Text("fsync=off; max_wal_size=80MB".into())]);
-        let set = [("scale_factors", Value::Int(100)), ("conf", conf)];
+        let set = [("scale_factors", "100"), ("conf", "fsync=off; max_wal_size=80MB")];
         let survey = Postgres.survey(&job(&set)).unwrap();
         let mib = survey.room.bytes >> 20;
         assert!((1600 + 100..1600 + 300).contains(&mib), "{mib}");
         assert!(survey.remarks[1].text.starts_with("fsync=off: a power cut"), "{:?}", survey.remarks);
-        assert!(Postgres.survey(&job(&[("conf", Value::Text("port=1".into()))])).is_err());
+        assert!(Postgres.survey(&job(&[("conf", "port=1")])).is_err());
     }
 }

@@ -1,13 +1,13 @@
-//! An on-disk cache of web pages without a proxy: what Squid's ufs does with its files, by threads of our own.
+//! `proxy-cache`: an on-disk cache of web pages without a proxy. Threads of fsarena do what Squid's ufs does with its files.
 //!
-//! Two levels of directories, a file an object, an index in memory, least recently used goes first. The objects
-//! are those of PolyMix-4, their popularity is Zipf's, and requests arrive when they are due, however slow the ones
-//! before are.
+//! The cache has two levels of directories, a file for each object, and an index in memory. It evicts the least recently
+//! used objects first. The objects are those of PolyMix-4 with Zipf popularity, and requests arrive when they are due,
+//! however slow earlier requests are.
 
 mod cache;
 
 use crate::pace;
-use crate::task::{Action, Error, Result, Task};
+use crate::task::{Action, Result, Task, TaskError};
 use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
 use crate::workloads::proxy_cache::cache::{Cache, KINDS};
@@ -20,7 +20,7 @@ use std::{path::Path, sync::atomic::Ordering};
 /// The workload.
 pub struct ProxyCache;
 
-/// Threads that fill the cache.
+/// Number of threads that fill the cache.
 const FILLERS: u32 = 4;
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -59,7 +59,7 @@ impl Workload for ProxyCache {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = CacheShape::of(job);
+        let shape = CacheShape::from_settings(job);
         Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
@@ -74,7 +74,7 @@ impl Workload for ProxyCache {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(shape: &CacheShape) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
@@ -87,11 +87,11 @@ fn remarks(shape: &CacheShape) -> Vec<Note> {
     vec![remark(text)]
 }
 
-/// The cache that the first task makes and the others serve from.
+/// The cache that the first task creates and the others serve from.
 type Shared = Arc<OnceLock<Cache>>;
 
 fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
-    let (shape, log) = (CacheShape::of(job), job.settings.flag("log"));
+    let (shape, log) = (CacheShape::from_settings(job), job.settings.flag("log"));
     Action::on("fill", root, move |root| {
         let account = CostAccount::begin();
         let made = Cache::make(root, shape, log, shape.demand())?;
@@ -109,7 +109,7 @@ fn serve(job: &Job, load: &ServeTask, root: &Path, shared: Shared) -> Action {
     let (rate, bound) = (pace::rate(settings, load.rate), Bound::Seconds(settings.float("seconds")));
     let threads = load.threads.unwrap_or(1);
     Action::on(&load.info.id.to_string(), root, move |root| {
-        let cache = shared.get().ok_or_else(|| Error::Unfit("the cache was not filled".into()))?;
+        let cache = shared.get().ok_or_else(|| TaskError::Unfit("the cache was not filled".into()))?;
         let config = CustomLoadConfig { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
         let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
         let before = count();
@@ -129,45 +129,36 @@ fn serve(job: &Job, load: &ServeTask, root: &Path, shared: Shared) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
-    fn job(set: &[(&str, Value)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(set.iter().map(|(name, value)| (name.to_string(), value.clone())));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
-    }
-
+    use crate::testing::{ids, job, perform, place};
     #[test]
     fn every_task_tells_what_a_request_costs() {
-        let ints = |values: &[i64]| Value::List(values.iter().copied().map(Value::Int).collect());
         let job = |seconds| {
-            job(&[
-                ("rates", ints(&[500, 0])),
-                ("threads", ints(&[2, 256])),
-                ("seconds", Value::Float(seconds)),
-                ("cache_bytes", Value::Int(256 << 10)),
-                ("l1", Value::Int(2)),
-                ("l2", Value::Int(4)),
-            ])
+            let set = [
+                ("rates", "500,0"),
+                ("threads", "2,256"),
+                ("seconds", seconds),
+                ("cache_bytes", "262144"),
+                ("l1", "2"),
+                ("l2", "4"),
+            ];
+            job(&DEF, 3, &set)
         };
-        let outline: Vec<String> =
-            ProxyCache.outline(&job(0.05)).iter().map(|info| info.id.to_string()).collect();
+        let outline = ids(&ProxyCache.outline(&job("0.05")));
         assert_eq!(outline.len(), 2 + 2 * 2);
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
         // Longer on a busy machine, until every task has had a request.
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
             let mut all = vec![];
-            for task in ProxyCache.steps(&job(seconds), &place).unwrap() {
+            for task in ProxyCache.steps(&job(seconds), &place(dir.path())).unwrap() {
                 for action in task.work {
-                    all.push((task.info.id.clone(), action.perform(&mut |_| {}).unwrap()));
+                    all.push((task.info.id.clone(), perform([action])));
                 }
             }
             all.iter().all(|(_, done)| done.readings.get("requests_count") > Some(0.0)).then_some(all)
         };
-        let all = [0.05, 0.5, 5.0].into_iter().find_map(measured).expect("a request of every task in 5 s");
+        let all =
+            ["0.05", "0.5", "5"].into_iter().find_map(measured).expect("a request of every task in 5 s");
         assert_eq!(all.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>(), outline);
         for (id, done) in all {
             assert!(!done.series.is_empty(), "{id:?}");

@@ -41,17 +41,17 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One task: what is task on the database of a journal mode and a level of syncing.
+/// One task on a database with a journal mode and a level of syncing.
 #[derive(Debug, Clone)]
 struct DatabaseTask {
     journal: String,
     synchronous: String,
-    /// Transactions or reads at a rate. Without them the log is brought into the database, once.
+    /// Transactions or reads, and their rate. If absent, the task is a checkpoint of the log.
     load: Option<(Operation, i64)>,
 }
 
 impl DatabaseTask {
-    /// Every task, in order. Those that change the size of nothing come first, so that all variants do the same.
+    /// Every task in order. Tasks that do not change the size of the database come first, so that all variants do the same.
     fn all(job: &Job) -> Vec<DatabaseTask> {
         let rates = job.settings.ints(pace::RATES.id);
         let mut all = vec![];
@@ -161,7 +161,7 @@ impl Workload for Sqlite {
         Ok(all.iter().enumerate().map(task).collect())
     }
 
-    /// SQLite's own check of the whole file, and every row.
+    /// Runs SQLite's own check of the whole file and compares every row.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         if task.name == READ.name {
             return vec![];
@@ -175,7 +175,7 @@ impl Workload for Sqlite {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(job: &Job) -> Vec<Note> {
     let shape = shape(job);
     let text = format!(
@@ -198,28 +198,20 @@ fn remarks(job: &Job) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::setting::{Settings, Value};
-    use fsarena_core::{event::NoteKind, scale::Scale};
+    use crate::testing::{self, ids, perform, place};
+    use fsarena_core::event::NoteKind;
 
-    fn job(set: &[(&str, Value)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(set.iter().map(|(name, value)| (name.to_string(), value.clone())));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
+    fn job(set: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, set)
     }
 
     #[test]
     fn every_mode_does_every_task_and_every_row_is_there() {
-        let words =
-            |words: &[&str]| Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect());
-        let job = job(&[
-            ("synchronous", words(&["full", "normal"])),
-            ("operations", Value::Int(5)),
-            ("rows", Value::Int(100)),
-            ("batch", Value::Int(3)),
-        ]);
+        let set = [("synchronous", "full,normal"), ("operations", "5"), ("rows", "100"), ("batch", "3")];
+        let job = job(&set);
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
-        let outline: Vec<String> = Sqlite.outline(&job).iter().map(|info| info.id.to_string()).collect();
+        let place = place(dir.path());
+        let outline = ids(&Sqlite.outline(&job));
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
@@ -227,10 +219,9 @@ mod tests {
         for task in Sqlite.steps(&job, &place).unwrap() {
             let id = task.info.id;
             let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
-            let mut found = TaskOutput::default();
-            task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
+            perform(task.prepare);
             let logged = log();
-            task.work.into_iter().for_each(|action| found = action.perform(&mut |_| {}).unwrap());
+            let found = perform(task.work);
             match id.name.as_str() {
                 "checkpoint" => assert!(logged > 100 * 4096 && log() == 0, "{logged} {}", log()),
                 name => {
@@ -238,9 +229,7 @@ mod tests {
                     assert_eq!(found.readings.get(&format!("{kind}_operations_count")), Some(5.0));
                 }
             }
-            for check in Sqlite.checks(&job, &place, &id) {
-                check.perform(&mut |_| {}).unwrap();
-            }
+            perform(Sqlite.checks(&job, &place, &id));
             done.push(id.to_string());
         }
         assert_eq!(done, outline);
@@ -249,7 +238,7 @@ mod tests {
     #[test]
     fn a_row_that_is_lost_or_damaged_is_a_violation() {
         let dir = tempfile::tempdir().unwrap();
-        let shape = shape(&job(&[("rows", Value::Int(50))]));
+        let shape = shape(&job(&[("rows", "50")]));
         Database::new(dir.path(), shape, "delete", "full").make().unwrap();
         database::verify(dir.path(), &shape, 0).unwrap();
         let said = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
@@ -266,7 +255,7 @@ mod tests {
     #[test]
     fn commits_that_a_power_cut_takes_are_named() {
         let fix = |synchronous: &str| {
-            let job = job(&[("synchronous", Value::List(vec![Value::Text(synchronous.into())]))]);
+            let job = job(&[("synchronous", synchronous)]);
             remarks(&job).iter().any(|note| note.kind == NoteKind::Fairness)
         };
         assert!(fix("normal") && !fix("full"));

@@ -1,4 +1,4 @@
-//! The real squid with its cache on the filesystem under test, between clients and an origin of our own, on
+//! `squid`: the real squid with its cache on the filesystem under test, between clients and an origin server of fsarena, on
 //! loopback.
 //!
 //! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
@@ -8,7 +8,7 @@
 mod client;
 mod process;
 
-use crate::task::{Action, Error, Result, Task};
+use crate::task::{Action, Result, Task, TaskError};
 use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
 use crate::workloads::squid::client::{ClientTally, SquidClients};
@@ -46,20 +46,20 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// What one task after the other works with.
+/// The state that the tasks of a cell share.
 #[derive(Clone)]
 struct SquidTasks {
     job: Job,
     dirs: SquidDirs,
-    /// Where the origin listens. The port is part of every object's name, so all tasks have the same.
+    /// The listener of the origin server. Its port is part of every object's name, so all tasks use the same one.
     origin: Arc<TcpListener>,
-    /// Runs from the cold task to the last.
+    /// The squid that runs from the cold task to the last.
     running: Arc<Mutex<Option<Squid>>>,
 }
 
-/// The cache, of whole MiB.
+/// The cache, with a size in whole MiB.
 fn cache(job: &Job) -> CacheShape {
-    let shape = CacheShape::of(job);
+    let shape = CacheShape::from_settings(job);
     CacheShape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
 }
 
@@ -107,7 +107,7 @@ impl Workload for SquidWorkload {
             listener.set_nonblocking(true)?;
             Ok(Arc::new(listener))
         });
-        let origin = origin.map_err(Error::io("start the origin"))?;
+        let origin = origin.map_err(TaskError::io("start the origin"))?;
         let stage = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
         let fill = Action::with(&stage, stage.words(&fill_task_info()), SquidTasks::fill);
         let mut tasks = vec![Task::new(fill_task_info(), fill)];
@@ -121,7 +121,7 @@ impl Workload for SquidWorkload {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
@@ -153,7 +153,7 @@ impl SquidTasks {
         stopped.and(Ok(found?))
     }
 
-    /// Asks for a while; the first load starts squid and the last one ends it.
+    /// Sends requests for a while. The first of these tasks starts squid and the last one ends it.
     fn serve(&self, rate: i64, last: bool) -> Result<TaskOutput> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = running.take().map_or_else(|| Squid::start(&self.dirs), Ok)?;
@@ -169,32 +169,32 @@ impl SquidTasks {
         Ok(found)
     }
 
-    /// Asks, with an origin beside, and charges everybody.
+    /// Sends requests while the origin server runs, and measures the CPU time of clients, squid and kernel threads.
     fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<SquidClients>)) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::io("start the clients"))?;
+        let runtime = runtime.map_err(TaskError::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
-        let origin = self.origin.try_clone().map_err(Error::io("start the origin"))?;
+        let origin = self.origin.try_clone().map_err(TaskError::io("start the origin"))?;
         let seed = self.job.seed;
         let account = CostAccount::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
             let listener =
-                tokio::net::TcpListener::from_std(origin).map_err(Error::io("start the origin"))?;
-            let address = listener.local_addr().map_err(Error::io("start the origin"))?;
+                tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
+            let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
             let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
             let asking = SquidClients::new(squid.address, address, seed, self.dirs.shape.demand());
             let begun = Instant::now();
             ask(&asking).await;
             let took = begun.elapsed();
             origin.abort();
-            Ok::<_, Error>((asking.into_tally(), took))
+            Ok::<_, TaskError>((asking.into_tally(), took))
         })?;
         let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
         let mut found = readings_of(&tally, took)?;
         account.end(&self.dirs.cache, &mut found)?;
-        // After the sync: what squid still wrote is part of what serving cost.
+        // After the sync, because squid's last writes are part of the cost of serving.
         let ticks = squid.ticks();
         let used = squid.cpu_ns().saturating_sub(before.0);
         split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
@@ -210,7 +210,7 @@ fn readings_of(tally: &ClientTally, took: Duration) -> Result<Readings> {
         let short =
             || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
         let why = tally.why.clone().unwrap_or_else(short);
-        return Err(Error::Unfit(format!("no request was answered: {why}")));
+        return Err(TaskError::Unfit(format!("no request was answered: {why}")));
     }
     let mut found = Readings::default();
     found.set(reading::REQUESTS, requests as f64);
@@ -223,7 +223,7 @@ fn readings_of(tally: &ClientTally, took: Duration) -> Result<Readings> {
     Ok(found)
 }
 
-/// Exact CPU time, split as the ticks say; whole seconds of it meet a hundred of them.
+/// Splits the exact CPU time into user and system time by the clock ticks. A second has a hundred ticks.
 fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
     let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
     found.set(reading::SERVICE_USER, used_ns as f64 * share);
@@ -233,22 +233,13 @@ fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
-    fn job(rates: &[i64]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        let rates = rates.iter().copied().map(Value::Int).collect();
-        settings.0.insert("rates".into(), Value::List(rates));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
-    }
+    use crate::testing::{ids, job};
 
     #[test]
     fn tasks_are_the_filling_the_cold_start_and_each_rate() {
-        let outline = SquidWorkload.outline(&job(&[50, 0]));
-        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
-        assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
-        assert!(SquidWorkload.survey(&job(&[1])).unwrap().room.bytes > 64 << 20);
+        let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0")]));
+        assert_eq!(ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
+        assert!(SquidWorkload.survey(&job(&DEF, 3, &[("rates", "1")])).unwrap().room.bytes > 64 << 20);
     }
 
     #[test]

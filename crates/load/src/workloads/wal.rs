@@ -92,7 +92,7 @@ impl Workload for Wal {
         Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
     }
 
-    /// Replays the log as a database does after a crash: every committed record has to be there.
+    /// Replays the log as a database does after a crash. Every committed record has to be there.
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
         let (committed, shape) = (place.other.join(COMMITTED), shape(job));
         vec![Action::on("replay", &place.root.join("wal"), move |dir| {
@@ -111,7 +111,7 @@ fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &
     Ok(found)
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
     let how = match shape.allocation {
         Allocation::Append => "that grow with each record",
@@ -133,16 +133,11 @@ fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::{self, ids, perform};
     use std::os::unix::fs::FileExt;
 
     fn job(set: &[(&str, &str)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        for (id, text) in set {
-            let def = DEF.settings.iter().find(|def| def.id == *id).unwrap();
-            settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
-        }
-        Job { settings, scale: Scale::Tiny, seed: 5 }
+        testing::job(&DEF, 5, set)
     }
 
     /// Commits records, and gives the directory of the log and what was found.
@@ -151,8 +146,7 @@ mod tests {
         let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         let task = Wal.steps(job, &place).unwrap().remove(0);
-        let actions = task.prepare.into_iter().chain(task.work);
-        let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+        let found = perform(task.prepare.into_iter().chain(task.work));
         (dir, place, found)
     }
 
@@ -207,10 +201,9 @@ mod tests {
     #[test]
     fn clients_and_rates_make_tasks_and_a_paced_latency_counts_from_when_a_record_was_due() {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
-        let names: Vec<String> = Wal.outline(&job).iter().map(|info| info.id.to_string()).collect();
         let all =
             ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
-        assert_eq!(names, all);
+        assert_eq!(ids(&Wal.outline(&job)), all);
         let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
         let (_dir, place, found) = committed(&job);
         assert_eq!(found.readings.get("asked_iops_per_s"), Some(500.0));

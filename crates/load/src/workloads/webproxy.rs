@@ -1,8 +1,8 @@
-//! filebench's personality `webproxy`, as `webproxy.f` has it: 100 threads on 10,000 files of 16 KiB in one
-//! directory, 80% of them there at the start. Each turn of a thread deletes a file, makes one, appends up to 16 KiB
-//! to it, and reads five files whole.
+//! `webproxy`: filebench's personality of that name, exactly as in `webproxy.f`. 100 threads work on 10,000 files of 16 KiB
+//! in one directory, of which 80% exist at the start. Each turn of a thread deletes a file, creates one, appends up to
+//! 16 KiB to it, and reads five files whole.
 //!
-//! Its data set shrinks while it measures: what is deleted has 16 KiB, what is made has 8 KiB on average.
+//! The data set shrinks while it is measured: deleted files have 16 KiB, and created ones 8 KiB on average.
 
 use crate::payload;
 use crate::task::{self, Action, Result, Task};
@@ -27,7 +27,7 @@ const FILE_BYTES: usize = 16 << 10;
 const PREALLOCATED_PERCENT: u64 = 80;
 /// Files read in each turn.
 const READS: u64 = 5;
-/// Delete, create, append and close, and five times open, read and close: what filebench counts in a turn.
+/// Operations that filebench counts in a turn: delete, create, append and close, and five times open, read and close.
 const FLOWOPS_A_TURN: f64 = 19.0;
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -85,7 +85,7 @@ impl Workload for Webproxy {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks() -> Vec<Note> {
     let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
                 place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
@@ -106,7 +106,7 @@ fn file(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:08}"))
 }
 
-/// The personality's threads at work.
+/// The personality as a load of the engine.
 struct Personality {
     dir: PathBuf,
     set: FileSet,
@@ -185,19 +185,19 @@ impl CustomLoad for Personality {
     }
 }
 
-/// Which entries exist. Those that are being made or deleted are in neither list.
+/// The entries of a file set. Entries that a thread is creating or deleting are in neither list.
 struct EntryLists {
-    /// How many read each entry.
+    /// Number of readers of each entry.
     readers: Vec<u32>,
     here: Vec<u32>,
     gone: Vec<u32>,
 }
 
-/// The set.
+/// filebench's file set: entries that exist or not, drawn at random. Only one thread at a time creates or deletes an entry.
 struct FileSet(Mutex<EntryLists>);
 
 impl FileSet {
-    /// A set of `entries` entries, of which the first `existing` exist.
+    /// Makes a set of `entries` entries, of which the first `existing` exist.
     fn new(entries: u32, existing: u32) -> FileSet {
         let lists = EntryLists {
             readers: vec![0; entries as usize],
@@ -212,7 +212,7 @@ impl FileSet {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes an existing entry without readers, to delete it. Returns none if every entry has readers.
+    /// Takes an existing entry without readers out of the set, to delete it. Returns none if every entry has readers.
     fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
         let (count, start) = (lists.here.len(), draw_place(&lists.here, rng)?);
@@ -221,14 +221,14 @@ impl FileSet {
         Some(lists.here.swap_remove(at))
     }
 
-    /// Takes an entry that does not exist, to create it.
+    /// Takes an entry that does not exist out of the set, to create it.
     fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
         let at = draw_place(&lists.gone, rng)?;
         Some(lists.gone.swap_remove(at))
     }
 
-    /// Gives a taken entry back, existing or not.
+    /// Puts an entry back into the set, existing or not.
     fn give(&self, number: u32, exists: bool) {
         let mut lists = self.lists();
         if exists { lists.here.push(number) } else { lists.gone.push(number) }
@@ -253,7 +253,7 @@ impl FileSet {
     }
 }
 
-/// A place in a list, drawn evenly.
+/// Draws an index of a list, uniformly.
 fn draw_place(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
     (!list.is_empty()).then(|| rng.random_range(0..list.len()))
 }
@@ -261,29 +261,22 @@ fn draw_place(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::setting::{Settings, Value};
-    use fsarena_core::{sample::Readings, scale::Scale};
+    use crate::testing::{job, perform, place};
+    use fsarena_core::sample::Readings;
 
     #[test]
     fn the_set_keeps_its_number_and_loses_its_bytes() {
         // Longer on a busy machine, until 100 turns have replaced most of the 40 files.
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
-            let mut settings = Settings::defaults(DEF.settings);
-            settings.0.insert("files".into(), Value::Int(50));
-            settings.0.insert("threads".into(), Value::Int(4));
-            settings.0.insert("seconds".into(), Value::Float(seconds));
-            let job = Job { settings, scale: Scale::Tiny, seed: 3 };
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
+            let job = job(&DEF, 3, &[("files", "50"), ("threads", "4"), ("seconds", seconds)]);
             let mut last = Readings::default();
-            for task in Webproxy.steps(&job, &place).unwrap() {
-                for action in task.work {
-                    last = action.perform(&mut |_| {}).unwrap().readings;
-                }
+            for task in Webproxy.steps(&job, &place(dir.path())).unwrap() {
+                last = perform(task.work).readings;
             }
             (last.get("requests_count").unwrap() >= 6.0 * 100.0).then_some((last, dir))
         };
-        let (last, dir) = [0.2, 2.0, 20.0].into_iter().find_map(measured).expect("100 turns in 20 s");
+        let (last, dir) = ["0.2", "2", "20"].into_iter().find_map(measured).expect("100 turns in 20 s");
         let mean = last.get("file_mean_bytes").unwrap();
         assert!(mean > 2048.0 && mean < 12_288.0, "{mean}");
         let files = std::fs::read_dir(dir.path().join("bigfileset")).unwrap().count();

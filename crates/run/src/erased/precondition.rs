@@ -25,7 +25,7 @@ const THREADS: u32 = 4;
 /// Where the device cannot be written.
 pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.begin()?;
-    let files = Files::device(device.path()).map_err(fsarena_load::task::Error::from)?;
+    let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
     let write = |block_bytes, pattern, bound| -> Result<LoadOutcome> {
         let job = Job {
@@ -38,7 +38,7 @@ pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
             warmup: Warmup::None,
             ..Job::default()
         };
-        Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::Error::from)?)
+        Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?)
     };
     let mut pass_s = 0.0;
     for _ in 0..PASSES {

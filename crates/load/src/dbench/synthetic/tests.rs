@@ -1,7 +1,7 @@
 //! The statistics of dbench-like are those measured of dbench's standard loadfile (4.0, 458,344 operations).
 
 use super::*;
-use crate::dbench::cursor::{Cursor, Next};
+use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::{kind::KINDS, load_stats::LoadStats};
 use std::sync::LazyLock;
 
@@ -108,7 +108,7 @@ fn fingerprint(seed: u64) -> u32 {
     let mut cursor = Cursor::new(&program, 0, 1, 0);
     let mut hasher = crc32fast::Hasher::new();
     for _ in 0..program.operations() {
-        let Next::Operation(kind, one, numbers) = cursor.step() else { break };
+        let Step::Operation(kind, one, numbers) = cursor.step() else { break };
         let mut name = vec![kind as u8];
         for id in one.names.iter().take(kind.def().names) {
             program.names.compose(*id, b"c", &Default::default(), &mut name);

@@ -1,4 +1,5 @@
-//! The 21 tasks, in the order in which they run: where their files are, and how many and how large they are.
+//! The 21 tasks in the order in which they run: where their files are, how many and how large they are, and the space that
+//! they need at the fullest moment.
 
 use crate::source::{Contents, generated_files};
 use crate::workload::{Job, Place, Room};
@@ -6,7 +7,7 @@ use crate::{program::Op, tree::TOP};
 use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 use std::{collections::BTreeSet, ops::Add};
 
-/// The archive: the one that all cells share, on the source disk, and the one on the filesystem under test.
+/// Name of the archive that all cells share on the source disk, and of its copy on the filesystem under test.
 pub const TARBALL: &str = "tree.tar";
 /// The file of 1 GiB.
 const BIG: &str = "big";
@@ -31,7 +32,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes of a job.
+    /// The sizes at the scale of a job.
     pub fn of(job: &Job) -> Sizes {
         let scale = job.scale;
         Sizes {
@@ -45,12 +46,12 @@ impl Sizes {
     }
 }
 
-/// Something a task needs or makes.
+/// Files that a task needs or makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
     /// Nothing that matters to another task.
     Nothing,
-    /// The archive on the other disk; there from the start.
+    /// The archive on the source disk, which exists from the start.
     Input,
     /// The touched files.
     Files,
@@ -62,7 +63,7 @@ pub enum Thing {
     Tree,
     /// The file of 1 GiB.
     Big,
-    /// The file that is split; made untimed.
+    /// The file that is split, which is made untimed.
     Small,
 }
 
@@ -176,12 +177,12 @@ impl TaskDef {
     }
 }
 
-/// The task that makes a thing; none for what is there or made untimed.
+/// The task that makes these files; none if they exist from the start or are made untimed.
 pub fn maker_of(thing: Thing) -> Option<&'static TaskDef> {
     TASKS.iter().find(|task| task.makes == thing && thing != Thing::Nothing)
 }
 
-/// These tasks and those that make what they need.
+/// These tasks, and the tasks that make the files that they need.
 pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     let mut all = tasks.to_vec();
     let mut next = 0;
@@ -196,7 +197,7 @@ pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     all
 }
 
-/// `10,000`.
+/// Formats a number with thousands separators, such as `10,000`.
 fn grouped(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -204,7 +205,7 @@ fn grouped(number: u64) -> String {
     }
 }
 
-/// `1 GiB`, `320 KiB`: in the largest unit that needs no fraction.
+/// Formats a size in the largest unit without a fraction, such as `1 GiB` or `320 KiB`.
 fn of_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
@@ -227,7 +228,7 @@ impl Add for Usage {
     }
 }
 
-/// Goes through the tasks and keeps the fullest moment.
+/// The space that the tasks need at the fullest moment.
 pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) -> Room {
     let of = |task: &TaskDef| left(task, sizes, contents);
     let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
@@ -255,7 +256,7 @@ pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Content
     Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * blocks(contents.archive_bytes) + 4096 }
 }
 
-/// What a task leaves on the filesystem under test.
+/// The space of the files that a task leaves on the filesystem under test.
 fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
     let archive = file(contents.archive_bytes);
     let inodes = contents.files + contents.directories + contents.links;

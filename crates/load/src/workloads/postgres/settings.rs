@@ -1,6 +1,6 @@
-//! The settings of `postgres`, and what they come to.
+//! The settings of `postgres`, among them those of `postgresql.conf`.
 
-use crate::task::{Error, Result, info};
+use crate::task::{Result, TaskError, info};
 use crate::workload::Job;
 use fsarena_core::setting::{SettingDef, size};
 use fsarena_core::{cell::TaskInfo, names::distinct};
@@ -28,7 +28,7 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::texts("conf").help("settings of postgresql.conf, `NAME=VALUE` each"),
 ];
 
-/// What one cell does.
+/// The resolved settings of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostgresSettings {
     /// The tasks in their order.
@@ -51,7 +51,7 @@ pub struct PostgresSettings {
     pub seed: u64,
 }
 
-/// One task.
+/// One run of pgbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PgbenchTask {
     /// The scale factor.
@@ -61,10 +61,10 @@ pub struct PgbenchTask {
 }
 
 impl PostgresSettings {
-    /// Of a job.
+    /// Reads the settings of a job.
     ///
     /// # Errors
-    /// A setting of postgresql.conf that is none, or that fsarena needs itself.
+    /// A setting of postgresql.conf is invalid, or fsarena sets it itself.
     pub fn resolve(job: &Job) -> Result<PostgresSettings> {
         let settings = &job.settings;
         let above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
@@ -79,23 +79,24 @@ impl PostgresSettings {
             seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)],
             rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             sampling: settings.float("sampling"),
-            conf: parse_conf(&settings.words("conf")).map_err(Error::Plan)?,
+            conf: parse_conf(&settings.words("conf")).map_err(TaskError::Plan)?,
             seed: job.seed,
         })
     }
 
-    /// The scale factor of each database, the last one first: the first task finds its data in the page cache.
+    /// The scale factor of each database, starting with the last task's, so that the first task finds its data in the page
+    /// cache.
     pub fn databases(&self) -> impl Iterator<Item = i64> {
         distinct(self.tasks.iter().map(|load| load.scale)).into_iter().rev()
     }
 
-    /// How long a task is.
+    /// Seconds of a task.
     pub fn seconds(&self, load: PgbenchTask) -> u64 {
         self.seconds[usize::from(load.updates)]
     }
 }
 
-/// The tasks: for each scale factor, each mode.
+/// The tasks: every mode for every scale factor.
 pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
     let modes = job.settings.words("modes");
     let of = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
@@ -103,11 +104,12 @@ pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
 }
 
 impl PgbenchTask {
-    /// How reports name it.
+    /// The name of the task in reports.
     pub fn info(self) -> TaskInfo {
-        let (name, title) = match self.updates {
-            false => ("read-only", "Select by key (pgbench -S)"),
-            true => ("simple-update", "Update, select, insert and commit (pgbench -N)"),
+        let (name, title) = if self.updates {
+            ("simple-update", "Update, select, insert and commit (pgbench -N)")
+        } else {
+            ("read-only", "Select by key (pgbench -S)")
         };
         info(name, title, [("scale", self.scale.to_string())])
     }
@@ -118,8 +120,8 @@ pub fn database_name(scale: i64) -> String {
     format!("scale_{scale}")
 }
 
-/// What fsarena needs: a socket in the data directory, reached only by the server's user, and a log that tells of
-/// checkpoints. A server that lost a process ends, so that no figure is of one that recovered in between.
+/// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log with
+/// checkpoints. A server that lost a process ends, so that no figure is of one that recovered meanwhile.
 const FIXED: [(&str, &str); 8] = [
     ("listen_addresses", ""),
     ("port", "5432"),
@@ -131,15 +133,15 @@ const FIXED: [(&str, &str); 8] = [
     // Not in /dev/shm, where it would outlive a killed server.
     ("dynamic_shared_memory_type", "mmap"),
 ];
-/// Settings that would lead away from the filesystem under test.
+/// Settings that would move data away from the filesystem under test.
 const ELSEWHERE: [&str; 4] = ["data_directory", "config_file", "hba_file", "ident_file"];
-/// What lets commits go that a power cut undoes, or pages that it tears.
+/// Settings without which a power cut can undo commits or tear pages.
 const WEAKER: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
-/// Reads `NAME=VALUE` texts; several in one text are separated by semicolons.
+/// Parses settings `NAME=VALUE`, with semicolons between several in one text.
 ///
 /// # Errors
-/// The first that is not one, or that fsarena sets itself.
+/// The first invalid setting, or the first that fsarena sets itself.
 fn parse_conf(texts: &[&str]) -> Result<Vec<(String, String)>, String> {
     let pairs = texts.iter().flat_map(|text| text.split(';')).map(str::trim).filter(|text| !text.is_empty());
     pairs.map(parse_pair).collect()
@@ -161,7 +163,7 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     Ok((name, value.into()))
 }
 
-/// The lines to add to the file that initdb wrote; of a name that comes twice the last counts.
+/// Renders the lines to append to the file that initdb wrote. The last line with a name counts.
 pub fn render_conf(own: &[(String, String)], clients: u32) -> String {
     let connections = ("max_connections".to_string(), (clients + 10).to_string());
     let fixed = FIXED.map(|(name, value)| (name.to_string(), value.to_string()));
@@ -179,7 +181,7 @@ pub fn weakened_settings(own: &[(String, String)]) -> Vec<String> {
     given_up.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// The most that the write-ahead log keeps, in bytes: `max_wal_size`, by itself in megabytes.
+/// Largest size of the write-ahead log in bytes, from `max_wal_size`, whose default unit is a megabyte.
 pub fn max_wal_bytes(own: &[(String, String)]) -> u64 {
     let written = own.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
     let bytes = |text: &str| match text.parse::<u64>() {

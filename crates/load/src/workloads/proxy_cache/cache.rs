@@ -1,4 +1,4 @@
-//! The cache on disk: what Squid's ufs does with its files.
+//! The cache on disk, with files as in Squid's ufs, and its index in memory.
 
 use crate::web::{self, CacheShape, Demand, Draws, Object};
 use fsarena_core::schedule::mix;
@@ -19,10 +19,10 @@ const LOG_RECORD: [u8; 72] = [0x5a; 72];
 /// Noise that objects are cut from, so that nothing compresses them.
 const NOISE: usize = 256 << 10;
 
-/// How the kinds of operations are counted.
+/// The kinds of operations: answered from the cache, stored in the cache, and passed on.
 pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
 
-/// A cache, the world whose objects it keeps, and what was counted.
+/// A cache, the demand that it serves, and its counters.
 pub struct Cache {
     dir: PathBuf,
     shape: CacheShape,
@@ -46,10 +46,10 @@ struct CacheThread {
 }
 
 impl Cache {
-    /// Makes the directories of an empty cache, as `squid -z` does.
+    /// Creates the directories of an empty cache, as `squid -z` does.
     ///
     /// # Errors
-    /// Where one cannot be made.
+    /// If a directory cannot be created.
     pub fn make(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
@@ -100,7 +100,7 @@ impl Cache {
         Ok(1)
     }
 
-    /// Whether the object was still there: it may be thrown out between lookup and open.
+    /// Reads an object. Returns false if it was evicted between lookup and open.
     fn read(&self, own: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
         let path = self.path(place);
         let mut file = match File::open(&path) {
@@ -136,11 +136,11 @@ impl Cache {
         }
     }
 
-    /// Fills the cache or serves from it, with its log open. Between tasks it is closed, so that the filesystem can be
+    /// Fills the cache or serves from it, with its log open. The log is closed between tasks, so that the filesystem can be
     /// remounted.
     ///
     /// # Errors
-    /// Where the log cannot be opened, or those of the first request that failed.
+    /// If the log cannot be opened, or the first request that failed.
     pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
         if self.log.0 {
             let path = self.dir.join("swap.state");
@@ -152,7 +152,7 @@ impl Cache {
         outcome
     }
 
-    /// Appends to the log, where there is one.
+    /// Appends a record to the log, if there is one.
     fn note(&self) -> Result<(), EngineError> {
         let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
         written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
@@ -168,7 +168,7 @@ impl Cache {
     }
 }
 
-/// Requests for a cache: those of its clients, or those for the most popular objects in their order, which fill it.
+/// Requests for a cache: those of its clients, or those for the most popular objects in order, which fill it.
 struct Requests<'a> {
     cache: &'a Cache,
     fills: bool,
@@ -233,7 +233,7 @@ impl Index {
         }
     }
 
-    /// Takes a file for an object that is not there; it counts when it is [`Index::keep`]t.
+    /// Reserves a file for a missing object. The object counts once it is kept; see [`Index::keep`].
     pub fn reserve(&mut self, object: u64) -> u32 {
         let file = self.free.pop().unwrap_or_else(|| {
             self.files += 1;
@@ -243,7 +243,7 @@ impl Index {
         file
     }
 
-    /// The file of an object is written.
+    /// Adds an object whose file is written.
     pub fn keep(&mut self, object: u64, bytes: u64) {
         if let Some(file) = self.coming.remove(&object) {
             self.bytes += bytes;
@@ -251,15 +251,15 @@ impl Index {
         }
     }
 
-    /// The file of the oldest object, where there are more bytes than the cache has room for. It is free when it is gone:
-    /// [`Index::release`].
+    /// Takes out the oldest object if the cache is too full, and returns its file. [`Index::release`] frees the file's
+    /// number after its removal.
     pub fn overflow(&mut self) -> Option<u32> {
         let (_, (file, bytes)) = (self.bytes > self.limit).then(|| self.whole.pop_front())??;
         self.bytes -= bytes;
         Some(file)
     }
 
-    /// A file number may be used again.
+    /// Frees a file number for another object.
     pub fn release(&mut self, file: u32) {
         self.free.push(file);
     }

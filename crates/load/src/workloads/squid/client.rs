@@ -1,4 +1,4 @@
-//! The clients, which send requests at a rate or one after the other.
+//! The clients of squid, which send requests at a rate or one after the other, and the origin server behind squid.
 
 use crate::web::{self, Demand, wire};
 use fsarena_core::schedule::mix;
@@ -13,18 +13,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// A request that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The most requests in flight. Requests due beyond them wait, and their latency includes the wait.
+/// Time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Largest number of requests in flight. Further requests wait, and their latency includes the wait.
 const MOST: usize = 1000;
 /// The length of an interval of the time series.
 const STRETCH: Duration = Duration::from_millis(100);
 
 /// The clients' connections, demand and counts.
 pub struct SquidClients {
-    /// Squid.
+    /// The address of squid.
     proxy: SocketAddr,
-    /// The origin server behind squid.
+    /// The address of the origin server behind squid.
     origin: SocketAddr,
     /// The seed of the objects.
     world: u64,
@@ -35,21 +35,21 @@ pub struct SquidClients {
     tally: RefCell<ClientTally>,
 }
 
-/// What came of it.
+/// Counts and latencies of all requests.
 pub struct ClientTally {
     /// Nanoseconds from the start of a request to its last byte.
     pub latency: Histogram<u64>,
-    /// The same from when it was due.
+    /// Nanoseconds from the due time of a request to its last byte.
     pub corrected: Histogram<u64>,
     /// Answers from the cache.
     pub hits: u64,
     /// Bytes of objects.
     pub bytes: u64,
-    /// Requests that failed, and why the first did.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Why the first failed.
+    /// The error of the first failed request.
     pub why: Option<String>,
-    /// All of it over time.
+    /// The requests over time.
     pub track: Track,
 }
 
@@ -62,13 +62,13 @@ impl ClientTally {
 }
 
 impl SquidClients {
-    /// Clients that have not asked yet.
+    /// Makes clients that have not sent a request yet.
     pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Demand) -> Rc<SquidClients> {
         let (idle, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
         Rc::new(SquidClients { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
     }
 
-    /// What came of all requests so far.
+    /// Returns the counts of all requests so far.
     pub fn into_tally(self: Rc<SquidClients>) -> ClientTally {
         self.tally.replace(ClientTally::empty())
     }
@@ -88,7 +88,7 @@ impl SquidClients {
             }
             while under_way.try_join_next().is_some() {}
             let late = Instant::now().duration_since(intended);
-            // Timers have a resolution of a millisecond; what is later than that was held up.
+            // Timers have a resolution of a millisecond. A request that is later than that was delayed.
             let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
             let (this, number) = (self.clone(), self.demand.next(&mut draws));
             under_way.spawn_local(async move { this.request(number, waited).await });
@@ -117,7 +117,7 @@ impl SquidClients {
         .await;
     }
 
-    /// Lets clients request, each one object after the other, until it has no more.
+    /// Lets clients send requests, each one after the other, until `numbers` has no more objects for the client.
     async fn by_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
         self: &Rc<Self>,
         clients: usize,
@@ -137,7 +137,7 @@ impl SquidClients {
 
     async fn request(&self, number: u64, waited: Duration) {
         let begun = Instant::now();
-        let asked = timeout(PATIENCE, self.ask(number)).await;
+        let asked = timeout(REQUEST_TIMEOUT, self.ask(number)).await;
         let took = begun.elapsed();
         let mut tally = self.tally.borrow_mut();
         match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -155,7 +155,7 @@ impl SquidClients {
         }
     }
 
-    /// One request, on an idle connection where there is one. Whether it was a hit, and its bytes.
+    /// Sends one request, on an idle connection if there is one. Returns whether it was a hit, and its bytes.
     async fn ask(&self, number: u64) -> io::Result<(bool, u64)> {
         let idle = self.idle.borrow_mut().pop();
         if let Some(stream) = idle {
