@@ -32,7 +32,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-use crate::{drive::Drive, error::Result, files::Layout, load::Load, sync_loop::Mappings};
+use crate::{buffers::Slots, drive::Drive, error::Result, files::Layout, load::Load, sync_loop::Mappings};
 use bytesize::ByteSize;
 use fsarena_sys::kernel::SysRoot;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -100,7 +100,7 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
 /// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
 fn check_memory(job: &Job) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
-    let needed = buffers.saturating_mul(u64::from(job.block_bytes));
+    let needed = buffers.saturating_mul(Slots::memory(job.block_bytes, job.open.direct));
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);

@@ -69,11 +69,12 @@ impl<'a> Load<'a> {
     /// If memory for its buffers runs out.
     pub fn worker(&self, thread: u32) -> Result<Worker<'_>> {
         let job = self.job;
-        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| EngineError::Resource {
-            what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
-            source: Errno::NOMEM.into(),
-            advice: "; take fewer threads, less depth or smaller blocks",
-        })?;
+        let mut slots =
+            Slots::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| EngineError::Resource {
+                what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
+                source: Errno::NOMEM.into(),
+                advice: "; take fewer threads, less depth or smaller blocks",
+            })?;
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
         Ok(Worker {

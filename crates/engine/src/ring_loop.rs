@@ -645,7 +645,7 @@ mod tests {
             uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
             ..Job::default()
         };
-        let mut slots = Slots::new(4, 4096).unwrap();
+        let mut slots = Slots::new(4, 4096, job.open.direct).unwrap();
         match Ring::new(&job, &[], &mut slots) {
             Ok(ring) => {
                 let used = ring.in_use;

@@ -72,7 +72,7 @@ struct Block {
 
 impl Block {
     fn of(job: &Job) -> Result<Block> {
-        let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| EngineError::Resource {
+        let mut slots = Slots::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
             what: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
             advice: "; take smaller blocks",
