@@ -218,7 +218,7 @@ pub struct UringUse {
     pub coop_taskrun: bool,
     /// Registered files.
     pub fixed_files: bool,
-    /// Registered buffers.
+    /// Registered buffers, for direct I/O.
     pub fixed_buffers: bool,
 }
 

@@ -368,7 +368,8 @@ impl Ring {
             let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
             in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
         }
-        if job.uring.fixed_buffers {
+        // Registration saves pinning pages for each direct operation. Buffered operations pin none.
+        if job.uring.fixed_buffers && job.open.direct {
             let iov_len = job.block_bytes as usize;
             let iovec = |slot| libc::iovec { iov_base: slots.pointer(slot).cast(), iov_len };
             let buffers: Vec<_> = (0..job.depth as usize).map(iovec).collect();
