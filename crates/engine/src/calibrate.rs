@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Clock, Monotonic};
 use crate::error::{EngineError, Result};
-use crate::job::{Content, Engine, Job};
+use crate::job::{Content, Engine, LoadJob};
 use crate::ring_loop::{self, Ring};
 use crate::sync_loop::{self, NullDevice};
 use crate::tally::{Budget, OpKind, Recorder, Times};
@@ -47,9 +47,9 @@ impl Calibration {
 ///
 /// # Errors
 /// If buffers or a ring are unavailable.
-pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
+pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
     // One thread, without an open loop, which would wait, and without verification, which needs files.
-    let alone = Job { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
+    let alone = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
     let mut found = Calibration::with_generator(best_round_ns(&alone, layout, false)?);
     if job.engine == Engine::IoUring {
         found.ring_nop_ns = Some(best_round_ns(&alone, layout, true)?);
@@ -58,7 +58,7 @@ pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
 }
 
 /// Nanoseconds of an operation in the best round.
-fn best_round_ns(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
+fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
@@ -79,7 +79,7 @@ pub fn check_signals() -> Result {
     })
 }
 
-fn round_ns<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
+fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Result<f64> {
     let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
@@ -103,7 +103,7 @@ fn round_ns<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<
 }
 
 /// The kinds of operations of a job.
-pub fn kinds(job: &Job) -> [OpKind; 3] {
+pub fn kinds(job: &LoadJob) -> [OpKind; 3] {
     let bytes = u64::from(job.block_bytes);
     [
         OpKind { name: Op::Read.name(), bytes, used: job.reads() },
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_generator_has_a_cost() {
         let layout = Layout { files: 2, per_file: 1000, block: 4096 };
-        let found = calibrate(&Job::default(), layout).unwrap();
+        let found = calibrate(&LoadJob::default(), layout).unwrap();
         assert!(found.clock_ns > 0.0 && found.generator_ns > 0.0);
         assert_eq!(found.cost_ns(), found.generator_ns);
         assert_eq!(found.ring_nop_ns, None);

@@ -2,7 +2,7 @@
 
 use crate::buffers::{Filler, Identity};
 use crate::error::{EngineError, Result};
-use crate::job::{Content, Durability, Job};
+use crate::job::{Content, Durability, LoadJob};
 use fsarena_sys::cancel;
 use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, fadvise};
 use rustix::process::{Resource, getrlimit};
@@ -32,7 +32,7 @@ pub struct FileSpec {
     pub content: Content,
     /// Seed of the contents.
     pub seed: u64,
-    /// Fill them with verifiable blocks of this size, for jobs with [`Job::verify`].
+    /// Fill them with verifiable blocks of this size, for jobs with [`LoadJob::verify`].
     pub verify_block: Option<u32>,
 }
 
@@ -149,7 +149,7 @@ impl Files {
     ///
     /// # Errors
     /// If a file is smaller than one block.
-    pub(super) fn layout(&self, job: &Job) -> Result<Layout> {
+    pub(super) fn layout(&self, job: &LoadJob) -> Result<Layout> {
         let block = u64::from(job.block_bytes);
         match self.bytes / block {
             0 => Err(EngineError::Files {
@@ -220,7 +220,7 @@ const OTHERS: u64 = 32;
 ///
 /// # Errors
 /// If a file cannot be opened with these settings, direct I/O needs other blocks, or the limit of open files is too low.
-pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
+pub fn open_all(job: &LoadJob, files: &Files) -> Result<Vec<OwnedFd>> {
     let needed = files.paths.len() as u64 + OTHERS;
     if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
         let what = format!("this load needs {needed} open files in one process");
@@ -230,7 +230,7 @@ pub fn open_all(job: &Job, files: &Files) -> Result<Vec<OwnedFd>> {
     files.paths.iter().map(|path| open(job, path)).collect()
 }
 
-fn open(job: &Job, path: &Path) -> Result<OwnedFd> {
+fn open(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
     let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
     flags |= match job.open.durability {
         Durability::Plain => OFlags::empty(),
@@ -356,7 +356,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::planned(dir.path(), 2, 4096);
         std::fs::write(&files.paths[1], "old").unwrap();
-        let mut job = Job { read_share: 0.0, ..Job::default() };
+        let mut job = LoadJob { read_share: 0.0, ..LoadJob::default() };
         job.open.recreate = true;
         open_all(&job, &files).unwrap();
         assert!(files.paths.iter().all(|path| std::fs::metadata(path).unwrap().len() == 0));

@@ -12,7 +12,7 @@ pub enum Engine {
     /// One `pread` or `pwrite` at a time in each thread.
     #[default]
     Sync,
-    /// One io_uring a thread, with [`Job::depth`] operations in flight.
+    /// One io_uring a thread, with [`LoadJob::depth`] operations in flight.
     IoUring,
     /// Copies from and to a shared mapping.
     Mmap,
@@ -237,7 +237,7 @@ impl Default for UringUse {
 /// All settings of one load on a set of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Job {
+pub struct LoadJob {
     /// How operations reach the kernel.
     pub engine: Engine,
     /// How files are opened.
@@ -282,9 +282,9 @@ pub struct Job {
     pub uring: UringUse,
 }
 
-impl Default for Job {
-    fn default() -> Job {
-        Job {
+impl Default for LoadJob {
+    fn default() -> LoadJob {
+        LoadJob {
             engine: Engine::Sync,
             open: Open::default(),
             block_bytes: 4096,
@@ -310,7 +310,7 @@ impl Default for Job {
     }
 }
 
-impl Job {
+impl LoadJob {
     /// Whether it writes at all.
     pub fn writes(&self) -> bool {
         self.read_share < 1.0
@@ -334,7 +334,7 @@ fn ensure(fits: bool, fault: String) -> Result {
     if fits { Ok(()) } else { Err(EngineError::Job(fault)) }
 }
 
-impl Job {
+impl LoadJob {
     /// Checks that the settings are in range and do not contradict each other.
     ///
     /// # Errors
@@ -425,8 +425,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(change: impl FnOnce(&mut Job), word: &str) {
-        let mut job = Job::default();
+    fn refused(change: impl FnOnce(&mut LoadJob), word: &str) {
+        let mut job = LoadJob::default();
         change(&mut job);
         let said = job.check().unwrap_err().to_string();
         assert!(said.contains(word), "{said}");
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn the_default_is_sound() {
-        Job::default().check().unwrap();
+        LoadJob::default().check().unwrap();
     }
 
     #[test]

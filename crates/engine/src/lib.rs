@@ -1,7 +1,7 @@
 //! The load engine: reads, writes and syncs files as fast as possible or at a set rate, and records every latency.
 //!
 //! ```text
-//! Files::prepare → Job::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
+//! Files::prepare → LoadJob::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
 //! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures what the load
@@ -42,7 +42,7 @@ pub use error::EngineError;
 pub use files::{FileSpec, Files, dio_align};
 pub use histogram::{histogram, latencies, quantiles};
 pub use job::{
-    Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
+    Allow, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
 pub use outcome::{Fairness, FeaturesUsed, LoadOutcome, OpStats, jain};
@@ -54,7 +54,7 @@ pub use tally::Interval;
 /// # Errors
 /// If the job contradicts itself or does not fit its files, if threads, rings or memory are unavailable, or an operation
 /// fails or reads a wrong block. The first such operation ends the job.
-pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
+pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
     job.check()?;
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
@@ -85,7 +85,7 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
 }
 
 /// Checks that there are enough blocks for verified writes: each block has one writer and at most one write in flight.
-fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
+fn check_room(job: &LoadJob, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
         let why = format!(
@@ -98,7 +98,7 @@ fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
 }
 
 /// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
-fn check_memory(job: &Job) -> Result {
+fn check_memory(job: &LoadJob) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
     let needed = buffers.saturating_mul(Slots::memory(job.block_bytes, job.open.direct));
     match fsarena_sys::host::available_memory(&SysRoot::host()) {

@@ -2,7 +2,7 @@
 
 use crate::buffers::{self, Filler, Identity, Slots};
 use crate::error::{EngineError, Result};
-use crate::job::{Engine, Job, SyncCall, UringUse};
+use crate::job::{Engine, LoadJob, SyncCall, UringUse};
 use crate::ring_loop::{self, Ring};
 use crate::stream::{Op, PlannedOp, Stream, own_share};
 use crate::sync_loop::{self, Device, Mappings, SyscallDevice, whole_block};
@@ -15,7 +15,7 @@ use std::{path::PathBuf, sync::Mutex};
 /// A load on files: the state that all workers share.
 pub struct Load<'a> {
     /// The settings of the load.
-    pub job: &'a Job,
+    pub job: &'a LoadJob,
     /// How blocks lie in the files.
     pub layout: Layout,
     /// Where the files are.
@@ -24,7 +24,7 @@ pub struct Load<'a> {
     pub files: &'a [BorrowedFd<'a>],
     /// Their mappings, for the mmap engine.
     pub mappings: Option<&'a Mappings<'a>>,
-    /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
+    /// Numbers the events of all threads, if [`LoadJob::sync_every`] counts over all threads.
     pub counter: AtomicU64,
     /// The io_uring features in use, once a worker knows.
     pub ring_use: Mutex<Option<UringUse>>,
@@ -53,7 +53,7 @@ pub struct Worker<'a> {
 impl<'a> Load<'a> {
     /// A load on open files.
     pub fn new(
-        job: &'a Job,
+        job: &'a LoadJob,
         layout: Layout,
         paths: &'a [PathBuf],
         files: &'a [BorrowedFd<'a>],

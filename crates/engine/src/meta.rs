@@ -25,7 +25,7 @@ use std::{ffi::CStr, mem::MaybeUninit, os::unix::ffi::OsStrExt, time::Instant};
 /// # Errors
 /// If the job contradicts itself, threads are unavailable, or an operation fails.
 pub fn run(
-    job: &Job,
+    job: &MetaJob,
     dir: &Path,
     on_interval: &mut dyn FnMut(Operation, &Interval),
 ) -> Result<Vec<(Operation, LoadOutcome)>> {
@@ -46,7 +46,7 @@ pub fn run(
 
 /// One of several clients that work in one directory at the same time, with its names.
 pub struct Client {
-    job: Job,
+    job: MetaJob,
     tree: Tree,
 }
 
@@ -55,7 +55,7 @@ impl Client {
     ///
     /// # Errors
     /// If the job contradicts itself.
-    pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client> {
+    pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<Client> {
         job.check()?;
         Ok(Client { tree: Tree::of_client(&job, dir, number), job })
     }
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-fn run_phase(job: &Job, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<LoadOutcome> {
+fn run_phase(job: &MetaJob, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
     let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
@@ -143,7 +143,7 @@ pub enum Sharing {
 
 /// Metadata operations to be measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Job {
+pub struct MetaJob {
     /// The phases, in order. [`Operation::Create`] and [`Operation::Mkdir`] create the names that other phases need.
     pub phases: Vec<Operation>,
     /// Threads, 1–128.
@@ -162,9 +162,9 @@ pub struct Job {
     pub interval_ms: u32,
 }
 
-impl Default for Job {
-    fn default() -> Job {
-        Job {
+impl Default for MetaJob {
+    fn default() -> MetaJob {
+        MetaJob {
             phases: vec![Operation::Create, Operation::Stat, Operation::Unlink],
             threads: 1,
             names: 10_000,
@@ -177,7 +177,7 @@ impl Default for Job {
     }
 }
 
-impl Job {
+impl MetaJob {
     /// Checks that the settings are in range and that each phase finds what it needs.
     ///
     /// # Errors
@@ -405,7 +405,7 @@ impl Tree {
     ///
     /// # Errors
     /// If the given directory is not empty, or a directory cannot be created.
-    pub fn make(job: &Job, dir: &Path) -> Result<Tree> {
+    pub fn make(job: &MetaJob, dir: &Path) -> Result<Tree> {
         let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
         if found.next().is_some() {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
@@ -417,7 +417,7 @@ impl Tree {
     }
 
     /// Names the directories of one of several clients without creating them.
-    pub fn of_client(job: &Job, dir: &Path, client: u32) -> Tree {
+    pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> Tree {
         let top = dir.join(TOP);
         let private = job.sharing == Sharing::Private;
         let roots = if private { job.threads } else { 1 };
@@ -570,7 +570,7 @@ mod tests {
         for sharing in [Sharing::Private, Sharing::Shared] {
             for depth in [0, 2] {
                 let dir = tempfile::tempdir().unwrap();
-                let job = Job {
+                let job = MetaJob {
                     phases: ALL.to_vec(),
                     threads: 3,
                     names: 50,
@@ -600,8 +600,12 @@ mod tests {
     #[test]
     fn what_is_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let job =
-            Job { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..Job::default() };
+        let job = MetaJob {
+            phases: vec![Operation::Create, Operation::Link],
+            threads: 2,
+            names: 5,
+            ..MetaJob::default()
+        };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -610,7 +614,7 @@ mod tests {
     fn a_directory_in_use_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mine"), "precious").unwrap();
-        let said = run(&Job::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
+        let said = run(&MetaJob::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
         assert!(said.contains("not empty"), "{said}");
         assert!(dir.path().join("mine").exists());
     }
@@ -618,7 +622,7 @@ mod tests {
     #[test]
     fn an_error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let job = Job { phases: vec![Operation::Create], names: 3, ..Job::default() };
+        let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
         run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
         let said = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
@@ -628,11 +632,11 @@ mod tests {
 
     #[test]
     fn the_bounds_are_checked() {
-        let said = |job: Job| job.check().unwrap_err().to_string();
-        assert!(said(Job { threads: 129, ..Job::default() }).contains("128"));
-        assert!(said(Job { depth: 7, fan_out: 10, ..Job::default() }).contains("million"));
-        assert!(said(Job { phases: vec![Operation::Stat], ..Job::default() }).contains("create"));
-        assert!(said(Job { phases: vec![], ..Job::default() }).contains("list of phases is empty"));
+        let said = |job: MetaJob| job.check().unwrap_err().to_string();
+        assert!(said(MetaJob { threads: 129, ..MetaJob::default() }).contains("128"));
+        assert!(said(MetaJob { depth: 7, fan_out: 10, ..MetaJob::default() }).contains("million"));
+        assert!(said(MetaJob { phases: vec![Operation::Stat], ..MetaJob::default() }).contains("create"));
+        assert!(said(MetaJob { phases: vec![], ..MetaJob::default() }).contains("list of phases is empty"));
     }
 
     #[test]
@@ -657,7 +661,7 @@ mod tests {
     #[test]
     fn names_are_written_and_apart() {
         let dir = tempfile::tempdir().unwrap();
-        let job = Job { threads: 2, depth: 1, fan_out: 3, ..Job::default() };
+        let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
         let top = dir.path().to_str().unwrap();
         let mut writer = tree.writer(1, Operation::Link);

@@ -4,7 +4,7 @@
 //! completions. One stamp for each turn is the end of the reaped operations and the start of those submitted next.
 
 use crate::error::{EngineError, Result};
-use crate::job::{Job, SyncCall, UringUse};
+use crate::job::{LoadJob, SyncCall, UringUse};
 use crate::load::{Load, Worker};
 use crate::stream::{Op, PlannedOp, by_requests};
 use crate::tally::Recorder;
@@ -362,7 +362,7 @@ impl Ring {
     ///
     /// # Errors
     /// If the kernel has no io_uring, forbids it, or has no memory for another ring.
-    pub fn new(job: &Job, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
+    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
         let (uring, mut in_use) = set_up(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
             let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
@@ -538,13 +538,13 @@ mod tests {
     /// Reads the pipe while the calls of the ring get these answers: an error, or the kernel's own answer, which all
     /// later ones get too. None without io_uring.
     fn read(pipe: &File, answers: &[Option<i32>]) -> Option<Done> {
-        let job = Job {
+        let job = LoadJob {
             engine: Engine::IoUring,
             depth: 4,
             batch: 1,
             read_share: 1.0,
             block_bytes: BLOCK as u32,
-            ..Job::default()
+            ..LoadJob::default()
         };
         let (paths, files) = (["pipe".into()], [pipe.as_fd()]);
         let layout = Layout { files: 1, per_file: 64, block: BLOCK as u64 };
@@ -640,11 +640,11 @@ mod tests {
 
     #[test]
     fn what_is_switched_off_is_not_used() {
-        let job = Job {
+        let job = LoadJob {
             depth: 4,
             engine: super::super::job::Engine::IoUring,
             uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
-            ..Job::default()
+            ..LoadJob::default()
         };
         let mut slots = Slots::new(4, 4096, job.open.direct).unwrap();
         match Ring::new(&job, &[], &mut slots) {

@@ -4,7 +4,7 @@
 //! in rounds of N + files, and the number of an event determines what it is.
 
 use crate::files::Layout;
-use crate::job::{Job, Mixing, Pattern};
+use crate::job::{LoadJob, Mixing, Pattern};
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Normal, Zipf};
@@ -98,7 +98,7 @@ pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
 
 impl<'a> Stream<'a> {
     /// Makes the stream of a thread. If events are numbered over all threads, `counter` numbers them.
-    pub fn new(job: &Job, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
+    pub fn new(job: &LoadJob, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own = own_share(layout.blocks(), job.threads, thread);
@@ -336,7 +336,11 @@ mod tests {
 
     #[test]
     fn a_shared_cursor_covers_every_block_once_in_each_pass() {
-        let job = Job { pattern: Pattern::Sequential { shared_cursor: true }, threads: 4, ..Job::default() };
+        let job = LoadJob {
+            pattern: Pattern::Sequential { shared_cursor: true },
+            threads: 4,
+            ..LoadJob::default()
+        };
         let counter = AtomicU64::new(0);
         let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -361,7 +365,11 @@ mod tests {
 
     #[test]
     fn cursors_of_their_own_start_at_their_share() {
-        let job = Job { pattern: Pattern::Sequential { shared_cursor: false }, threads: 4, ..Job::default() };
+        let job = LoadJob {
+            pattern: Pattern::Sequential { shared_cursor: false },
+            threads: 4,
+            ..LoadJob::default()
+        };
         let counter = AtomicU64::new(0);
         for thread in 0..4 {
             let mut stream = Stream::new(&job, LAYOUT, thread, &counter);
@@ -381,11 +389,11 @@ mod tests {
 
     #[test]
     fn syncs_come_between_requests_of_all_threads() {
-        let job = Job {
+        let job = LoadJob {
             read_share: 0.0,
             threads: 2,
             sync_every: Some(SyncEvery { requests: 10, over_all_threads: true }),
-            ..Job::default()
+            ..LoadJob::default()
         };
         let counter = AtomicU64::new(0);
         let mut streams = [0, 1].map(|thread| Stream::new(&job, LAYOUT, thread, &counter));
@@ -400,7 +408,7 @@ mod tests {
         let counter = AtomicU64::new(0);
         // sysbench's default ratio is 1.5 reads a write.
         for mixing in [Mixing::Even, Mixing::Random] {
-            let job = Job { read_share: 0.6, mixing, ..Job::default() };
+            let job = LoadJob { read_share: 0.6, mixing, ..LoadJob::default() };
             let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
             let reads = (0..10_000).filter(|_| stream.next::<MIXED>().op == Op::Read).count();
             let slack = if mixing == Mixing::Even { 1 } else { 200 };
@@ -411,7 +419,7 @@ mod tests {
     #[test]
     fn an_even_mix_alternates_as_sysbench_does() {
         let counter = AtomicU64::new(0);
-        let job = Job { read_share: 0.6, mixing: Mixing::Even, ..Job::default() };
+        let job = LoadJob { read_share: 0.6, mixing: Mixing::Even, ..LoadJob::default() };
         let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
         let ops: String =
             (0..10).map(|_| if stream.next::<MIXED>().op == Op::Read { 'r' } else { 'w' }).collect();

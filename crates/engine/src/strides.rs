@@ -20,7 +20,7 @@ const INTERVAL_MS: u32 = 20;
 
 /// Blocks to be written or read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct StridesJob {
     /// The file. A writer creates it if it is missing.
     pub path: PathBuf,
     /// Whether the job writes; otherwise it reads.
@@ -43,7 +43,7 @@ pub struct Job {
     pub seed: u64,
 }
 
-impl Job {
+impl StridesJob {
     fn name(&self) -> &'static str {
         if self.write { "write" } else { "read" }
     }
@@ -53,7 +53,7 @@ impl Job {
 ///
 /// # Errors
 /// The first operation that failed, or the first block that its writer did not write.
-pub fn run(job: &Job) -> Result<LoadOutcome> {
+pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
     let kinds = [
         OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
         OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
@@ -62,7 +62,7 @@ pub fn run(job: &Job) -> Result<LoadOutcome> {
     LoadOutcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
-struct Blocks<'a>(&'a Job);
+struct Blocks<'a>(&'a StridesJob);
 
 /// A buffer and its contents.
 struct Block {
@@ -71,7 +71,7 @@ struct Block {
 }
 
 impl Block {
-    fn of(job: &Job) -> Result<Block> {
+    fn for_job(job: &StridesJob) -> Result<Block> {
         let mut slots = Slots::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
             what: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
@@ -82,14 +82,14 @@ impl Block {
         Ok(Block { slots, filler })
     }
 
-    fn stamp(&mut self, job: &Job, offset: u64) {
+    fn stamp(&mut self, job: &StridesJob, offset: u64) {
         let buffer = self.slots.get(0);
         self.filler.refresh(buffer);
         buffer[..STAMP].copy_from_slice(&stamp(job, offset));
     }
 }
 
-fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
+fn stamp(job: &StridesJob, offset: u64) -> [u8; STAMP] {
     let mut stamp = [0; STAMP];
     stamp[..8].copy_from_slice(&(u64::from(job.writer) + 1).to_le_bytes());
     stamp[8..].copy_from_slice(&offset.to_le_bytes());
@@ -98,7 +98,7 @@ fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
 
 impl Blocks<'_> {
     fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> EngineError {
-        let Job { path, block_bytes: bytes, .. } = self.0;
+        let StridesJob { path, block_bytes: bytes, .. } = self.0;
         EngineError::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Work<'a> for Blocks<'_> {
     type Worker = Block;
 
     fn prepare(&self, _: u32) -> Result<Block> {
-        Block::of(self.0)
+        Block::for_job(self.0)
     }
 
     fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
@@ -156,8 +156,8 @@ impl<'a> Work<'a> for Blocks<'_> {
 }
 
 /// Nanoseconds that the generator takes for a block besides its transfer.
-fn generator_ns(job: &Job) -> Result<f64> {
-    let mut block = Block::of(job)?;
+fn generator_ns(job: &StridesJob) -> Result<f64> {
+    let mut block = Block::for_job(job)?;
     Ok(clock::best_ns(1, 20, |number| {
         if job.write {
             block.stamp(job, u64::from(number))
@@ -171,8 +171,8 @@ fn generator_ns(job: &Job) -> Result<f64> {
 mod tests {
     use super::*;
 
-    fn job(path: PathBuf, writer: u32, write: bool) -> Job {
-        Job {
+    fn job(path: PathBuf, writer: u32, write: bool) -> StridesJob {
+        StridesJob {
             path,
             write,
             writer,
@@ -196,7 +196,7 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
         assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
-        let stale = Job { first: 2, ..job(path, 1, false) };
+        let stale = StridesJob { first: 2, ..job(path, 1, false) };
         let said = run(&stale).unwrap_err().to_string();
         assert!(said.contains("what client 1 wrote") && said.contains("client 2, offset 8192"), "{said}");
     }

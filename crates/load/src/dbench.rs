@@ -34,7 +34,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 pub use client_mode::check_open_file_limit;
 pub use error::DbenchError;
-pub use kind::{KINDS, Kind};
+pub use kind::{KINDS, OperationKind};
 pub use outcome::{DbenchOutcome, defs};
 pub use program::Program;
 
@@ -78,7 +78,7 @@ fn play_by(
     };
     let before = used();
     let times = client_mode::run(&shared)?;
-    Ok(DbenchOutcome::of(&counters, times, used().since(before)))
+    Ok(DbenchOutcome::from_counters(&counters, times, used().since(before)))
 }
 
 /// How clients run.

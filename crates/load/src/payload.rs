@@ -92,7 +92,7 @@ impl Noise {
     }
 
     /// The contents of a number.
-    pub fn of(&self, number: u64, bytes: usize) -> &[u8] {
+    pub fn contents(&self, number: u64, bytes: usize) -> &[u8] {
         let from = mix(self.seed, number) as usize % Noise::PLACES;
         &self.bytes[from..from + bytes]
     }

@@ -80,7 +80,7 @@ pub struct Driver {
 
 impl Driver {
     /// Reads [`DRIVER`] and [`REFLINK`].
-    pub fn of(settings: &Settings) -> Driver {
+    pub fn from_settings(settings: &Settings) -> Driver {
         Driver { native: settings.text(DRIVER.id) == "native", clones: settings.text(REFLINK.id) == "auto" }
     }
 

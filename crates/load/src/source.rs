@@ -98,7 +98,7 @@ impl Contents {
 
 impl Source {
     /// The source of a job's tree, by [`TREE`], [`TREE_FILES`], [`COMPRESSIBLE`] and [`TWINS`].
-    pub fn of(job: &Job) -> Source {
+    pub fn from_job(job: &Job) -> Source {
         match job.settings.text(TREE.id) {
             "" => Source::Generated {
                 seed: job.seed,
@@ -206,14 +206,14 @@ fn generate(seed: u64, files: u64, twins: u64) -> Vec<Entry> {
 }
 
 /// An entry of a real directory.
-struct Found {
+struct SourceEntry {
     path: PathBuf,
     name: PathBuf,
     kind: EntryType,
     metadata: std::fs::Metadata,
 }
 
-impl Found {
+impl SourceEntry {
     /// Bytes of its contents in an archive.
     fn bytes(&self) -> u64 {
         if self.kind == EntryType::Regular { self.metadata.len() } else { 0 }
@@ -222,10 +222,10 @@ impl Found {
 
 /// Walks through directories in sorted order, so that the same directories give the same archive. A single directory
 /// becomes the tree itself; several become numbered directories in it.
-fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
+fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
-        Ok(Found { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
+        Ok(SourceEntry { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
@@ -235,7 +235,7 @@ fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
 }
 
 /// Walks through one directory, which gets the name `top` in the tree.
-fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + use<'_> {
+fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
@@ -246,7 +246,7 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + us
         let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
         let name = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
-        Ok(Found { kind: kind(&entry), name, metadata, path: entry.into_path() })
+        Ok(SourceEntry { kind: kind(&entry), name, metadata, path: entry.into_path() })
     })
 }
 
@@ -259,7 +259,7 @@ fn kind(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
+fn append<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::Result<()> {
     let (meta, bytes) = (&found.metadata, found.bytes());
     let mut header = tar_header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {

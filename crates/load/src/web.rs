@@ -6,9 +6,9 @@
 
 pub mod wire;
 
-use crate::pace::named;
 use crate::task::{self, Action, Before, Result, Task, at};
 use crate::workload::{Job, Room};
+use crate::{pace::named, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
 use fsarena_engine::{LoadOutcome, Offsets, Pattern};
@@ -73,6 +73,14 @@ pub fn object(world: u64, number: u64) -> Object {
     };
     let cachable = rng.random_range(0..100) < *cachable;
     Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
+}
+
+/// Bytes of the noise that objects are cut from.
+pub const NOISE: usize = 256 << 10;
+
+/// Generates the noise that objects are cut from, so that nothing compresses them.
+pub fn object_noise(world: u64) -> Vec<u8> {
+    payload::noise(mix(world, 1), NOISE)
 }
 
 /// The requests of all clients together.

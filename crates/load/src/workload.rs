@@ -84,7 +84,7 @@ pub struct Place {
 impl Place {
     /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their files
     /// never collide.
-    pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
+    pub fn for_workload(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
         Place { root: root.into(), other: other.join(workload.directory()), server_user: None }
     }
 
@@ -308,25 +308,25 @@ pub fn name_bytes(path: &Path) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Demands {
+    fn demands_of(names: &[&str]) -> Demands {
         Demands::of_names(names.iter().map(Path::new))
     }
 
     #[test]
     fn names_that_only_some_filesystems_can_hold_are_found() {
         let path = |text: &str| Some(PathBuf::from(text));
-        let plain = of(&["t/a.c", "t/b/a.c", "t/A"]);
+        let plain = demands_of(&["t/a.c", "t/b/a.c", "t/A"]);
         assert_eq!(plain, Demands { longest: path("t/a.c"), ..Demands::default() });
-        let odd = of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
+        let odd = demands_of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
         assert_eq!(odd.twin_but_for_case, path("t/xt_tcpmss.h"));
         assert_eq!((odd.reserved, odd.longest), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
-        assert_eq!(of(&["t/etc."]).reserved, path("t/etc."));
+        assert_eq!(demands_of(&["t/etc."]).reserved, path("t/etc."));
     }
 
     #[test]
     fn the_first_of_a_kind_and_the_longest_of_all_stay() {
-        let link = Demands { link: Some("t/l".into()), ..of(&["t/short"]) };
-        let both = of(&["t/a:", "t/longest-of-all"]).and(link);
+        let link = Demands { link: Some("t/l".into()), ..demands_of(&["t/short"]) };
+        let both = demands_of(&["t/a:", "t/longest-of-all"]).and(link);
         assert_eq!(both.link, Some("t/l".into()));
         assert_eq!((both.reserved, both.longest), (Some("t/a:".into()), Some("t/longest-of-all".into())));
     }

@@ -23,7 +23,7 @@ type Privileged<'a> = &'a mut dyn FnMut(Ask, &mut Bench) -> Done;
 pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Done {
     let cell = &request.cell;
     let (workload, job) = work::of_cell(cell).map_err(Failed::internal)?;
-    let mut place = Place::of(&cell.workload, &request.root, &request.other);
+    let mut place = Place::for_workload(&cell.workload, &request.root, &request.other);
     if let Some(client) = request.client.filter(|_| !workload.shares()) {
         place = place.of_client(client);
     }

@@ -97,7 +97,7 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
         }
         let (workload, job) = workload(plan, &way)?;
         // Inputs know no filesystem under test: they are the same for every variant.
-        let place = Place::of(&way, other, other);
+        let place = Place::for_workload(&way, other, other);
         fsarena_sys::tree::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;
     }

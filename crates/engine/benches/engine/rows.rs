@@ -4,7 +4,7 @@ use crate::scratch::{Cached, Failure, LARGE_BYTES, OnLoop, SMALL_BYTES, in_memor
 use crate::table::{Row, Run};
 use crate::{bare, peer};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{self as engine, Bound, Engine, Files, Job, Warmup};
+use fsarena_engine::{self as engine, Bound, Engine, Files, LoadJob, Warmup};
 use std::rc::Rc;
 
 /// How long one run takes, in seconds.
@@ -27,11 +27,11 @@ pub const ROWS: &[(&str, Make)] = &[
     ("create and unlink 100,000 files in memory, 1 thread", create_unlink),
 ];
 
-fn timed(job: Job) -> Job {
-    Job { bound: Bound::Seconds(SECONDS), warmup: Warmup::None, ..job }
+fn timed(job: LoadJob) -> LoadJob {
+    LoadJob { bound: Bound::Seconds(SECONDS), warmup: Warmup::None, ..job }
 }
 
-fn ours(job: &Job, files: &Files) -> Result<Option<Run>, Failure> {
+fn ours(job: &LoadJob, files: &Files) -> Result<Option<Run>, Failure> {
     let outcome = engine::run(job, files, &mut |_| {})?;
     let operations = outcome.operations() as f64;
     let (user, system) = (outcome.cpu.user_ns as f64, outcome.cpu.system_ns as f64);
@@ -48,7 +48,7 @@ fn cached_pread(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<
     Ok(Row {
         title,
         contenders: vec![
-            ("fsarena sync, every latency", Box::new(move || ours(&timed(Job::default()), &us.files))),
+            ("fsarena sync, every latency", Box::new(move || ours(&timed(LoadJob::default()), &us.files))),
             ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], bytes, SECONDS))),
             (
                 "fio psync, default statistics",
@@ -69,8 +69,8 @@ const FIO_TUNED: &[&str] = &[
     "--iodepth_batch_complete_min=32",
 ];
 
-fn uring() -> Job {
-    timed(Job { engine: Engine::IoUring, depth: 32, ..Job::default() })
+fn uring() -> LoadJob {
+    timed(LoadJob { engine: Engine::IoUring, depth: 32, ..LoadJob::default() })
 }
 
 fn cached_uring(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<'static>, Failure> {
@@ -96,7 +96,7 @@ fn cached_uring(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<
     })
 }
 
-fn direct(mut job: Job) -> Job {
+fn direct(mut job: LoadJob) -> LoadJob {
     job.open.direct = true;
     job
 }
@@ -128,7 +128,9 @@ fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
         contenders: vec![
             (
                 "fsarena sync",
-                Box::new(move || ours(&direct(timed(Job { threads: 128, ..Job::default() })), &us.files)),
+                Box::new(move || {
+                    ours(&direct(timed(LoadJob { threads: 128, ..LoadJob::default() })), &us.files)
+                }),
             ),
             (
                 "sysbench fileio (user: goal ≤ 0.7)",
@@ -144,7 +146,7 @@ fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
 
 fn nop_ring(title: &'static str) -> Result<Row<'static>, Failure> {
     let cached = Rc::new(Cached::new(SMALL_BYTES)?);
-    let job = Job { bound: Bound::Operations(1), ..uring() };
+    let job = LoadJob { bound: Bound::Operations(1), ..uring() };
     Ok(Row {
         title,
         contenders: vec![
@@ -168,7 +170,7 @@ const NAMES: u32 = 100_000;
 fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
     let ours = || {
         let dir = in_memory()?;
-        let job = meta::Job {
+        let job = meta::MetaJob {
             phases: vec![Operation::Create, Operation::Unlink],
             names: NAMES,
             ..Default::default()

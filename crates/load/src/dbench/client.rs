@@ -3,7 +3,7 @@
 use crate::dbench::Options;
 use crate::dbench::calls::{self, Entries, Name, as_path};
 use crate::dbench::cursor::{Cursor, Step};
-use crate::dbench::kind::{Kind, Numbers};
+use crate::dbench::kind::{Numbers, OperationKind};
 use crate::dbench::program::{Expected, Instruction, Program};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
 use chacha20::ChaCha8Rng;
@@ -142,15 +142,16 @@ impl<'r, C: Clock> Client<'r, C> {
     }
 
     #[inline]
-    fn count(&mut self, kind: Kind, numbers: Numbers, ticks: u64) {
+    fn count(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
         // Counts the requested bytes, even if the read returned fewer.
-        let moved = if matches!(kind, Kind::ReadX | Kind::WriteX) { numbers[2] as u64 } else { 0 };
+        let moved =
+            if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
         self.bytes += moved;
         add(&self.counters.operations, 1);
         add(&self.counters.bytes, moved);
         if self.shared.counters.phase() == Phase::Measured {
             self.counters.count(kind, self.shared.scale.ns(ticks));
-            add(&self.counters.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
+            add(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
         }
     }
 
@@ -190,57 +191,59 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> ClientResult {
+    fn operation(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
         for which in 0..kind.def().names {
             self.name(which, one)?;
-            if kind != Kind::Deltree {
+            if kind != OperationKind::Deltree {
                 calls::resolve(&mut self.names[which], &mut self.entries);
             }
         }
         let [name, other] = &self.names;
         match kind {
-            Kind::NtCreateX => return self.create(one, numbers),
-            Kind::Close => match self.handles.take(numbers[0]) {
+            OperationKind::NtCreateX => return self.create(one, numbers),
+            OperationKind::Close => match self.handles.take(numbers[0]) {
                 Some(closed) => drop(closed),
                 None => return self.no_handle(one, numbers[0]),
             },
-            Kind::Rename => {
+            OperationKind::Rename => {
                 return self.expect(
                     one,
                     "rename",
                     std::fs::rename(as_path(name.path()), as_path(other.path())),
                 );
             }
-            Kind::Unlink => {
+            OperationKind::Unlink => {
                 return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
             }
-            Kind::Rmdir => return self.expect(one, "rmdir", std::fs::remove_dir(as_path(name.path()))),
-            Kind::Mkdir => {
+            OperationKind::Rmdir => {
+                return self.expect(one, "rmdir", std::fs::remove_dir(as_path(name.path())));
+            }
+            OperationKind::Mkdir => {
                 // It may be there already; another client makes it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
-            Kind::Deltree => calls::delete_tree(&mut self.names[0]),
-            Kind::QueryPath => {}
-            Kind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
-            Kind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
+            OperationKind::Deltree => calls::delete_tree(&mut self.names[0]),
+            OperationKind::QueryPath => {}
+            OperationKind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
+            OperationKind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
             _ => return self.on_handle(kind, one, numbers),
         }
         Ok(())
     }
 
     /// Operations on an open file.
-    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> ClientResult {
+    fn on_handle(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
-            Kind::Flush => drop(rustix::fs::fsync(&open.file)),
-            Kind::QueryFile => drop(fstat(&open.file)),
-            Kind::SetFile => {
+            OperationKind::Flush => drop(rustix::fs::fsync(&open.file)),
+            OperationKind::QueryFile => drop(fstat(&open.file)),
+            OperationKind::SetFile => {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times(&open.file, path);
             }
-            Kind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
-            Kind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
-            Kind::ReadX => return self.read(one, numbers),
+            OperationKind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
+            OperationKind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
+            OperationKind::ReadX => return self.read(one, numbers),
             _ => return self.write(one, numbers),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Walks through a program: resolves loops, repetitions, and numbers that depend on the run. It performs no operations.
 
-use super::kind::{Kind, NUMBERS, Numbers};
+use super::kind::{NUMBERS, Numbers, OperationKind};
 use super::name::STRINGS;
 use super::number::{Number, integer};
 use super::program::{Action, Instruction, Program};
@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'p> {
     /// An operation with its resolved numbers.
-    Operation(Kind, &'p Instruction, Numbers),
+    Operation(OperationKind, &'p Instruction, Numbers),
     /// See [`Action::At`]: nanoseconds.
     At(u64),
     /// See [`Action::Sleep`]: microseconds.

@@ -2,7 +2,7 @@
 //! by which two loads are compared.
 
 use super::cursor::{Cursor, Step};
-use super::kind::{KINDS, Kind, Numbers};
+use super::kind::{KINDS, Numbers, OperationKind};
 use super::name::{NameId, STRINGS};
 use super::program::{Expected, Instruction, Program};
 use std::collections::{BTreeMap, HashMap};
@@ -15,9 +15,9 @@ pub const DIRECTORY: i64 = 0x1;
 /// Statistics of one pass of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadStats {
-    /// Number of operations, by [`Kind`].
+    /// Number of operations, by [`OperationKind`].
     pub counts: [u64; KINDS.len()],
-    /// Number of operations that are expected to fail, by [`Kind`].
+    /// Number of operations that are expected to fail, by [`OperationKind`].
     pub failures: [u64; KINDS.len()],
     /// Bytes read.
     pub read_bytes: u64,
@@ -75,7 +75,7 @@ impl LoadStats {
     }
 
     /// Operations of one kind.
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: OperationKind) -> u64 {
         self.counts[kind as usize]
     }
 }
@@ -101,7 +101,7 @@ struct Played<'p> {
 }
 
 impl Played<'_> {
-    fn count(&mut self, kind: Kind, instruction: &Instruction) {
+    fn count(&mut self, kind: OperationKind, instruction: &Instruction) {
         self.stats.counts[kind as usize] += 1;
         if instruction.expected == Expected::Failure {
             self.stats.failures[kind as usize] += 1;
@@ -122,25 +122,31 @@ impl Played<'_> {
         name
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers, strings: &[Vec<u8>; STRINGS]) {
+    fn operation(
+        &mut self,
+        kind: OperationKind,
+        one: &Instruction,
+        numbers: Numbers,
+        strings: &[Vec<u8>; STRINGS],
+    ) {
         match kind {
-            Kind::NtCreateX => self.create(self.name(one.names[0], strings), numbers),
-            Kind::Close => self.close(numbers[0]),
-            Kind::Rename => {
+            OperationKind::NtCreateX => self.create(self.name(one.names[0], strings), numbers),
+            OperationKind::Close => self.close(numbers[0]),
+            OperationKind::Rename => {
                 let [from, to] = one.names.map(|name| self.name(name, strings));
                 if let Some(size) = self.files.remove(&from) {
                     self.remove(&to);
                     self.files.insert(to, size);
                 }
             }
-            Kind::Unlink => self.remove(&self.name(one.names[0], strings)),
-            Kind::Deltree => {
+            OperationKind::Unlink => self.remove(&self.name(one.names[0], strings)),
+            OperationKind::Deltree => {
                 let below = [self.name(one.names[0], strings), b"/".to_vec()].concat();
                 let gone = self.files.keys().filter(|name| name.starts_with(&below));
                 gone.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
-            Kind::ReadX => self.read(numbers),
-            Kind::WriteX => self.write(numbers),
+            OperationKind::ReadX => self.read(numbers),
+            OperationKind::WriteX => self.write(numbers),
             _ => {}
         }
     }
@@ -236,8 +242,8 @@ Deltree \"\\client1\" NT_STATUS_OK
     #[test]
     fn what_there_is_at_most_is_counted() {
         let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
-        assert_eq!((stats.operations(), stats.count(Kind::NtCreateX)), (18, 5));
-        assert_eq!(stats.failures[Kind::NtCreateX as usize], 1);
+        assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
+        assert_eq!(stats.failures[OperationKind::NtCreateX as usize], 1);
         assert_eq!((stats.most_files, stats.directories, stats.most_open), (2, 1, 2));
         assert_eq!(stats.most_bytes, 10_100);
         assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));

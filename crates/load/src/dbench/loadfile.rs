@@ -1,7 +1,7 @@
 //! Finds, decompresses and reads loadfiles line by line. Rejects other files by their first bytes, their size or
 //! their first long line, so memory use stays bounded for any input.
 
-use crate::dbench::kind::{Kind, NUMBERS};
+use crate::dbench::kind::{NUMBERS, OperationKind};
 use crate::dbench::number::{Number, RandomString, integer};
 use crate::dbench::program::{Action, Builder, Expected};
 use crate::{dbench::Program, dbench::error::DbenchError};
@@ -249,7 +249,7 @@ impl Parser {
             let microseconds = microseconds.ok_or("Sleep takes microseconds")?;
             return self.builder.control(line, Action::Sleep, &[microseconds]);
         }
-        let Some(kind) = Kind::find(operation) else { return Err(unknown(operation)) };
+        let Some(kind) = OperationKind::find(operation) else { return Err(unknown(operation)) };
         let expected = expected(status)?;
         let (names, numbers) = words.split_at(kind.def().names.min(words.len()));
         self.numbers.clear();
@@ -273,12 +273,14 @@ impl Parser {
     }
 
     /// Tracks open handles, if their numbers are literal.
-    fn follow(&mut self, line: u32, kind: Kind, expected: Expected) {
+    fn follow(&mut self, line: u32, kind: OperationKind, expected: Expected) {
         match (kind, self.numbers.as_slice()) {
-            (Kind::NtCreateX, [_, _, Number::Literal(handle), ..]) if expected == Expected::Success => {
+            (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..])
+                if expected == Expected::Success =>
+            {
                 self.open.push((*handle, line));
             }
-            (Kind::Close, [Number::Literal(handle), ..]) => {
+            (OperationKind::Close, [Number::Literal(handle), ..]) => {
                 if let Some(at) = self.open.iter().rposition(|(open, _)| open == handle) {
                     self.open.swap_remove(at);
                 }

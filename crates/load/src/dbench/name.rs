@@ -56,12 +56,12 @@ impl Names {
 
     /// Whether a random string is part of the name, so that it is known only during a run.
     pub fn is_random(&self, name: NameId) -> bool {
-        self.of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
+        self.pieces_of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
     }
 
     /// Appends a name to a buffer, with the name of the client and the random strings.
     pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; STRINGS], into: &mut Vec<u8>) {
-        for piece in self.of(name) {
+        for piece in self.pieces_of(name) {
             into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.then {
                 Then::Nothing => {}
@@ -71,7 +71,7 @@ impl Names {
         }
     }
 
-    fn of(&self, NameId(at): NameId) -> &[Piece] {
+    fn pieces_of(&self, NameId(at): NameId) -> &[Piece] {
         let at = at as usize;
         let begin = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.pieces[begin as usize..self.ends[at] as usize]

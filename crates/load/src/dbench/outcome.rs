@@ -1,7 +1,7 @@
 //! The result of a run, and its readings.
 
 use super::client_mode::Times;
-use super::kind::{KINDS, Kind};
+use super::kind::{KINDS, OperationKind};
 use super::shared_counters::{ClientCounters, Message, SharedCounters};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
@@ -51,7 +51,7 @@ pub struct DbenchOutcome {
     /// The lengths of the phases, and the series.
     pub times: Times,
     /// The operations of each kind that occurred.
-    pub kinds: Vec<(Kind, Measured)>,
+    pub kinds: Vec<(OperationKind, Measured)>,
     /// Operations of all phases.
     pub operations: u64,
     /// Operations of each client in all phases.
@@ -68,7 +68,7 @@ pub struct DbenchOutcome {
 
 impl DbenchOutcome {
     /// Sums up the counters of clients that have ended.
-    pub fn of(counters: &SharedCounters, times: Times, cpu: Cpu) -> DbenchOutcome {
+    pub fn from_counters(counters: &SharedCounters, times: Times, cpu: Cpu) -> DbenchOutcome {
         let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
@@ -111,7 +111,9 @@ impl DbenchOutcome {
         for (kind, one) in &self.kinds {
             let prefix = format!("{}_", kind.def().reading);
             one.set(&mut readings, &prefix);
-            if let Some(way) = [Kind::ReadX, Kind::WriteX].iter().position(|moves| moves == kind) {
+            if let Some(way) =
+                [OperationKind::ReadX, OperationKind::WriteX].iter().position(|moves| moves == kind)
+            {
                 self.set_rates(&mut readings, &prefix, one.count, self.times.bytes[way]);
             }
         }
@@ -140,7 +142,7 @@ impl DbenchOutcome {
 }
 
 /// The operations of one kind; none if there were none.
-fn measured(counters: &SharedCounters, kind: Kind) -> Option<Measured> {
+fn measured(counters: &SharedCounters, kind: OperationKind) -> Option<Measured> {
     let mut all = Measured::none();
     for client in counters.clients() {
         let one = &client.kinds[kind as usize];

@@ -1,7 +1,7 @@
 //! A load in the compact form in which it is stored and played, with 32 bytes for each line.
 
 use crate::dbench::error::DbenchError;
-use crate::dbench::kind::{Kind, NUMBERS};
+use crate::dbench::kind::{NUMBERS, OperationKind};
 use crate::dbench::name::{NameId, Names, NamesBuilder};
 use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Expected {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// A file operation.
-    Operation(Kind),
+    Operation(OperationKind),
     /// Waits until a time after the start of the pass, in nanoseconds.
     At,
     /// Sleeps for a number of microseconds.
@@ -179,7 +179,7 @@ impl Builder {
     pub fn operation(
         &mut self,
         line: u32,
-        kind: Kind,
+        kind: OperationKind,
         names: &[&[u8]],
         numbers: &[Number],
         expected: Expected,
@@ -192,7 +192,7 @@ impl Builder {
             let needs = count(def.numbers, "number");
             return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
         }
-        if matches!(kind, Kind::ReadX | Kind::WriteX) {
+        if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) {
             self.size(kind, &numbers[2])?;
         }
         let stored = !self.program.strings.is_empty();
@@ -296,7 +296,7 @@ impl Builder {
     }
 
     /// Updates the largest size of a read or write.
-    fn size(&mut self, kind: Kind, number: &Number) -> Result<(), String> {
+    fn size(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
@@ -327,7 +327,7 @@ mod tests {
     use crate::dbench::{loadfile, synthetic};
 
     fn close(builder: &mut Builder, handle: i64) -> Result<(), String> {
-        builder.operation(1, Kind::Close, &[], &[Number::Literal(handle)], Expected::Success)
+        builder.operation(1, OperationKind::Close, &[], &[Number::Literal(handle)], Expected::Success)
     }
 
     #[test]
@@ -352,10 +352,10 @@ mod tests {
         let mut builder = Builder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(LARGEST + 1), literal(0)];
-        assert!(builder.operation(1, Kind::WriteX, &[], &write, Expected::Success).is_err());
-        let few = builder.operation(1, Kind::WriteX, &[], &write[..3], Expected::Success);
+        assert!(builder.operation(1, OperationKind::WriteX, &[], &write, Expected::Success).is_err());
+        let few = builder.operation(1, OperationKind::WriteX, &[], &write[..3], Expected::Success);
         assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
-        let names = builder.operation(1, Kind::Rename, &[b"/a"], &[], Expected::Success);
+        let names = builder.operation(1, OperationKind::Rename, &[b"/a"], &[], Expected::Success);
         assert_eq!(names.unwrap_err(), "Rename takes 2 names, and has 1");
         assert!(builder.control(1, Action::EndLoop, &[]).is_err());
         builder.control(7, Action::Loop, &[2]).unwrap();

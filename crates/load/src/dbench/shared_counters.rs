@@ -2,7 +2,7 @@
 //! Only a client writes to its counters.
 
 use crate::dbench::error::DbenchError;
-use crate::dbench::kind::{KINDS, Kind};
+use crate::dbench::kind::{KINDS, OperationKind};
 use hdrhistogram::Histogram;
 use memmap2::MmapRaw;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -72,7 +72,7 @@ pub struct ClientCounters {
     pub failure: FirstMessage,
     /// Operations with another result than the loadfile states, after which the real dbench continues.
     pub unexpected_result: FirstMessage,
-    /// Counters of the measured phase, by [`Kind`].
+    /// Counters of the measured phase, by [`OperationKind`].
     pub kinds: [Counted; KINDS.len()],
 }
 
@@ -174,7 +174,7 @@ impl SharedCounters {
 impl ClientCounters {
     /// Counts an operation of the measured phase.
     #[inline]
-    pub fn count(&self, kind: Kind, ns: u64) {
+    pub fn count(&self, kind: OperationKind, ns: u64) {
         let counted = &self.kinds[kind as usize];
         add(&counted.count, 1);
         add(&counted.total_ns, ns);

@@ -13,7 +13,7 @@
 mod tests;
 
 use crate::dbench::program::{Action, Builder, Expected, Program};
-use crate::{dbench::kind::Kind, dbench::number::Number};
+use crate::{dbench::kind::OperationKind, dbench::number::Number};
 use fsarena_core::schedule::mix;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -53,19 +53,19 @@ fn staying() -> Vec<Staying> {
 
 /// Removes the files of an earlier pass, and creates the directories and the files that stay.
 fn set_up(staying: &[Staying], script: &mut Script) {
-    script.does(Kind::Deltree, &["/clients/client1"], &[]);
-    script.does(Kind::Mkdir, &["/clients"], &[]);
+    script.does(OperationKind::Deltree, &["/clients/client1"], &[]);
+    script.does(OperationKind::Mkdir, &["/clients"], &[]);
     for directory in std::iter::once("/clients/client1".to_string()).chain((0..DIRECTORIES.len()).map(home)) {
         let handle = script.handle();
-        script.does(Kind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
-        script.does(Kind::Close, &[], &[handle]);
+        script.does(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
+        script.does(OperationKind::Close, &[], &[handle]);
     }
     for file in staying {
         let handle = script.create(&file.name);
-        script.does(Kind::QueryFs, &[], &[1]);
+        script.does(OperationKind::QueryFs, &[], &[1]);
         let chunks = (0..file.bytes).step_by(WRITE as usize).map(|at| (file.bytes - at).min(WRITE));
         script.write_chunks(handle, &chunks.collect::<Vec<_>>());
-        script.does(Kind::Close, &[], &[handle]);
+        script.does(OperationKind::Close, &[], &[handle]);
     }
 }
 
@@ -237,34 +237,34 @@ impl Cycle<'_> {
     fn life(&mut self, size: Size, begin: f64, length: f64) {
         let mut name = self.name("tmp");
         let chunks = self.chunks(size);
-        self.script.fails(Kind::Find, &format!("{name}*"), &[260, 1366, 0]);
-        self.script.does(Kind::QueryFs, &[], &[1]);
+        self.script.fails(OperationKind::Find, &format!("{name}*"), &[260, 1366, 0]);
+        self.script.does(OperationKind::QueryFs, &[], &[1]);
         self.script.miss(&name);
         let handle = self.script.create(&name);
         self.script.write_chunks(handle, &chunks);
         if self.decks.synced.draw() {
-            self.script.does(Kind::Flush, &[], &[handle]);
+            self.script.does(OperationKind::Flush, &[], &[handle]);
         }
         if self.decks.timed.draw() {
-            self.script.does(Kind::SetFile, &[], &[handle, 1004]);
+            self.script.does(OperationKind::SetFile, &[], &[handle, 1004]);
         }
         self.script.close(handle);
         self.at(begin);
         if self.decks.renamed.draw() {
             let better = self.name("doc");
-            self.script.fails(Kind::QueryPath, &better, &[1004]);
-            self.script.does(Kind::Rename, &[&name, &better], &[]);
+            self.script.fails(OperationKind::QueryPath, &better, &[1004]);
+            self.script.does(OperationKind::Rename, &[&name, &better], &[]);
             name = better;
             self.at(begin + 0.2 * length);
         }
         if self.decks.reread.draw() {
             let handle = self.script.open(&name);
             let there = chunks.iter().sum::<i64>().min(4096);
-            self.script.does(Kind::ReadX, &[], &[handle, 0, 4096, there]);
+            self.script.does(OperationKind::ReadX, &[], &[handle, 0, 4096, there]);
             self.script.close(handle);
             self.at(begin + 0.6 * length);
         }
-        self.script.does(Kind::Unlink, &[&name], &[0x6]);
+        self.script.does(OperationKind::Unlink, &[&name], &[0x6]);
         self.at(begin + length);
     }
 
@@ -290,7 +290,7 @@ impl Cycle<'_> {
         self.script.miss(&name);
         let handle = self.script.create(&name);
         self.script.close(handle);
-        self.script.does(Kind::Unlink, &[&name], &[0x6]);
+        self.script.does(OperationKind::Unlink, &[&name], &[0x6]);
         self.at(time);
     }
 
@@ -311,7 +311,7 @@ impl Cycle<'_> {
             let (file, time) = (self.staying(), self.any_time());
             let handle = self.script.open(&file.name);
             if self.decks.asked.draw() {
-                self.script.does(Kind::QueryFile, &[], &[handle, 258]);
+                self.script.does(OperationKind::QueryFile, &[], &[handle, 258]);
             }
             let mut next = None;
             for _ in 0..reads.draw() {
@@ -330,7 +330,7 @@ impl Cycle<'_> {
         };
         let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.75));
         let at = next.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
-        self.script.does(Kind::ReadX, &[], &[handle, at, size, size]);
+        self.script.does(OperationKind::ReadX, &[], &[handle, at, size, size]);
         at + size
     }
 
@@ -344,18 +344,18 @@ impl Cycle<'_> {
             let locked = self.decks.locked.draw();
             let range = [handle, 2_147_483_000, 1];
             if locked {
-                self.script.does(Kind::LockX, &[], &range);
+                self.script.does(OperationKind::LockX, &[], &range);
             }
             for _ in 0..writes.draw() {
                 let size = self.decks.updates.draw();
                 let at = self.rng.random_range(0..=(file.bytes - size) / 512) * 512;
-                self.script.does(Kind::WriteX, &[], &[handle, at, size, size]);
+                self.script.does(OperationKind::WriteX, &[], &[handle, at, size, size]);
             }
             for _ in 0..self.decks.syncs.draw() {
-                self.script.does(Kind::Flush, &[], &[handle]);
+                self.script.does(OperationKind::Flush, &[], &[handle]);
             }
             if locked {
-                self.script.does(Kind::UnlockX, &[], &range);
+                self.script.does(OperationKind::UnlockX, &[], &range);
             }
             self.script.close(handle);
             self.at(time);
@@ -371,23 +371,23 @@ impl Cycle<'_> {
         }
         for _ in 0..NOT_FOUND {
             let (name, time) = (self.name("*"), self.any_time());
-            self.script.fails(Kind::Find, &name, &[260, 1366, 0]);
+            self.script.fails(OperationKind::Find, &name, &[260, 1366, 0]);
             self.at(time);
         }
         for _ in 0..LISTED {
             let (directory, time) = (self.rng.random_range(0..DIRECTORIES.len()), self.any_time());
             let pattern = format!("{}/*", home(directory));
-            self.script.does(Kind::Find, &[&pattern], &[260, 1366, 5]);
+            self.script.does(OperationKind::Find, &[&pattern], &[260, 1366, 5]);
             self.at(time);
         }
         for _ in 0..LOOKED_UP {
             let (file, time) = (self.staying(), self.any_time());
-            self.script.does(Kind::QueryPath, &[&file.name], &[1004]);
+            self.script.does(OperationKind::QueryPath, &[&file.name], &[1004]);
             self.at(time);
         }
         for _ in 0..SPACE {
             let time = self.any_time();
-            self.script.does(Kind::QueryFs, &[], &[1]);
+            self.script.does(OperationKind::QueryFs, &[], &[1]);
             self.at(time);
         }
     }
@@ -414,7 +414,7 @@ fn home(at: usize) -> String {
 /// One operation.
 #[derive(Debug, Clone)]
 struct Line {
-    kind: Kind,
+    kind: OperationKind,
     names: Vec<String>,
     numbers: Vec<Number>,
     expected: Expected,
@@ -429,16 +429,16 @@ struct Script {
 
 impl Script {
     /// Adds an operation that succeeds.
-    fn does(&mut self, kind: Kind, names: &[&str], numbers: &[i64]) {
+    fn does(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64]) {
         self.push(kind, names, numbers, Expected::Success);
     }
 
     /// Adds an operation that fails because the name does not exist.
-    fn fails(&mut self, kind: Kind, name: &str, numbers: &[i64]) {
+    fn fails(&mut self, kind: OperationKind, name: &str, numbers: &[i64]) {
         self.push(kind, &[name], numbers, Expected::Failure);
     }
 
-    fn push(&mut self, kind: Kind, names: &[&str], numbers: &[i64], expected: Expected) {
+    fn push(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64], expected: Expected) {
         let names = names.iter().map(|name| name.to_string()).collect();
         let numbers = numbers.iter().copied().map(Number::Literal).collect();
         self.lines.push(Line { kind, names, numbers, expected });
@@ -457,22 +457,22 @@ impl Script {
 
     /// Looks up a missing name and tries to open it.
     fn miss(&mut self, name: &str) {
-        self.fails(Kind::QueryPath, name, &[1004]);
-        self.fails(Kind::NtCreateX, name, &[0x40, 0x1, 0]);
+        self.fails(OperationKind::QueryPath, name, &[1004]);
+        self.fails(OperationKind::NtCreateX, name, &[0x40, 0x1, 0]);
     }
 
     /// Creates a file and returns its handle.
     fn create(&mut self, name: &str) -> i64 {
         let handle = self.handle();
-        self.does(Kind::NtCreateX, &[name], &[0x40, 0x2, handle]);
+        self.does(OperationKind::NtCreateX, &[name], &[0x40, 0x2, handle]);
         handle
     }
 
     /// Looks up an existing file, opens it and returns its handle.
     fn open(&mut self, name: &str) -> i64 {
         let handle = self.handle();
-        self.does(Kind::QueryPath, &[name], &[1004]);
-        self.does(Kind::NtCreateX, &[name], &[0x40, 0x1, handle]);
+        self.does(OperationKind::QueryPath, &[name], &[1004]);
+        self.does(OperationKind::NtCreateX, &[name], &[0x40, 0x1, handle]);
         handle
     }
 
@@ -481,18 +481,18 @@ impl Script {
     fn write_chunks(&mut self, handle: i64, chunks: &[i64]) {
         // Samba's clients set no end beyond 64 KiB less one.
         let end = chunks.first().map_or(0, |first| (*first).min(WRITE - 1));
-        self.does(Kind::WriteX, &[], &[handle, end - 1, 1, 1]);
-        self.does(Kind::QueryFile, &[], &[handle, 258]);
+        self.does(OperationKind::WriteX, &[], &[handle, end - 1, 1, 1]);
+        self.does(OperationKind::QueryFile, &[], &[handle, 258]);
         let mut at = 0;
         for chunk in chunks {
-            self.does(Kind::WriteX, &[], &[handle, at, *chunk, *chunk]);
+            self.does(OperationKind::WriteX, &[], &[handle, at, *chunk, *chunk]);
             at += chunk;
         }
     }
 
     /// Closes a handle.
     fn close(&mut self, handle: i64) {
-        self.does(Kind::Close, &[], &[handle]);
+        self.does(OperationKind::Close, &[], &[handle]);
     }
 }
 

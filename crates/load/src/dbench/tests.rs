@@ -78,7 +78,9 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
         assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
         // Each read and write requests 1,000 bytes, and reads get 1. The bytes are summed just before the clients stop
         // counting operations.
-        for (kind, bytes) in [Kind::ReadX, Kind::WriteX].into_iter().zip(outcome.times.bytes) {
+        for (kind, bytes) in
+            [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.times.bytes)
+        {
             let count = outcome.kinds.iter().find(|(of, _)| *of == kind).unwrap().1.count;
             assert!(bytes % 1000 == 0 && (1..=count).contains(&(bytes / 1000)), "{kind:?}: {bytes}, {count}");
         }

@@ -178,7 +178,7 @@ impl Unpacker<'_> {
     fn entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
         let broken = || at("read", self.archive);
         let path = entry.path().map_err(broken())?.into_owned();
-        let attributes = Attributes::of(entry.header()).map_err(broken())?;
+        let attributes = Attributes::from_header(entry.header()).map_err(broken())?;
         self.leave(Some(&path))?;
         match entry.header().entry_type() {
             EntryType::Directory => {
@@ -243,7 +243,7 @@ impl Unpacker<'_> {
 }
 
 impl Attributes {
-    fn of(header: &Header) -> std::io::Result<Attributes> {
+    fn from_header(header: &Header) -> std::io::Result<Attributes> {
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let last_modification = Timespec { tv_sec: header.mtime()?.cast_signed(), tv_nsec: 0 };
         Ok(Attributes {

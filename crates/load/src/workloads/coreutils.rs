@@ -22,14 +22,14 @@ impl Workload for Coreutils {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        let sizes = Sizes::of(job);
+        let sizes = Sizes::from_job(job);
         CoreutilsSettings::resolve(job).tasks.iter().map(|task| info(task, &sizes)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = CoreutilsSettings::resolve(job);
         let (contents, demands) = settings.source.look()?;
-        let room = tasks::room_needed(&settings.tasks, &Sizes::of(job), &contents);
+        let room = tasks::room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
         let unpacked = tasks::with_suppliers(&settings.tasks).iter().any(|task| task.makes == Thing::Tree);
         let demands = if unpacked { demands } else { Demands::default() };
         Ok(Survey { room, demands, remarks: settings.remarks(&contents, room.bytes), ..Survey::default() })
@@ -41,7 +41,8 @@ impl Workload for Coreutils {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
-        let (at, sizes) = (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::of(job));
+        let (at, sizes) =
+            (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::from_job(job));
         let run = tasks::with_suppliers(&settings.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()
@@ -64,7 +65,7 @@ impl Workload for Coreutils {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
-        let builder = TaskBuilder { at: place, sizes: Sizes::of(job), settings: &settings, job };
+        let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
         let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&settings.tasks));
         if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
             let why = format!("the archive {} is not there: it is made once a run", input.display());
@@ -172,9 +173,9 @@ impl CoreutilsSettings {
         let settings = &job.settings;
         let numbers = settings.ints("tasks");
         CoreutilsSettings {
-            driver: Driver::of(settings),
+            driver: Driver::from_settings(settings),
             cold: settings.text("cache") == "cold",
-            source: Source::of(job),
+            source: Source::from_job(job),
             tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
         }
     }

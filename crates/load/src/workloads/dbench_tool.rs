@@ -1,6 +1,6 @@
 //! `dbench-tool`: the tasks of `dbench` by the real dbench, its arguments and its output.
 
-use crate::dbench::Kind;
+use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
 use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
 use fsarena_core::dbench::{Said, read};
@@ -59,7 +59,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
             Said::Version(_) | Said::Load(_) => {}
             Said::Failed(_) => return None,
             Said::Operation { name, count, mean_ms, max_ms } => {
-                let kind = Kind::of_printed(name)?;
+                let kind = OperationKind::of_printed(name)?;
                 let prefix = kind.def().reading;
                 operations += count;
                 readings.set(&format!("{prefix}_operations_count"), count as f64);
@@ -69,7 +69,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
                     readings.set(&format!("{prefix}_latency_mean_ns"), mean_ms * 1e6);
                     readings.set(&format!("{prefix}_latency_max_ns"), max_ms * 1e6);
                 }
-                if let Kind::ReadX | Kind::WriteX = kind {
+                if let OperationKind::ReadX | OperationKind::WriteX = kind {
                     readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
                 }
             }

@@ -384,12 +384,12 @@ impl FileIoSettings {
     }
 
     /// The job of the load engine that does the same as sysbench.
-    pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::Job {
+    pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::LoadJob {
         let mode = cell.mode;
         let any = self.any_layout;
         let pattern =
             if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
-        engine::Job {
+        engine::LoadJob {
             open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
             block_bytes: cell.block,
             threads: cell.threads,
@@ -407,13 +407,13 @@ impl FileIoSettings {
             allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
             interval_ms: self.interval_ms,
             seed: self.seed,
-            ..engine::Job::default()
+            ..engine::LoadJob::default()
         }
     }
 
     /// The job that fills a bare device before it is read.
-    pub fn filling(&self) -> engine::Job {
-        engine::Job {
+    pub fn filling(&self) -> engine::LoadJob {
+        engine::LoadJob {
             open: Open { direct: true, ..Open::default() },
             block_bytes: self.file_bytes.min(1 << 20) as u32,
             pattern: Pattern::Sequential { shared_cursor: true },
@@ -423,7 +423,7 @@ impl FileIoSettings {
             warmup: Warmup::None,
             content: self.content,
             seed: self.seed,
-            ..engine::Job::default()
+            ..engine::LoadJob::default()
         }
     }
 }

@@ -220,7 +220,7 @@ impl Maildirs {
         let path = self.path(MailStage::Deliver, number);
         let failed = || EngineError::io("delivering", &path);
         let mut file = File::create_new(&temporary).map_err(failed())?;
-        file.write_all(self.noise.of(number, self.shape.bytes)).map_err(failed())?;
+        file.write_all(self.noise.contents(number, self.shape.bytes)).map_err(failed())?;
         file.sync_all().map_err(failed())?;
         drop(file);
         if self.shape.links {
@@ -277,7 +277,7 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
     let expected = if after == MailStage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
         let path = root.join(shape.name(after, number));
-        if let Some(fault) = fault(&path, noise.of(number, shape.bytes)) {
+        if let Some(fault) = fault(&path, noise.contents(number, shape.bytes)) {
             return Err(task::TaskError::Violation(format!(
                 "DATA LOSS: message {} ({fault})",
                 path.display()

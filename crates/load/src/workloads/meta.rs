@@ -52,16 +52,16 @@ fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
 }
 
 /// The job of each client.
-fn of_client(job: &Job) -> meta::Job {
+fn of_client(job: &Job) -> meta::MetaJob {
     let shared = job.settings.text("dirs") == "shared";
-    meta::Job {
+    meta::MetaJob {
         names: job.count("names", NAMES) as u32,
         sharing: if shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
         fan_out: job.settings.int("branching") as u32,
         bytes: job.settings.int("bytes") as u32,
         interval_ms: 20,
-        ..meta::Job::default()
+        ..meta::MetaJob::default()
     }
 }
 
@@ -101,7 +101,7 @@ impl Workload for Meta {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let each_client = of_client(job);
         each_client.check()?;
-        let meta::Job { names, depth, fan_out, bytes, .. } = each_client;
+        let meta::MetaJob { names, depth, fan_out, bytes, .. } = each_client;
         let inodes = u64::from(names) + 2 * u64::from(fan_out).pow(depth);
         // The least that a small file takes on most filesystems.
         let each = u64::from(bytes).next_multiple_of(4096).max(1024);

@@ -49,11 +49,11 @@ fn bytes(job: &Job) -> u64 {
 }
 
 /// The blocks that a client writes, or reads of another client.
-fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::Job {
+fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
     let writer = if write { client.index } else { client.reads };
     let name = if strided { "strided".into() } else { format!("own-{writer}") };
-    strides::Job {
+    strides::StridesJob {
         path: root.join(name),
         write,
         writer,

@@ -28,25 +28,26 @@ impl Workload for Tree {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let source = Source::of(job);
+        let source = Source::from_job(job);
         let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.unpacked_bytes();
         // The archive stays on the source disk until it is unpacked.
         let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
-        let remarks = Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
+        let remarks =
+            Driver::from_settings(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
         // cp(1) without -p keeps no owners.
         Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        if Driver::of(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
+        if Driver::from_settings(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
-        Source::of(job).archive_to(&archive)?;
+        Source::from_job(job).archive_to(&archive)?;
         let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(at("remove", &archive))
@@ -60,14 +61,14 @@ impl Workload for Tree {
         }
         let to = place.root.join(TOP);
         let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
-        let driver = Driver::of(&job.settings);
+        let driver = Driver::from_settings(&job.settings);
         let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
         let task = |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver)) };
         Ok(tasks.map(task).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Driver::of(&job.settings).clones
+        Driver::from_settings(&job.settings).clones
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::executor::Result;
 use bytesize::ByteSize;
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_engine::{Bound, Files, Job, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
+use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
 use fsarena_fs::safety::ScratchDevice;
 
 /// Passes over the whole device, and their blocks in bytes: the workload-independent preconditioning.
@@ -28,7 +28,7 @@ pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
     let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
     let write = |block_bytes, pattern, bound| -> Result<LoadOutcome> {
-        let job = Job {
+        let job = LoadJob {
             open: Open { direct: true, ..Open::default() },
             block_bytes,
             threads: THREADS,
@@ -36,7 +36,7 @@ pub fn run(device: &ScratchDevice, purged: bool) -> Result<Note> {
             read_share: 0.0,
             bound,
             warmup: Warmup::None,
-            ..Job::default()
+            ..LoadJob::default()
         };
         Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?)
     };

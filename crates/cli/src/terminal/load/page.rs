@@ -4,7 +4,7 @@ use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{Files, Job, LoadOutcome, OpStats, extent_check::ExtentSource};
+use fsarena_engine::{Files, LoadJob, LoadOutcome, OpStats, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three, with_unit};
 use fsarena_report::page::Page;
@@ -16,7 +16,7 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 
 /// Returns the page of reads and writes, with what the probes read meanwhile.
 pub fn of_data(
-    job: &Job,
+    job: &LoadJob,
     files: &Files,
     outcome: &LoadOutcome,
     (readings, notes): (&Readings, &[Note]),
@@ -52,7 +52,7 @@ pub fn of_data(
 
 /// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
 pub fn of_metadata(
-    job: &meta::Job,
+    job: &meta::MetaJob,
     dir: &Path,
     phases: &[(Operation, LoadOutcome)],
     interrupted: bool,

@@ -21,20 +21,20 @@ fn each(check: impl Fn(&LoadStats)) {
 #[test]
 fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
     let stated = [
-        (Kind::ReadX, 27.1),
-        (Kind::NtCreateX, 17.3),
-        (Kind::QueryPath, 15.7),
-        (Kind::Close, 12.7),
-        (Kind::WriteX, 8.6),
-        (Kind::Find, 6.1),
-        (Kind::Unlink, 3.5),
-        (Kind::QueryFs, 2.9),
-        (Kind::QueryFile, 2.7),
-        (Kind::SetFile, 1.4),
-        (Kind::Flush, 1.2),
-        (Kind::Rename, 0.7),
-        (Kind::LockX, 0.06),
-        (Kind::UnlockX, 0.06),
+        (OperationKind::ReadX, 27.1),
+        (OperationKind::NtCreateX, 17.3),
+        (OperationKind::QueryPath, 15.7),
+        (OperationKind::Close, 12.7),
+        (OperationKind::WriteX, 8.6),
+        (OperationKind::Find, 6.1),
+        (OperationKind::Unlink, 3.5),
+        (OperationKind::QueryFs, 2.9),
+        (OperationKind::QueryFile, 2.7),
+        (OperationKind::SetFile, 1.4),
+        (OperationKind::Flush, 1.2),
+        (OperationKind::Rename, 0.7),
+        (OperationKind::LockX, 0.06),
+        (OperationKind::UnlockX, 0.06),
     ];
     each(|stats| {
         for (kind, percent) in stated {
@@ -48,14 +48,16 @@ fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
 #[test]
 fn so_much_fails_as_stated_within_a_point() {
     each(|stats| {
-        let of = |kind: Kind| 100.0 * stats.failures[kind as usize] as f64 / stats.count(kind) as f64;
-        near("creates", of(Kind::NtCreateX), 26.5, 1.0);
-        near("lookups", of(Kind::QueryPath), 34.0, 1.0);
-        near("patterns", of(Kind::Find), 52.0, 1.0);
+        let of =
+            |kind: OperationKind| 100.0 * stats.failures[kind as usize] as f64 / stats.count(kind) as f64;
+        near("creates", of(OperationKind::NtCreateX), 26.5, 1.0);
+        near("lookups", of(OperationKind::QueryPath), 34.0, 1.0);
+        near("patterns", of(OperationKind::Find), 52.0, 1.0);
         let all: u64 = stats.failures.iter().sum();
         near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
-        let others =
-            KINDS.iter().filter(|def| ![Kind::NtCreateX, Kind::QueryPath, Kind::Find].contains(&def.kind));
+        let others = KINDS.iter().filter(|def| {
+            ![OperationKind::NtCreateX, OperationKind::QueryPath, OperationKind::Find].contains(&def.kind)
+        });
         assert!(others.into_iter().all(|def| stats.failures[def.kind as usize] == 0));
     });
 }
@@ -72,9 +74,9 @@ fn sizes_are_as_stated_within_two_points() {
         for (size, percent) in [(4096, 67.0), (61_440, 13.0)] {
             near(&format!("reads of {size}"), share(&stats.read_sizes, size), percent, 2.0);
         }
-        let writes = stats.count(Kind::WriteX) as f64;
+        let writes = stats.count(OperationKind::WriteX) as f64;
         near("writes within", 100.0 * stats.writes_within as f64 / writes, 52.0, 2.0);
-        let reads = stats.count(Kind::ReadX) as f64;
+        let reads = stats.count(OperationKind::ReadX) as f64;
         near("sequential reads", 100.0 * stats.sequential_reads as f64 / reads, 50.0, 4.0);
         near("bytes read", stats.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
         near("bytes written", stats.written_bytes as f64 / 1e9, 1.016, 0.05 * 1.016);
@@ -84,7 +86,7 @@ fn sizes_are_as_stated_within_two_points() {
 #[test]
 fn opens_are_as_stated_within_a_point() {
     each(|stats| {
-        let closes = stats.count(Kind::Close) as f64;
+        let closes = stats.count(OperationKind::Close) as f64;
         near("opens without data", 100.0 * stats.idle_opens as f64 / closes, 37.5, 1.0);
         near("opens that read", 100.0 * stats.reading_opens as f64 / closes, 36.9, 1.0);
     });
@@ -132,6 +134,6 @@ fn every_cycle_leaves_what_it_found() {
     let program = program(5);
     let stats = LoadStats::collect(&program);
     assert!(program.bytes() < 2 << 20, "{} bytes", program.bytes());
-    assert_eq!(stats.count(Kind::Unlink), 124 * 128);
-    assert_eq!(stats.count(Kind::NtCreateX) - stats.failures[0], stats.count(Kind::Close));
+    assert_eq!(stats.count(OperationKind::Unlink), 124 * 128);
+    assert_eq!(stats.count(OperationKind::NtCreateX) - stats.failures[0], stats.count(OperationKind::Close));
 }

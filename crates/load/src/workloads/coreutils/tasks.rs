@@ -33,7 +33,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// The sizes at the scale of a job.
-    pub fn of(job: &Job) -> Sizes {
+    pub fn from_job(job: &Job) -> Sizes {
         let scale = job.scale;
         Sizes {
             files: scale.count(10_000, 20),
@@ -343,7 +343,7 @@ mod tests {
         archive_bytes: 102_400,
     };
 
-    fn of(numbers: &[i64]) -> Room {
+    fn room_of(numbers: &[i64]) -> Room {
         let tasks: Vec<_> = TASKS.iter().filter(|task| numbers.contains(&task.number)).collect();
         room_needed(&tasks, &SIZES, &CONTENTS)
     }
@@ -351,24 +351,24 @@ mod tests {
     #[test]
     fn what_is_removed_makes_room() {
         // Root, directory, 100 files: then root, directory, 50 directories.
-        assert_eq!(of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
-        assert_eq!(of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
-        assert_eq!(of(&[1, 4]).inodes, 1 + 101 + 51);
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
+        assert_eq!(room_of(&[1, 4]).inodes, 1 + 101 + 51);
     }
 
     #[test]
     fn what_a_task_needs_from_one_that_was_not_chosen_is_counted() {
         // Root, archive, tree (100 KiB in blocks, two directories, 12 entries of 64 bytes).
         let tree = (100 << 10) + 2 * 4096 + 12 * 64;
-        assert_eq!(of(&[11]).bytes, 4096 + 102_400 + tree);
-        assert_eq!(of(&[11]).inodes, 1 + 1 + 12);
-        assert_eq!(of(&[9, 11]), of(&[11]));
+        assert_eq!(room_of(&[11]).bytes, 4096 + 102_400 + tree);
+        assert_eq!(room_of(&[11]).inodes, 1 + 1 + 12);
+        assert_eq!(room_of(&[9, 11]), room_of(&[11]));
     }
 
     #[test]
     fn pieces_take_whole_blocks() {
         // 10 pieces of 1000 bytes: 10 blocks, their directory, the file of three blocks, the root.
-        assert_eq!(of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
-        assert_eq!(of(&[15]).inodes, 10 + 1 + 1 + 1);
+        assert_eq!(room_of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
+        assert_eq!(room_of(&[15]).inodes, 10 + 1 + 1 + 1);
     }
 }

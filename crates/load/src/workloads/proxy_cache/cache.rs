@@ -1,6 +1,6 @@
 //! The cache on disk, with files as in Squid's ufs, and its index in memory.
 
-use crate::web::{self, CacheShape, Demand, Draws, Object};
+use crate::web::{self, CacheShape, Demand, Draws, NOISE, Object, object_noise};
 use fsarena_core::schedule::mix;
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
 use fsarena_engine::{EngineError, LoadOutcome};
@@ -16,8 +16,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 4096;
 /// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
 const LOG_RECORD: [u8; 72] = [0x5a; 72];
-/// Noise that objects are cut from, so that nothing compresses them.
-const NOISE: usize = 256 << 10;
 
 /// The kinds of operations: answered from the cache, stored in the cache, and passed on.
 pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
@@ -31,7 +29,7 @@ pub struct Cache {
     /// Whether there is a log, and the file while a task appends to it.
     log: (bool, Mutex<Option<File>>),
     noise: Vec<u8>,
-    /// The number of the next object that the fill_task_info stores.
+    /// The number of the next object that the fill task stores.
     filled: AtomicU64,
     /// Bytes given to clients.
     pub served: AtomicU64,
@@ -63,7 +61,7 @@ impl Cache {
             demand,
             index: Mutex::new(Index::new(shape.bytes)),
             log: (log, Mutex::default()),
-            noise: crate::payload::noise(mix(shape.seed, 1), NOISE),
+            noise: object_noise(shape.seed),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -85,12 +83,12 @@ impl Cache {
         }
         let mut index = self.index();
         let place = match index.look_up(number) {
-            Found::Hit(place) => {
+            CacheLookup::Hit(place) => {
                 drop(index);
                 return if self.read(own, place)? { Ok(0) } else { Ok(2) };
             }
-            Found::Coming => return Ok(2),
-            Found::Missing => index.reserve(number),
+            CacheLookup::Coming => return Ok(2),
+            CacheLookup::Missing => index.reserve(number),
         };
         drop(index);
         self.write(place, object, number)?;
@@ -176,7 +174,7 @@ struct Requests<'a> {
 
 impl CustomLoad for Requests<'_> {
     type ThreadState = CacheThread;
-    /// The number of an object; none while fill_task_info.
+    /// The number of an object; none while the cache is filled.
     type Request = Option<u64>;
 
     fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
@@ -209,7 +207,7 @@ pub struct Index {
 
 /// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum CacheLookup {
     /// The cache holds the object, in this file.
     Hit(u32),
     /// Another request is fetching the object.
@@ -225,11 +223,11 @@ impl Index {
     }
 
     /// Looks an object up; a hit makes it the newest.
-    fn look_up(&mut self, object: u64) -> Found {
+    fn look_up(&mut self, object: u64) -> CacheLookup {
         match self.whole.to_back(&object) {
-            Some((file, _)) => Found::Hit(*file),
-            None if self.coming.contains_key(&object) => Found::Coming,
-            None => Found::Missing,
+            Some((file, _)) => CacheLookup::Hit(*file),
+            None if self.coming.contains_key(&object) => CacheLookup::Coming,
+            None => CacheLookup::Missing,
         }
     }
 
@@ -346,12 +344,12 @@ mod tests {
         let mut index = Index::new(25);
         let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
         assert_eq!(index.overflow(), None);
-        assert_eq!(index.look_up(1), Found::Hit(first));
+        assert_eq!(index.look_up(1), CacheLookup::Hit(first));
         stored(&mut index, 3, 10);
         // The second was used last before the first.
         assert_eq!(index.overflow(), Some(second));
         assert_eq!((index.overflow(), index.bytes(), index.objects()), (None, 20, 2));
-        assert_eq!(index.look_up(2), Found::Missing);
+        assert_eq!(index.look_up(2), CacheLookup::Missing);
         index.release(second);
         assert_eq!(index.reserve(4), second);
     }
@@ -360,9 +358,9 @@ mod tests {
     fn what_is_being_fetched_is_not_fetched_twice() {
         let mut index = Index::new(100);
         let number = index.reserve(1);
-        assert_eq!(index.look_up(1), Found::Coming);
+        assert_eq!(index.look_up(1), CacheLookup::Coming);
         index.keep(1, 5);
-        assert_eq!(index.look_up(1), Found::Hit(number));
+        assert_eq!(index.look_up(1), CacheLookup::Hit(number));
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Database {
 
     /// The value of a stamp. Each stamp has another one, because SQLite does not write a row that an update leaves unchanged.
     fn value(&self, stamp: u64) -> &[u8] {
-        self.noise.of(stamp, self.shape.value)
+        self.noise.contents(stamp, self.shape.value)
     }
 
     fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
@@ -276,7 +276,7 @@ pub fn verify(dir: &Path, shape: &TableShape, inserted: u64) -> Result<(), task:
             let mut found = 0;
             while let Some(row) = rows.next()? {
                 found += 1;
-                if row.get_ref(2)?.as_blob()? != noise.of(row.get::<_, i64>(1)? as u64, shape.value) {
+                if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, shape.value) {
                     return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
                 }
             }

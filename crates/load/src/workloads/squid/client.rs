@@ -1,6 +1,6 @@
 //! The clients of squid, which send requests at a rate or one after the other, and the origin server behind squid.
 
-use crate::web::{self, Demand, wire};
+use crate::web::{self, Demand, NOISE, object_noise, wire};
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
@@ -197,12 +197,9 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Noise that objects are cut from, so that nothing compresses them.
-const NOISE: usize = 256 << 10;
-
 /// Serves until its runtime ends.
 pub async fn serve_origin(listener: TcpListener, world: u64) {
-    let noise: Rc<[u8]> = crate::payload::noise(mix(world, 1), NOISE).into();
+    let noise: Rc<[u8]> = object_noise(world).into();
     while let Ok((stream, _)) = listener.accept().await {
         let noise = noise.clone();
         tokio::task::spawn_local(async move {

@@ -128,7 +128,7 @@ impl Log {
         let mut state = self.state();
         state.queued += 1;
         let number = state.queued;
-        let contents = self.noise.of(number, self.shape.record - HEADER);
+        let contents = self.noise.contents(number, self.shape.record - HEADER);
         frame(&mut state.pending, number, contents);
         while state.synced < number && !state.failed {
             if let Some(segments) = state.segments.take() {
@@ -268,7 +268,7 @@ pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> 
                 // Zeros of a preallocated segment, or the former contents of a recycled one.
                 break;
             }
-            if crc != crc32fast::hash(contents) || contents != noise.of(found, shape.record - HEADER) {
+            if crc != crc32fast::hash(contents) || contents != noise.contents(found, shape.record - HEADER) {
                 let from = index * shape.record;
                 let text =
                     format!("DATA LOSS: record {found} at byte {from} of {} is damaged", path.display());
