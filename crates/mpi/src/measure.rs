@@ -26,7 +26,7 @@ const MANY: usize = 10_000;
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
     if asleep {
-        wire.barrier(WAIT_TIMEOUT);
+        let _ = wire.barrier(WAIT_TIMEOUT);
     } else {
         wire.barrier_awake();
     }
