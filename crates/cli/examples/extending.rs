@@ -35,7 +35,7 @@ mod append {
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::sample::Readings;
     use fsarena_core::setting::{SettingDef, WorkloadDef};
-    use fsarena_load::task::{Action, Before, Call, Error, Task};
+    use fsarena_load::task::{Action, Before, Call, Task, TaskError};
     use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
     use std::{fs::OpenOptions, io::Write};
 
@@ -63,7 +63,7 @@ mod append {
         }
 
         // The room that the work needs. A device that is too small is an error before the run.
-        fn survey(&self, job: &Job) -> Result<Survey, Error> {
+        fn survey(&self, job: &Job) -> Result<Survey, TaskError> {
             let bytes = LINE.len() as u64 * job.settings.int("lines") as u64;
             Ok(Survey { room: Room { bytes, inodes: 1, other_bytes: 0 }, ..Survey::default() })
         }
@@ -72,14 +72,14 @@ mod append {
             vec![]
         }
 
-        fn inputs(&self, _: &Job, _: &Place) -> Result<(), Error> {
+        fn inputs(&self, _: &Job, _: &Place) -> Result<(), TaskError> {
             Ok(())
         }
 
-        fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, Error> {
+        fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, TaskError> {
             let (path, lines) = (place.root.join("log"), job.settings.int("lines"));
             let work = Call::new(["append"], move || {
-                let failed = || Error::io(format!("append to {}", path.display()));
+                let failed = || TaskError::io(format!("append to {}", path.display()));
                 let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed())?;
                 (0..lines).try_for_each(|_| file.write_all(LINE)).map_err(failed())?;
                 Ok(Readings::default())

@@ -162,7 +162,7 @@ failure_from!(
     fsarena_core::names::Unknown,
     fsarena_core::plan::error::PlanError,
     fsarena_core::published::Error,
-    fsarena_engine::Error,
+    fsarena_engine::EngineError,
     fsarena_fs::Error,
     fsarena_probe::trace::Unavailable,
     fsarena_report::error::Error,

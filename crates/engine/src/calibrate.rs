@@ -1,85 +1,86 @@
-//! What the generator itself costs, measured in every run.
+//! The cost of the load generator itself, measured in every run.
 
-use super::clock::{self, Clock, Monotonic};
-use super::error::{Error, Result};
-use super::job::{Content, Engine, Job};
-use super::tally::{Budget, Kind, Recorder, Times};
-use super::{device::Null, files::Layout, load::Load, one, ring::Ring, ring_loop, stream::Op};
+use crate::clock::{self, Clock, Monotonic};
+use crate::error::{EngineError, Result};
+use crate::job::{Content, Engine, LoadJob};
+use crate::ring_loop::{self, Ring};
+use crate::sync_loop::{self, NullDevice};
+use crate::tally::{Budget, OpKind, Recorder, Times};
+use crate::{files::Layout, load::Load, stream::Op};
 use serde::Serialize;
 
-/// Operations of one round; the best of three counts, because only disturbances make a round slower.
+/// Operations of one round. The best of three rounds counts, because disturbances only make a round slower.
 const ROUND: u64 = 20_000;
 const ROUNDS: usize = 3;
 /// Large blocks take long to fill, so fewer of them make a round.
 const ROUND_BYTES: u64 = 64 << 20;
 const FEWEST: u64 = 4;
 
-/// What the generator itself costs on this machine, with this job.
+/// The cost of the load generator on this machine with one job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// `tsc` or `clock_monotonic`.
     pub clock: &'static str,
     /// Nanoseconds of one stamp.
     pub clock_ns: f64,
-    /// Nanoseconds of one operation of the job that moves nothing: drawing it, filling what is written,
-    /// stamping and counting.
+    /// Nanoseconds of one operation of the job without its I/O: drawing it, filling the buffer of a write, stamping and
+    /// counting.
     pub generator_ns: f64,
-    /// Nanoseconds of one NOP through a ring of the job's depth, stamping and counting included; io_uring
-    /// only.
+    /// Nanoseconds of one NOP through a ring of the job's depth, including stamping and counting; io_uring only.
     pub ring_nop_ns: Option<f64>,
 }
 
 impl Calibration {
-    /// Of a generator whose cost was measured by the clock in use.
-    pub(crate) fn of(generator_ns: f64) -> Calibration {
-        let chosen = clock::choose();
+    /// A calibration with a measured cost of the generator and the cost of the clock in use.
+    pub(crate) fn with_generator(generator_ns: f64) -> Calibration {
+        let chosen = clock::best_clock();
         Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
-    /// What one operation costs beyond the work asked for, in nanoseconds.
+    /// Nanoseconds that the generator adds to one operation.
     pub fn cost_ns(&self) -> f64 {
         self.generator_ns + self.ring_nop_ns.unwrap_or(0.0)
     }
 }
 
-/// Calibrates with a job's own pattern, payload and depth.
+/// Measures the cost of the generator with a job's pattern, payload and depth.
 ///
 /// # Errors
-/// Where buffers or a ring cannot be had.
-pub fn calibrate(job: &Job, layout: Layout) -> Result<Calibration> {
-    // One thread alone: an open loop would wait, verification needs files.
-    let alone = Job { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut found = Calibration::of(best(&alone, layout, false)?);
+/// If buffers or a ring are unavailable.
+pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
+    // One thread, without an open loop, which would wait, and without verification, which needs files.
+    let alone = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
+    let mut found = Calibration::with_generator(best_round_ns(&alone, layout, false)?);
     if job.engine == Engine::IoUring {
-        found.ring_nop_ns = Some(best(&alone, layout, true)?);
+        found.ring_nop_ns = Some(best_round_ns(&alone, layout, true)?);
     }
     Ok(found)
 }
 
-/// Nanoseconds an operation in the best round.
-fn best(job: &Job, layout: Layout, nop: bool) -> Result<f64> {
+/// Nanoseconds of an operation in the best round.
+fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
-        best = best.min(match clock::choose().tsc {
-            Some(tsc) => round(job, layout, nop, tsc)?,
-            None => round(job, layout, nop, Monotonic)?,
+        best = best.min(match clock::best_clock().tsc {
+            Some(tsc) => round_ns(job, layout, nop, tsc)?,
+            None => round_ns(job, layout, nop, Monotonic)?,
         });
     }
     Ok(best)
 }
 
-/// Before the first operation a signal ends a load without figures.
+/// Returns an error if a signal arrived. Before the first operation a signal ends a load without a result.
 pub fn check_signals() -> Result {
-    fsarena_sys::cancel::check().map_err(|_| Error::Resource {
+    fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
         what: "the load was not begun".into(),
         source: std::io::ErrorKind::Interrupted.into(),
         advice: "",
     })
 }
 
-fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64> {
-    let scale = clock::choose().scale;
+fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Result<f64> {
+    let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
     let load = Load::new(job, layout, &[], &[], None);
@@ -93,20 +94,21 @@ fn round<C: Clock>(job: &Job, layout: Layout, nop: bool, clock: C) -> Result<f64
     let kinds = kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
     let begun = clock::monotonic_ns();
-    match nop {
-        true => ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?,
-        false => one::run(&load, &mut worker, &mut recorder, &Null, clock)?,
+    if nop {
+        ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?
+    } else {
+        sync_loop::run(&load, &mut worker, &mut recorder, &NullDevice, clock)?
     }
     Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
 }
 
 /// The kinds of operations of a job.
-pub fn kinds(job: &Job) -> [Kind; 3] {
+pub fn kinds(job: &LoadJob) -> [OpKind; 3] {
     let bytes = u64::from(job.block_bytes);
     [
-        Kind { name: Op::Read.name(), bytes, used: job.reads() },
-        Kind { name: Op::Write.name(), bytes, used: job.writes() },
-        Kind { name: Op::Sync.name(), bytes: 0, used: job.sync_every.is_some() },
+        OpKind { name: Op::Read.name(), bytes, used: job.reads() },
+        OpKind { name: Op::Write.name(), bytes, used: job.writes() },
+        OpKind { name: Op::Sync.name(), bytes: 0, used: job.sync_every.is_some() },
     ]
 }
 
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn the_generator_has_a_cost() {
         let layout = Layout { files: 2, per_file: 1000, block: 4096 };
-        let found = calibrate(&Job::default(), layout).unwrap();
+        let found = calibrate(&LoadJob::default(), layout).unwrap();
         assert!(found.clock_ns > 0.0 && found.generator_ns > 0.0);
         assert_eq!(found.cost_ns(), found.generator_ns);
         assert_eq!(found.ring_nop_ns, None);

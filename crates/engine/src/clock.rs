@@ -1,18 +1,17 @@
-//! The clock of the hot loops.
+//! The clock of the hot loops: the processor's time-stamp counter, or `CLOCK_MONOTONIC`.
 //!
-//! Where the kernel itself keeps time by the processor's time-stamp counter, the counter is read
-//! directly: the kernel's clocksource watchdog has then found it constant and alike on all processors, a
-//! better reason to trust it than a processor flag (hypervisors hide that flag, and firmware lies). It is
-//! calibrated against `CLOCK_MONOTONIC`, and not used where it is not cheaper.
+//! The engine reads the counter directly if the kernel itself keeps time by it. The kernel's clocksource watchdog has then
+//! found it constant and equal on all processors, which is a better reason to trust it than a processor flag: hypervisors
+//! hide that flag, and firmware lies. The counter is calibrated against `CLOCK_MONOTONIC` and only used if it is cheaper.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
-/// How long the counter is compared with the kernel's clock, in nanoseconds. Reading both takes some
-/// 50 ns, so the rate is known to a few parts in a million.
+/// Nanoseconds for which the counter is compared with the kernel's clock. Reading both takes some 50 ns, so the rate is
+/// known to a few parts in a million.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// Gives stamps. Copies of it are compiled into each hot loop.
+/// A source of time stamps. Each hot loop is compiled for each clock.
 pub trait Clock: Copy + Send + Sync + 'static {
     /// Now, in ticks of this clock.
     fn now(&self) -> u64;
@@ -53,7 +52,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Turns differences of stamps into nanoseconds: multiply, shift right by 32.
+/// Converts differences of stamps to nanoseconds: multiply, shift right by 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// Nanoseconds of 2³² ticks.
@@ -63,7 +62,7 @@ pub struct Scale {
 impl Scale {
     pub(super) const NANOSECONDS: Scale = Scale { mult: 1 << 32 };
 
-    fn of(ticks: u64, ns: u64) -> Scale {
+    fn from_ratio(ticks: u64, ns: u64) -> Scale {
         Scale { mult: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
     }
 
@@ -79,35 +78,35 @@ impl Scale {
     }
 }
 
-/// The clock that was chosen.
+/// The best clock of this machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Chosen {
-    /// The counter, where it is used.
+pub struct BestClock {
+    /// The time-stamp counter, if it is used; otherwise the clock is [`Monotonic`].
     pub tsc: Option<Tsc>,
-    /// Its rate, or that of the kernel's clock.
+    /// The rate of the clock.
     pub scale: Scale,
     /// Nanoseconds that one stamp takes.
     pub cost_ns: f64,
 }
 
-impl Chosen {
+impl BestClock {
     /// `tsc` or `clock_monotonic`.
     pub fn name(&self) -> &'static str {
         if self.tsc.is_some() { "tsc" } else { "clock_monotonic" }
     }
 }
 
-/// The best clock of this machine; chosen and calibrated once a process.
-pub fn choose() -> &'static Chosen {
-    static CHOSEN: OnceLock<Chosen> = OnceLock::new();
-    CHOSEN.get_or_init(|| {
+/// Returns the best clock of this machine. It is chosen and calibrated once in a process.
+pub fn best_clock() -> &'static BestClock {
+    static BEST: OnceLock<BestClock> = OnceLock::new();
+    BEST.get_or_init(|| {
         let source =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         choose_by(source.as_deref().unwrap_or(""))
     })
 }
 
-fn choose_by(clocksource: &str) -> Chosen {
+fn choose_by(clocksource: &str) -> BestClock {
     let kernel = cost_ns(Monotonic);
     if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
         let tsc = Tsc(());
@@ -115,13 +114,13 @@ fn choose_by(clocksource: &str) -> Chosen {
         if cost < kernel
             && let Some(scale) = calibrate(tsc)
         {
-            return Chosen { tsc: Some(tsc), scale, cost_ns: cost };
+            return BestClock { tsc: Some(tsc), scale, cost_ns: cost };
         }
     }
-    Chosen { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
+    BestClock { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
 }
 
-/// Both clocks at one moment: the tightest of several tries. None where the counter stepped back in each.
+/// Reads both clocks at one moment, with the tightest of several tries. Returns none if the counter stepped back in each.
 fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
         let before = counter.now();
@@ -132,7 +131,7 @@ fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
 }
 
-/// The rate of a counter. None where it stepped back, stood still or jumped: then it keeps no time.
+/// Measures the rate of a counter. Returns none if it stepped back, stood still or jumped, and so does not keep time.
 fn calibrate(counter: impl Clock) -> Option<Scale> {
     let (ticks_from, ns_from) = pair(counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
@@ -140,7 +139,7 @@ fn calibrate(counter: impl Clock) -> Option<Scale> {
     }
     let (ticks_to, ns_to) = pair(counter)?;
     let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
-    Some(Scale::of(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
+    Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
 /// Nanoseconds of one stamp.
@@ -150,8 +149,8 @@ fn cost_ns<C: Clock>(clock: C) -> f64 {
     })
 }
 
-/// Nanoseconds of one call, which is told its number: the best of several rounds, because only disturbances make it
-/// slower.
+/// Nanoseconds of one call, which receives its number. The best of several rounds counts, because disturbances only make a
+/// round slower.
 pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
         let begun = monotonic_ns();
@@ -169,7 +168,7 @@ mod tests {
     #[test]
     fn ticks_and_nanoseconds_convert_both_ways() {
         // 2.1 GHz: 2,100,000,000 ticks a second.
-        let scale = Scale::of(2_100_000_000, 1_000_000_000);
+        let scale = Scale::from_ratio(2_100_000_000, 1_000_000_000);
         assert_eq!(scale.ns(2_100), 999);
         // The rate is rounded down by up to 2⁻³¹: 4 ns in 10 s here.
         assert_eq!(scale.ns(21_000_000_000), 9_999_999_995);
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_chosen_clock_agrees_with_the_kernel() {
-        let chosen = choose();
+        let chosen = best_clock();
         let Some(tsc) = chosen.tsc else {
             return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
         };

@@ -1,17 +1,17 @@
 //! Starts workers together, collects what they count, and ends them.
 
-use super::clock::{self, Clock, Monotonic};
-use super::collect::{Collector, Finished, Tell};
-use super::error::{Error, Result};
-use super::job::{Bound, Rate, Warmup};
-use super::tally::{Budget, Counted, Kind, Link, Recorder, Times, lanes};
-use super::{schedule::exact_timers, steady::Assessment};
+use crate::clock::{self, Clock, Monotonic};
+use crate::error::{EngineError, Result};
+use crate::job::{Bound, Rate, Warmup};
+use crate::tally::{Budget, Collector, Counted, Finished, Link, OnInterval, OpKind, Recorder, Times, lanes};
+use crate::{histogram::Latencies, schedule::exact_timers, steady::Assessment};
 use fsarena_sys::{cancel, cpu::Cpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{Scope, ScopedJoinHandle};
 
-/// Stack of a worker: it keeps no large thing there, and a thousand of them should cost little.
+/// Stack size of a worker. It keeps no large value there, and a thousand workers should cost little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Settings common to all kinds of load.
@@ -20,20 +20,20 @@ pub struct Drive<'a> {
     /// Number of workers.
     pub threads: u32,
     /// Kinds of operations.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [OpKind],
     /// Milliseconds of an interval.
     pub interval_ms: u32,
-    /// When the load ends. One bounded by work detects no warm-up.
+    /// When the load ends. A load that is bounded by work detects no warm-up.
     pub bound: Bound,
     /// The warm-up that the outcome leaves out.
     pub warmup: Warmup,
-    /// An open loop, whose latencies are corrected too; a closed one where absent.
+    /// The rate of an open loop, whose latencies are also corrected; a closed loop if absent.
     pub rate: Option<Rate>,
 }
 
 impl<'a> Drive<'a> {
-    /// A closed loop that ends by itself, after this number of operations, all of which count.
-    pub fn counted(threads: u32, kinds: &'a [Kind], interval_ms: u32, operations: u64) -> Drive<'a> {
+    /// A closed loop without a warm-up that ends after this number of operations.
+    pub fn counted(threads: u32, kinds: &'a [OpKind], interval_ms: u32, operations: u64) -> Drive<'a> {
         let bound = Bound::Operations(operations);
         Drive { threads, kinds, interval_ms, bound, warmup: Warmup::None, rate: None }
     }
@@ -51,7 +51,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Operations that bound it. Of what moves no bytes, each counts as one.
+    /// The number of operations that bounds the load. An operation that moves no bytes counts as one byte.
     fn operations(&self) -> Option<u64> {
         match self.bound {
             Bound::Operations(operations) => Some(operations),
@@ -81,7 +81,7 @@ pub trait Work<'a>: Sync {
     /// Ends the work, outside the measured time. Returns the number of final syncs.
     ///
     /// # Errors
-    /// The first that failed.
+    /// The first operation that failed.
     fn finish(&'a self, _: Self::Worker) -> Result<u64> {
         Ok(0)
     }
@@ -95,47 +95,52 @@ pub struct Collected {
     pub assessment: Assessment,
     /// Operations of each worker.
     pub by_thread: Vec<u64>,
-    /// From the start to the end of the last operation, nanoseconds.
+    /// Nanoseconds from the start to the end of the last operation.
     pub elapsed_ns: u64,
-    /// The longest that a worker's final syncs took, nanoseconds.
+    /// Nanoseconds that the slowest worker's final syncs took.
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
-    /// CPU time of the whole process from the start to the end. A thread among many meets too few ticks
-    /// for its own split of user and system time to mean anything; all of them together meet enough.
+    /// CPU time of the whole process from the start to the end. A single thread sees too few clock ticks for its own split
+    /// of user and system time to mean anything; all threads together see enough.
     pub process_cpu: Cpu,
 }
 
-/// How a worker ended.
+/// The end of a worker, in ticks of the clock.
 struct Ended {
     end: u64,
     final_sync: u64,
     final_syncs: u64,
 }
 
-/// Runs the load and collects it. Intervals are told as they are over.
+/// Runs a load and collects its counts. Calls `on_interval` as soon as an interval is over.
 ///
 /// # Errors
-/// What could not be had before the start, or the first operation that failed.
-pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell) -> Result<Collected> {
-    match clock::choose().tsc {
-        Some(tsc) => drive_by(drive, work, tell, tsc),
-        None => drive_by(drive, work, tell, Monotonic),
+/// If a worker cannot start, or the first operation that failed.
+pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, on_interval: OnInterval) -> Result<Collected> {
+    match clock::best_clock().tsc {
+        Some(tsc) => drive_by(drive, work, on_interval, tsc),
+        None => drive_by(drive, work, on_interval, Monotonic),
     }
 }
 
-/// What all workers of a run share.
+/// The state that all workers of a run share.
 struct Shared<'a, 'd, W> {
     work: &'a W,
     drive: &'d Drive<'d>,
-    /// Holds workers back until all are ready: the times of the run, absent where it does not take place.
+    /// The times of the run, set when all workers are ready; none if the run does not take place.
     start: OnceLock<Option<Times>>,
     stop: AtomicBool,
     budget: Budget,
 }
 
-fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl Clock) -> Result<Collected> {
-    let scale = clock::choose().scale;
+fn drive_by<'a, W: Work<'a>>(
+    drive: &Drive,
+    work: &'a W,
+    on_interval: OnInterval,
+    clock: impl Clock,
+) -> Result<Collected> {
+    let scale = clock::best_clock().scale;
     let shared = Shared {
         work,
         drive,
@@ -144,30 +149,10 @@ fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl
         budget: Budget::new(drive.operations()),
     };
     std::thread::scope(|scope| {
-        let (out, messages) = mpsc::channel();
-        let (ready, readiness) = mpsc::channel();
-        let (mut workers, mut back) = (vec![], vec![]);
-        for thread in 0..drive.threads {
-            let (give, take) = mpsc::channel();
-            back.push(give);
-            let (shared, out, ready) = (&shared, out.clone(), ready.clone());
-            let link = Link { thread, out, back: take, stop: &shared.stop };
-            let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
-            match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
-                Ok(handle) => workers.push(handle),
-                Err(source) => {
-                    shared.start.get_or_init(|| None);
-                    let what = format!("no thread number {} of {}", thread + 1, drive.threads);
-                    let advice = "; take fewer threads, or raise `ulimit -u`";
-                    return Err(Error::Resource { what, source, advice });
-                }
-            }
-        }
-        drop((out, ready));
-        if let Some(error) = readiness.iter().take(workers.len()).find_map(Result::err) {
+        let started = start_workers(scope, &shared, clock);
+        let Workers { handles, messages, back } = started.inspect_err(|_| {
             shared.start.get_or_init(|| None);
-            return Err(error);
-        }
+        })?;
         let process = Cpu::of_this_process();
         let start = clock.now();
         let interval = scale.ticks(drive.interval_ns()).max(1);
@@ -176,18 +161,20 @@ fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl
 
         let interval_s = drive.interval_ns() as f64 / 1e9;
         let mut collector = Collector::new(drive.kinds, interval_s, drive.rate.is_some(), back);
-        let told = collect(&messages, &shared, &mut collector, tell);
+        let reported = collect(&messages, &shared, &mut collector, on_interval);
         let mut ends = vec![];
-        for worker in workers {
-            let ended = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for handle in handles {
+            let ended = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             ends.extend(ended?);
         }
         let elapsed = ends.iter().map(|ended| ended.end.saturating_sub(start)).max().unwrap_or(0);
         let elapsed_ns = scale.ns(elapsed);
         if let Some(last) = collector.finished.last_mut() {
-            last.interval.last((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
+            last.interval.set_length((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
         }
-        collector.finished[told..].iter().for_each(|one| tell(&one.interval));
+        for finished in &collector.finished[reported..] {
+            on_interval(&finished.interval);
+        }
         Ok(Collected {
             assessment: collector.assess(),
             finished: collector.finished,
@@ -200,7 +187,47 @@ fn drive_by<'a, W: Work<'a>>(drive: &Drive, work: &'a W, tell: Tell, clock: impl
     })
 }
 
-/// One worker, from its preparation to its final syncs. Absent where the run did not take place.
+/// The workers of a run, once all of them are ready.
+struct Workers<'scope> {
+    handles: Vec<ScopedJoinHandle<'scope, Result<Option<Ended>>>>,
+    /// Full tallies of all workers.
+    messages: Receiver<Counted>,
+    /// Returns emptied tallies to each worker.
+    back: Vec<Sender<Vec<Latencies>>>,
+}
+
+/// Starts all workers and waits until each has prepared its state.
+fn start_workers<'scope, 'a, W: Work<'a>>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared<'a, '_, W>,
+    clock: impl Clock,
+) -> Result<Workers<'scope>> {
+    let (out, messages) = mpsc::channel();
+    let (ready, readiness) = mpsc::channel();
+    let (mut handles, mut back) = (vec![], vec![]);
+    for thread in 0..shared.drive.threads {
+        let (give, take) = mpsc::channel();
+        back.push(give);
+        let link = Link { thread, out: out.clone(), back: take, stop: &shared.stop };
+        let ready = ready.clone();
+        let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
+        match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
+            Ok(handle) => handles.push(handle),
+            Err(source) => {
+                let what = format!("no thread number {} of {}", thread + 1, shared.drive.threads);
+                let advice = "; take fewer threads, or raise `ulimit -u`";
+                return Err(EngineError::Resource { what, source, advice });
+            }
+        }
+    }
+    drop((out, ready));
+    for result in readiness.iter().take(handles.len()) {
+        result?;
+    }
+    Ok(Workers { handles, messages, back })
+}
+
+/// Runs one worker from its preparation to its final syncs. Returns none if the run did not take place.
 fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     shared: &'s Shared<'a, '_, W>,
     link: Link<'s>,
@@ -235,23 +262,30 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     Ok(Some(Ended { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
 }
 
-/// Takes in messages until all workers have ended; gives the number of intervals told. The last ones are
-/// told later, when the end is known.
-fn collect<W>(from: &Receiver<Counted>, shared: &Shared<W>, collector: &mut Collector, tell: Tell) -> usize {
-    let mut told = 0;
+/// Handles tallies until all workers have ended. Returns the number of intervals that it reported; the last ones are
+/// reported later, when the end is known.
+fn collect<W>(
+    from: &Receiver<Counted>,
+    shared: &Shared<W>,
+    collector: &mut Collector,
+    on_interval: OnInterval,
+) -> usize {
+    let mut reported = 0;
     for message in from {
-        // A signal ends the load as its time would: what was measured until then counts.
+        // A signal ends the load early; what was measured until then counts.
         if cancel::requested().is_some() {
             shared.stop.store(true, Ordering::Relaxed);
         }
         if collector.take(message) == 0 || collector.ended() {
             continue;
         }
-        collector.finished[told..].iter().for_each(|one| tell(&one.interval));
-        told = collector.finished.len();
+        for finished in &collector.finished[reported..] {
+            on_interval(&finished.interval);
+        }
+        reported = collector.finished.len();
         if matches!(shared.drive.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }
-    told
+    reported
 }

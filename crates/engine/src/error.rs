@@ -1,16 +1,16 @@
-//! Why a load could not be made or run.
+//! The errors of the load engine.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_sys::shortage::advice;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a load gives, or why it could not be made or run.
-pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+/// The result of an operation of the engine.
+pub type Result<T = (), E = EngineError> = std::result::Result<T, E>;
 
-/// Why a load could not be made or run.
+/// An error of the load engine.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum EngineError {
     /// The job contradicts itself.
     #[error("this load cannot be run: {0}")]
     Job(String),
@@ -25,7 +25,7 @@ pub enum Error {
     /// Direct I/O needs larger blocks.
     #[error("direct I/O on {0}, or buffered I/O")]
     Alignment(String),
-    /// A file's extents are not what a read should be timed on.
+    /// A file has extents that make timed reads meaningless.
     #[error(
         "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
     )]
@@ -50,7 +50,7 @@ pub enum Error {
         path: PathBuf,
         /// Where in it.
         offset: u64,
-        /// How many bytes were asked for.
+        /// Bytes that it was to move.
         bytes: u32,
         /// The error of the system call.
         source: io::Error,
@@ -80,10 +80,10 @@ pub enum Error {
     /// The buffers are larger than the memory that is free.
     #[error("too little memory: {0}; take fewer threads, less depth or smaller blocks")]
     Memory(String),
-    /// Threads, rings or memory could not be had.
+    /// Threads, rings or memory are unavailable.
     #[error("{what}: {source}{advice}")]
     Resource {
-        /// What could not be had.
+        /// What is unavailable.
         what: String,
         /// The error of the system call.
         source: io::Error,
@@ -92,23 +92,29 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl EngineError {
     /// Makes an error of a failed system call on a path.
-    pub fn io<E: Into<io::Error>>(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(E) -> Error {
+    pub fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(E) -> EngineError {
         let path = path.as_ref().to_path_buf();
-        move |source| Error::Io { doing, path, source: source.into() }
+        move |source| EngineError::Io { doing, path, source: source.into() }
     }
 }
 
-impl Exits for Error {
+impl Exits for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Job(_) | Error::Files { .. } | Error::Alignment(_) | Error::Layout { .. } => {
-                ExitCode::Usage
+            EngineError::Job(_)
+            | EngineError::Files { .. }
+            | EngineError::Alignment(_)
+            | EngineError::Layout { .. } => ExitCode::Usage,
+            EngineError::Memory(_) | EngineError::Resource { .. } => ExitCode::Missing,
+            EngineError::Io { source, .. } | EngineError::Operation { source, .. } => {
+                ExitCode::of_failed_call(source)
             }
-            Error::Memory(_) | Error::Resource { .. } => ExitCode::Missing,
-            Error::Io { source, .. } | Error::Operation { source, .. } => ExitCode::of_failed_call(source),
-            Error::Corrupt { .. } => ExitCode::Internal,
+            EngineError::Corrupt { .. } => ExitCode::Internal,
         }
     }
 }

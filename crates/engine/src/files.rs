@@ -1,14 +1,16 @@
-//! Sets of equal files, prepared so that reading them is work.
+//! The files or block device of a job: preparing, opening and removing them, and the alignment that direct I/O needs.
 
-use super::error::{Error, Result};
-use super::job::{Content, Job};
-use super::{fill::Filler, verify::Identity};
+use crate::buffers::{Filler, Identity};
+use crate::error::{EngineError, Result};
+use crate::job::{Content, Durability, LoadJob};
 use fsarena_sys::cancel;
-use rustix::fs::{Advice, Mode, OFlags, SeekFrom, fadvise};
+use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, fadvise};
+use rustix::process::{Resource, getrlimit};
+use rustix::{fd::OwnedFd, io::Errno};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// How much is written at once while files are prepared.
+/// Bytes of one write while files are prepared.
 const CHUNK: usize = 1 << 20;
 
 /// Files, or one block device, that a job works on.
@@ -30,27 +32,27 @@ pub struct FileSpec {
     pub content: Content,
     /// Seed of the contents.
     pub seed: u64,
-    /// Fill them with verifiable blocks of this size, for jobs with [`Job::verify`].
+    /// Fill them with verifiable blocks of this size, for jobs with [`LoadJob::verify`].
     pub verify_block: Option<u32>,
 }
 
 impl Files {
-    /// Names files in a directory without making them: for jobs that make them anew.
+    /// Names files in a directory without creating them, for jobs that recreate them.
     pub fn planned(dir: &Path, count: u32, bytes: u64) -> Files {
         let paths = (0..count).map(|number| dir.join(format!("test_file.{number}"))).collect();
         Files { paths, bytes, device: false }
     }
 
-    /// Makes files: written, never only allocated, and on the device when this returns.
+    /// Creates files and writes all their bytes; they are on the device when this returns.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be written or synced, or does not consist of whole verified blocks.
     pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
         let files = Files::planned(dir, spec.count, spec.bytes);
         if let Some(block) = spec.verify_block
             && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
         {
-            return Err(Error::Job(format!(
+            return Err(EngineError::Job(format!(
                 "files of {} bytes are not made of whole verified blocks of {block} bytes; blocks need at least 64",
                 spec.bytes
             )));
@@ -64,14 +66,14 @@ impl Files {
         Ok(files)
     }
 
-    /// Existing files. All must have the same size.
+    /// Takes existing files. All must have the same size.
     ///
     /// # Errors
     /// If a file cannot be examined, is empty, or differs in size from the first.
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
         let mut bytes = None;
         for path in &paths {
-            let found = std::fs::metadata(path).map_err(Error::io("looking at", path))?;
+            let found = std::fs::metadata(path).map_err(EngineError::io("looking at", path))?;
             let (length, first) = (found.len(), *bytes.get_or_insert(found.len()));
             let why = match length {
                 _ if !found.is_file() => "it must be a regular file".into(),
@@ -79,77 +81,78 @@ impl Files {
                 _ if length == first => continue,
                 _ => format!("it has {length} bytes and the first file {first}; all must be alike"),
             };
-            return Err(Error::Files { path: path.clone(), why });
+            return Err(EngineError::Files { path: path.clone(), why });
         }
-        let bytes = bytes.ok_or_else(|| Error::Job("the list of files is empty".into()))?;
+        let bytes = bytes.ok_or_else(|| EngineError::Job("the list of files is empty".into()))?;
         Ok(Files { paths, bytes, device: false })
     }
 
-    /// A block device. Whether it may be written to is for the caller to know: jobs with writes destroy
-    /// what is on it.
+    /// Takes a block device. The caller must know whether writing to it is allowed: jobs with writes destroy its contents.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// If the device cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let device = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::io("opening", path))?;
-        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(Error::io("sizing", path))?;
+        let device =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
+        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(EngineError::io("sizing", path))?;
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
-    /// The first bytes of a block device, as [`Files::device`] gives the whole.
+    /// Takes the first `bytes` bytes of a block device; see [`Files::device`].
     ///
     /// # Errors
-    /// Where it cannot be opened, or is smaller.
+    /// If the device cannot be opened or is smaller.
     pub fn device_start(path: &Path, bytes: u64) -> Result<Files> {
         let whole = Files::device(path)?;
         if whole.bytes < bytes {
             let why = format!("it has {} bytes and {bytes} are needed", whole.bytes);
-            return Err(Error::Files { path: path.into(), why });
+            return Err(EngineError::Files { path: path.into(), why });
         }
         Ok(Files { bytes, ..whole })
     }
 
-    /// Where they are.
+    /// The paths of all files.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Bytes of each.
+    /// Bytes of each file.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Drops their pages from the page cache.
+    /// Drops all pages of the files from the page cache.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be opened, synced or dropped.
     pub fn forget(&self) -> Result {
         self.paths.iter().try_for_each(|path| {
-            let file = File::open(path).map_err(Error::io("opening", path))?;
+            let file = File::open(path).map_err(EngineError::io("opening", path))?;
             // Only clean pages can be dropped.
-            file.sync_all().map_err(Error::io("syncing", path))?;
-            fadvise(&file, 0, None, Advice::DontNeed).map_err(Error::io("dropping the cached pages of", path))
+            file.sync_all().map_err(EngineError::io("syncing", path))?;
+            fadvise(&file, 0, None, Advice::DontNeed)
+                .map_err(EngineError::io("dropping the cached pages of", path))
         })
     }
 
-    /// Removes those that are there, but never a device.
+    /// Removes the files that exist, but never a device.
     ///
     /// # Errors
-    /// What the system said of which file.
+    /// If a file cannot be removed.
     pub fn remove(&self) -> Result {
         let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
-        made.try_for_each(|path| std::fs::remove_file(path).map_err(Error::io("removing", path)))
+        made.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
     }
 
-    /// How a job's blocks lie in them.
+    /// The layout of a job's blocks in the files.
     ///
     /// # Errors
-    /// Where a file is smaller than one block.
-    pub(super) fn layout(&self, job: &Job) -> Result<Layout> {
+    /// If a file is smaller than one block.
+    pub(super) fn layout(&self, job: &LoadJob) -> Result<Layout> {
         let block = u64::from(job.block_bytes);
         match self.bytes / block {
-            0 => Err(Error::Files {
+            0 => Err(EngineError::Files {
                 path: self.paths[0].clone(),
                 why: format!("it has {} bytes and a block {block}; take smaller blocks", self.bytes),
             }),
@@ -159,14 +162,14 @@ impl Files {
 }
 
 fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
-    let mut file = File::create(path).map_err(Error::io("making", path))?;
+    let mut file = File::create(path).map_err(EngineError::io("making", path))?;
     let block = spec.verify_block.map(|block| block as usize);
     let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);
     let mut offset = 0;
     while offset < spec.bytes {
         if cancel::requested().is_some() {
             let source = std::io::ErrorKind::Interrupted.into();
-            return Err(Error::Io { doing: "making", path: path.into(), source });
+            return Err(EngineError::Io { doing: "making", path: path.into(), source });
         }
         let piece = &mut buffer[..chunk.min((spec.bytes - offset) as usize)];
         match block {
@@ -178,13 +181,13 @@ fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, bu
                 }
             }
         }
-        file.write_all(piece).map_err(Error::io("writing", path))?;
+        file.write_all(piece).map_err(EngineError::io("writing", path))?;
         offset += piece.len() as u64;
     }
-    file.sync_all().map_err(Error::io("syncing", path))
+    file.sync_all().map_err(EngineError::io("syncing", path))
 }
 
-/// How blocks lie in files.
+/// The layout of numbered blocks in equal files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub files: u32,
@@ -193,12 +196,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// All blocks of all files.
+    /// Number of blocks in all files.
     pub fn blocks(&self) -> u64 {
         u64::from(self.files) * self.per_file
     }
 
-    /// The file and offset of a block.
+    /// The file and byte offset of a block.
     #[inline(always)]
     pub fn place(&self, block: u64) -> (u32, u64) {
         if self.files == 1 {
@@ -206,6 +209,86 @@ impl Layout {
         }
         ((block / self.per_file) as u32, block % self.per_file * self.block)
     }
+}
+
+/// Alignment to assume if the kernel does not report it (before Linux 6.1): the sector.
+const SECTOR: u32 = 512;
+/// File descriptors of this program besides the files of a load.
+const OTHERS: u64 = 32;
+
+/// Opens every file once, for all threads.
+///
+/// # Errors
+/// If a file cannot be opened with these settings, direct I/O needs other blocks, or the limit of open files is too low.
+pub fn open_all(job: &LoadJob, files: &Files) -> Result<Vec<OwnedFd>> {
+    let needed = files.paths.len() as u64 + OTHERS;
+    if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
+        let what = format!("this load needs {needed} open files in one process");
+        let advice = "; raise the hard limit (`ulimit -Hn`), or take fewer files";
+        return Err(EngineError::Resource { what, source: Errno::MFILE.into(), advice });
+    }
+    files.paths.iter().map(|path| open(job, path)).collect()
+}
+
+fn open(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
+    let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+    flags |= match job.open.durability {
+        Durability::Plain => OFlags::empty(),
+        Durability::Dsync => OFlags::DSYNC,
+        Durability::Sync => OFlags::SYNC,
+    };
+    if job.open.recreate {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(EngineError::io("removing", path)(error));
+            }
+            _ => flags |= OFlags::CREATE | OFlags::EXCL,
+        }
+    }
+    open_with(path, flags, job.open.direct, job.block_bytes)
+}
+
+/// Opens one file for reading, or creates and opens it for writing.
+///
+/// # Errors
+/// If the file cannot be opened, or direct I/O needs blocks of another alignment.
+pub fn open_file(path: &Path, write: bool, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
+    let access = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+    open_with(path, OFlags::CLOEXEC | access, direct, block_bytes)
+}
+
+fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Result<OwnedFd> {
+    let flags = if direct { flags | OFlags::DIRECT } else { flags };
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+        if error == Errno::INVAL && direct {
+            let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();
+            return EngineError::Files { path: path.into(), why };
+        }
+        EngineError::io("opening", path)(error)
+    })?;
+    if direct {
+        check_alignment(path, block_bytes, dio_align(path))?;
+    }
+    Ok(file)
+}
+
+/// The alignment in bytes that direct I/O on a file requires of offsets and lengths, from statx.
+pub fn dio_align(path: &Path) -> u32 {
+    match rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::DIOALIGN) {
+        Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) => {
+            found.stx_dio_offset_align.max(1)
+        }
+        _ => SECTOR,
+    }
+}
+
+fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
+    if block.is_multiple_of(needed) {
+        return Ok(());
+    }
+    Err(EngineError::Alignment(format!(
+        "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}"
+    )))
 }
 
 #[cfg(test)]
@@ -237,7 +320,7 @@ mod tests {
         let files = Files::prepare(dir.path(), &spec).unwrap();
         for (number, path) in files.paths().iter().enumerate() {
             for (at, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
-                super::super::verify::check(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
+                crate::buffers::check_block(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
             }
         }
     }
@@ -259,5 +342,23 @@ mod tests {
         assert_eq!(layout.place(0), (0, 0));
         assert_eq!(layout.place(5), (1, 512));
         assert_eq!(layout.place(11), (2, 1536));
+    }
+
+    #[test]
+    fn a_block_below_the_alignment_is_refused_by_name() {
+        assert!(check_alignment(Path::new("/f"), 4096, 512).is_ok());
+        let said = check_alignment(Path::new("/f"), 512, 4096).unwrap_err().to_string();
+        assert!(said.contains("aligned to 4096 bytes") && said.contains("blocks of 512"), "{said}");
+    }
+
+    #[test]
+    fn files_made_anew_are_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::planned(dir.path(), 2, 4096);
+        std::fs::write(&files.paths[1], "old").unwrap();
+        let mut job = LoadJob { read_share: 0.0, ..LoadJob::default() };
+        job.open.recreate = true;
+        open_all(&job, &files).unwrap();
+        assert!(files.paths.iter().all(|path| std::fs::metadata(path).unwrap().len() == 0));
     }
 }

@@ -15,18 +15,18 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are sound")
 }
 
-/// The latencies within which these shares of all lie, the shares in ascending order: one walk through 25,000 buckets.
+/// The quantiles for these shares, which must ascend. One walk through 25,000 buckets finds all of them.
 pub fn quantiles<const N: usize>(of: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
     let mut found = of.value_at_quantiles(shares);
     shares.map(|_| found.next().expect("the shares ascend"))
 }
 
-/// The counted values of a histogram: some kilobytes, where the histogram takes 200.
+/// The counted values of a histogram. They take some kilobytes; a histogram takes 200.
 pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
     histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
 
-/// A histogram as the counts that a run keeps.
+/// Converts a histogram to the counts that a run stores.
 pub fn latencies(of: &Histogram<u64>) -> fsarena_core::latency::Latencies {
     fsarena_core::latency::Latencies::new(sparse(of))
 }
@@ -76,12 +76,12 @@ impl Latencies {
         self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
     }
 
-    /// How many were counted.
+    /// Number of counted operations.
     pub fn count(&self) -> u64 {
         self.samples.len() as u64 + self.histogram.len()
     }
 
-    /// Adds them to a histogram of the engine's bounds.
+    /// Adds all latencies to a histogram of the engine's bounds.
     pub fn add_to(&self, sum: &mut Histogram<u64>) {
         self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
         if !self.histogram.is_empty() {

@@ -1,5 +1,7 @@
-//! Jobs: the settings of one load on files.
+//! Jobs: the settings of one load on files, and their check before anything is done.
 
+use crate::buffers;
+use crate::error::{EngineError, Result};
 use fsarena_core::names::unknown;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +12,7 @@ pub enum Engine {
     /// One `pread` or `pwrite` at a time in each thread.
     #[default]
     Sync,
-    /// One io_uring a thread, with [`Job::depth`] operations in flight.
+    /// One io_uring a thread, with [`LoadJob::depth`] operations in flight.
     IoUring,
     /// Copies from and to a shared mapping.
     Mmap,
@@ -20,11 +22,11 @@ pub enum Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Open {
-    /// Past the page cache (`O_DIRECT`).
+    /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// When a write counts as done.
+    /// When a write returns.
     pub durability: Durability,
-    /// Remove and make the files anew, so that writes grow them, as sysbench's `seqwr` does.
+    /// Remove and recreate the files, so that writes grow them, as sysbench's `seqwr` does.
     pub recreate: bool,
 }
 
@@ -32,7 +34,7 @@ pub struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// As soon as the kernel has it.
+    /// As soon as the data is in the page cache, or with direct I/O on the device.
     #[default]
     Plain,
     /// When the data is on the device (`O_DSYNC`).
@@ -65,7 +67,7 @@ pub enum Pattern {
         /// Between 0 and 0.5; 0.2 gives 80:20.
         h: f64,
     },
-    /// A bell around the middle of the files; what would lie outside them is drawn again.
+    /// A normal distribution around the middle of the files. A draw outside of them is repeated.
     Normal {
         /// Standard deviation, per cent of the size of all files.
         deviation_percent: f64,
@@ -73,10 +75,10 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Reads a random pattern as fio writes it: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
+    /// Parses a random pattern in fio's notation: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
     ///
     /// # Errors
-    /// The fault, and what is accepted.
+    /// Describes what is wrong and what is accepted.
     pub fn random(text: &str) -> Result<Pattern, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
         match text.split_once(':') {
@@ -187,7 +189,7 @@ pub enum Content {
     Zeros,
 }
 
-/// Kinds of extents that a run may meet although they make it measure something else.
+/// Kinds of extents that a run accepts although they make it measure something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Allow {
@@ -203,8 +205,8 @@ pub struct Allow {
     pub encoded: bool,
 }
 
-/// Which io_uring features may be used where the kernel has them. All by default; switching one off
-/// takes the path of a kernel without it.
+/// Which io_uring features may be used if the kernel has them; all by default. Without a feature the engine works as on a
+/// kernel that lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UringUse {
@@ -216,7 +218,7 @@ pub struct UringUse {
     pub coop_taskrun: bool,
     /// Registered files.
     pub fixed_files: bool,
-    /// Registered buffers.
+    /// Registered buffers, for direct I/O.
     pub fixed_buffers: bool,
 }
 
@@ -235,7 +237,7 @@ impl Default for UringUse {
 /// All settings of one load on a set of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Job {
+pub struct LoadJob {
     /// How operations reach the kernel.
     pub engine: Engine,
     /// How files are opened.
@@ -246,7 +248,7 @@ pub struct Job {
     pub threads: u32,
     /// Operations in flight in each thread, 1–1024; above 1 for io_uring only.
     pub depth: u32,
-    /// Completions waited for at once, 1–depth. 1 keeps a device's queue full; more make larger batches.
+    /// Completions to wait for in one system call, 1–depth. 1 keeps a device's queue full; more make larger batches.
     pub batch: u32,
     /// Where operations go.
     pub pattern: Pattern,
@@ -258,19 +260,19 @@ pub struct Job {
     pub sync_every: Option<SyncEvery>,
     /// The call that syncs.
     pub sync_call: SyncCall,
-    /// Sync all files in every thread at the end; never where nothing is written.
+    /// Sync all files in every thread at the end. Ignored if the job does not write.
     pub sync_end: bool,
     /// When the run ends.
     pub bound: Bound,
     /// The part to leave out at the start.
     pub warmup: Warmup,
-    /// An open loop; a closed one where absent.
+    /// The rate of an open loop; a closed loop if absent.
     pub rate: Option<Rate>,
     /// The content of written blocks.
     pub content: Content,
     /// Whether blocks carry offset, generation and checksum, and reads check them.
     pub verify: bool,
-    /// Extents that are accepted although they falsify a read.
+    /// Extents that the job accepts although they falsify a read.
     pub allow: Allow,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
@@ -280,9 +282,9 @@ pub struct Job {
     pub uring: UringUse,
 }
 
-impl Default for Job {
-    fn default() -> Job {
-        Job {
+impl Default for LoadJob {
+    fn default() -> LoadJob {
+        LoadJob {
             engine: Engine::Sync,
             open: Open::default(),
             block_bytes: 4096,
@@ -308,7 +310,7 @@ impl Default for Job {
     }
 }
 
-impl Job {
+impl LoadJob {
     /// Whether it writes at all.
     pub fn writes(&self) -> bool {
         self.read_share < 1.0
@@ -317,5 +319,149 @@ impl Job {
     /// Whether it reads at all.
     pub fn reads(&self) -> bool {
         self.read_share > 0.0
+    }
+}
+
+/// Refuses a number of a job outside its range.
+///
+/// # Errors
+/// [`EngineError::Job`] naming the range.
+pub fn within(name: &str, value: u32, low: u32, high: u32) -> Result {
+    ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
+}
+
+fn ensure(fits: bool, fault: String) -> Result {
+    if fits { Ok(()) } else { Err(EngineError::Job(fault)) }
+}
+
+impl LoadJob {
+    /// Checks that the settings are in range and do not contradict each other.
+    ///
+    /// # Errors
+    /// [`EngineError::Job`] with the first setting that does not fit.
+    pub fn check(&self) -> Result {
+        self.check_numbers()?;
+        self.check_pattern()?;
+        self.check_combinations()
+    }
+
+    fn check_numbers(&self) -> Result {
+        within("threads", self.threads, 1, 1024)?;
+        within("depth", self.depth, 1, 1024)?;
+        within("batch", self.batch, 1, self.depth)?;
+        within("block_bytes", self.block_bytes, 1, 1 << 30)?;
+        within("interval_ms", self.interval_ms, 1, 60_000)?;
+        let share = self.read_share;
+        ensure((0.0..=1.0).contains(&share), format!("read_share is {share}; it goes from 0 to 1"))?;
+        let (fits, says) = match self.bound {
+            Bound::Seconds(s) | Bound::Steady { at_most_s: s } => (s > 0.0 && s <= 1e7, format!("{s} s")),
+            Bound::Operations(n) => (n > 0, format!("{n} operations")),
+            Bound::Bytes(n) => (n > 0, format!("{n} bytes")),
+        };
+        ensure(fits, format!("a bound of {says} measures nothing"))?;
+        if let Warmup::Seconds(s) = self.warmup {
+            let fits = s.is_finite() && s >= 0.0;
+            ensure(fits, format!("a warm-up must be 0 s or longer, not {s} s"))?;
+            if let Bound::Seconds(all) | Bound::Steady { at_most_s: all } = self.bound {
+                ensure(s < all, format!("a warm-up of {s} s leaves nothing of {all} s"))?;
+            }
+        }
+        if let Some(rate) = self.rate.map(|rate| rate.per_s) {
+            let fits = rate.is_finite() && rate > 0.0;
+            ensure(fits, format!("a rate must be above 0 operations a second, not {rate}"))?;
+        }
+        let syncs = self.sync_every.is_none_or(|every| every.requests > 0);
+        ensure(syncs, "sync_every needs at least one request between syncs".into())
+    }
+
+    fn check_pattern(&self) -> Result {
+        let (fits, fault) = match self.pattern {
+            Pattern::Zipf { theta } => {
+                (theta.is_finite() && theta > 0.0, format!("zipf needs a theta above 0, not {theta}"))
+            }
+            Pattern::Pareto { h } => {
+                (h > 0.0 && h < 0.5, format!("pareto needs an h between 0 and 0.5, not {h}"))
+            }
+            Pattern::Normal { deviation_percent: d } => {
+                let fault = format!("normal needs a deviation above 0 and up to 100 per cent, not {d}");
+                (d > 0.0 && d <= 100.0, fault)
+            }
+            Pattern::Sequential { .. } | Pattern::Uniform => return Ok(()),
+        };
+        ensure(fits, fault)
+    }
+
+    fn check_combinations(&self) -> Result {
+        let shared_cursor = matches!(self.pattern, Pattern::Sequential { shared_cursor: true });
+        let all_threads = self.sync_every.is_some_and(|every| every.over_all_threads);
+        let mmap = self.engine == Engine::Mmap;
+        let fault = if self.engine != Engine::IoUring && self.depth > 1 {
+            "a depth above 1 needs the io_uring engine: the others do one operation at a time"
+        } else if mmap && self.open.direct {
+            "mmap goes through the page cache: it cannot be direct"
+        } else if mmap && self.open.recreate {
+            "mmap cannot write files that are made anew: they are empty and a mapping does not grow them"
+        } else if self.open.recreate && self.reads() {
+            "files that are made anew are empty: recreate goes with writes only"
+        } else if self.open.recreate && self.verify {
+            "files that are made anew hold nothing to verify; verify prepared files"
+        } else if self.sync_every.is_some() && !self.writes() {
+            "sync_every without writes would sync nothing: ask for writes or leave it out"
+        } else if self.verify && self.block_bytes < buffers::HEADER as u32 * 2 {
+            "verified blocks need at least 64 bytes"
+        } else if self.verify && self.writes() && (shared_cursor || all_threads) {
+            "verified writes need a cursor for each thread: two threads may not write the same block"
+        } else if self.verify && self.content == Content::Zeros {
+            "verified blocks are not zeros: take content random"
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::Job(fault.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(change: impl FnOnce(&mut LoadJob), word: &str) {
+        let mut job = LoadJob::default();
+        change(&mut job);
+        let said = job.check().unwrap_err().to_string();
+        assert!(said.contains(word), "{said}");
+    }
+
+    #[test]
+    fn the_default_is_sound() {
+        LoadJob::default().check().unwrap();
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        refused(|job| job.threads = 0, "threads is 0");
+        refused(|job| job.threads = 1025, "1024");
+        refused(|job| job.depth = 2, "io_uring");
+        refused(|job| job.batch = 2, "batch");
+        refused(|job| job.read_share = 1.1, "read_share");
+        refused(|job| job.read_share = f64::NAN, "read_share");
+        refused(|job| job.bound = Bound::Operations(0), "measures nothing");
+        refused(|job| job.warmup = Warmup::Seconds(10.0), "leaves nothing");
+        refused(|job| job.pattern = Pattern::Zipf { theta: 0.0 }, "theta");
+        refused(|job| job.pattern = Pattern::Pareto { h: 0.5 }, "h between");
+        refused(|job| job.pattern = Pattern::Normal { deviation_percent: 0.0 }, "deviation");
+        refused(|job| job.open = Open { recreate: true, ..Open::default() }, "made anew");
+        refused(|job| job.rate = Some(Rate { per_s: 0.0, arrivals: Default::default() }), "rate");
+        refused(
+            |job| job.sync_every = Some(SyncEvery { requests: 100, over_all_threads: true }),
+            "sync nothing",
+        );
+        refused(
+            |job| {
+                job.engine = Engine::Mmap;
+                job.open.direct = true;
+            },
+            "mmap",
+        );
     }
 }

@@ -1,83 +1,69 @@
-//! The load engine: drives files as hard, or exactly as fast, as asked, and stays out of the way.
+//! The load engine: reads, writes and syncs files as fast as possible or at a set rate, and records every latency.
 //!
 //! ```text
-//! Files::prepare → Job::check → attest → calibrate → drive (workers → tallies → intervals) → Outcome
+//! Files::prepare → LoadJob::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
-//! Every latency is recorded; nothing in a hot loop allocates, dispatches dynamically or shares memory. What
-//! the generator itself costs is measured in every run and said with the result.
+//! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures what the load
+//! generator itself costs, and its result includes that cost.
 
-pub mod act;
-pub mod attest;
-mod cadence;
+mod buffers;
 mod calibrate;
-mod check;
 pub mod clock;
-mod collect;
-mod device;
+pub mod custom_load;
 mod drive;
 mod error;
+pub mod extent_check;
 mod files;
-mod fill;
 mod histogram;
 mod job;
 mod load;
-mod mapping;
 pub mod meta;
-mod offsets;
-mod one;
-mod open;
 mod outcome;
 pub mod readings;
-mod ring;
 mod ring_loop;
 mod schedule;
 pub mod series;
 pub mod steady;
 mod stream;
 pub mod strides;
+mod sync_loop;
 mod tally;
 #[cfg(test)]
 mod tests;
-pub mod verify;
-mod worker;
 
-pub use calibrate::Calibration;
-pub use collect::Interval;
-pub use error::Error;
-pub use files::{FileSpec, Files};
-pub use histogram::{histogram, latencies, quantiles};
-pub use job::{
-    Allow, Arrivals, Bound, Content, Durability, Engine, Job, Mixing, Open, Pattern, Rate, SyncCall,
-    SyncEvery, UringUse, Warmup,
-};
-pub use offsets::Offsets;
-pub use open::dio_align;
-pub use outcome::{Fairness, OfKind, Outcome, Used, jain};
-
+use crate::{buffers::Slots, drive::Drive, error::Result, files::Layout, load::Load, sync_loop::Mappings};
 use bytesize::ByteSize;
-use drive::Drive;
-use error::Result;
-use files::Layout;
 use fsarena_sys::kernel::SysRoot;
-use load::Load;
-use mapping::Mappings;
 use rustix::fd::{AsFd, BorrowedFd};
 
-/// Runs a job on its files. Intervals are told while it runs.
+pub use calibrate::Calibration;
+pub use error::EngineError;
+pub use files::{FileSpec, Files, dio_align};
+pub use histogram::{histogram, latencies, quantiles};
+pub use job::{
+    Allow, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, Open, Pattern, Rate, SyncCall,
+    SyncEvery, UringUse, Warmup,
+};
+pub use outcome::{Fairness, FeaturesUsed, LoadOutcome, OpStats, jain};
+pub use stream::Offsets;
+pub use tally::Interval;
+
+/// Runs a job on its files. Calls `on_interval` as soon as an interval of the series is over.
 ///
 /// # Errors
-/// Where the job contradicts itself or does not fit its files; where threads, rings or memory cannot be had;
-/// and the first operation that failed or block that was wrong, which ends the job.
-pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<Outcome> {
+/// If the job contradicts itself or does not fit its files, if threads, rings or memory are unavailable, or an operation
+/// fails or reads a wrong block. The first such operation ends the job.
+pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
     job.check()?;
     let layout = files.layout(job)?;
     check_room(job, files, layout)?;
     check_memory(job)?;
-    let attestation = if job.open.recreate { None } else { Some(attest::attest(files, job.allow)?) };
+    let extent_check =
+        if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
     calibrate::check_signals()?;
-    let owned = open::open_all(job, files)?;
+    let owned = files::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let data_only = job.sync_call == SyncCall::Fdatasync;
     let map = || Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only);
@@ -91,34 +77,34 @@ pub fn run(job: &Job, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> 
         warmup: job.warmup,
         rate: job.rate,
     };
-    let mut outcome = Outcome::of(&drive, &load, calibration, on_interval)?;
+    let mut outcome = LoadOutcome::measure(&drive, &load, calibration, on_interval)?;
     let ring = load.ring_use.into_inner().expect("nothing panics with it");
-    outcome.used = Used { ring, attestation };
+    outcome.used = FeaturesUsed { ring, extent_check };
     outcome.verified_blocks = load.verified.into_inner();
     Ok(outcome)
 }
 
-/// Verified writes need blocks that only one thread writes, and more of them than are in flight.
-fn check_room(job: &Job, files: &Files, layout: Layout) -> Result {
+/// Checks that there are enough blocks for verified writes: each block has one writer and at most one write in flight.
+fn check_room(job: &LoadJob, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
         let why = format!(
             "verified writes need at least two blocks for each operation in flight: {needed}, and there are {}",
             layout.blocks()
         );
-        return Err(Error::Files { path: files.paths[0].clone(), why });
+        return Err(EngineError::Files { path: files.paths[0].clone(), why });
     }
     Ok(())
 }
 
-/// The buffers fit into memory that is free, before any is made: else the kernel would end a process, maybe another one.
-fn check_memory(job: &Job) -> Result {
+/// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
+fn check_memory(job: &LoadJob) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
-    let needed = buffers.saturating_mul(u64::from(job.block_bytes));
+    let needed = buffers.saturating_mul(Slots::memory(job.block_bytes, job.open.direct));
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
-            Err(Error::Memory(format!(
+            Err(EngineError::Memory(format!(
                 "{buffers} buffers of {each} need {all}, and {available} are available"
             )))
         }

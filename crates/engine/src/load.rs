@@ -1,19 +1,21 @@
-//! The state of a load on files, and of each of its workers.
+//! A load on files: the state that all workers share, and the work of each of them.
 
-use super::error::{Error, Result};
-use super::fill::{Filler, Slots};
-use super::job::{Job, UringUse};
-use super::stream::{Next, Op, Stream};
-use super::verify::{self, Identity};
-use super::{files::Layout, mapping::Mappings, ring::Ring, schedule::Schedule};
+use crate::buffers::{self, Filler, Identity, Slots};
+use crate::error::{EngineError, Result};
+use crate::job::{Engine, LoadJob, SyncCall, UringUse};
+use crate::ring_loop::{self, Ring};
+use crate::stream::{Op, PlannedOp, Stream, own_share};
+use crate::sync_loop::{self, Device, Mappings, SyscallDevice, whole_block};
+use crate::{clock::Clock, drive::Work, files::Layout, schedule::Schedule, tally::Recorder};
 use fsarena_core::schedule::mix;
 use rustix::{fd::BorrowedFd, io::Errno};
-use std::{path::PathBuf, sync::Mutex, sync::atomic::AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{path::PathBuf, sync::Mutex};
 
 /// A load on files: the state that all workers share.
 pub struct Load<'a> {
     /// The settings of the load.
-    pub job: &'a Job,
+    pub job: &'a LoadJob,
     /// How blocks lie in the files.
     pub layout: Layout,
     /// Where the files are.
@@ -22,7 +24,7 @@ pub struct Load<'a> {
     pub files: &'a [BorrowedFd<'a>],
     /// Their mappings, for the mmap engine.
     pub mappings: Option<&'a Mappings<'a>>,
-    /// Numbers the events of all threads, if [`Job::sync_every`] counts over all threads.
+    /// Numbers the events of all threads, if [`LoadJob::sync_every`] counts over all threads.
     pub counter: AtomicU64,
     /// The io_uring features in use, once a worker knows.
     pub ring_use: Mutex<Option<UringUse>>,
@@ -51,7 +53,7 @@ pub struct Worker<'a> {
 impl<'a> Load<'a> {
     /// A load on open files.
     pub fn new(
-        job: &'a Job,
+        job: &'a LoadJob,
         layout: Layout,
         paths: &'a [PathBuf],
         files: &'a [BorrowedFd<'a>],
@@ -67,11 +69,12 @@ impl<'a> Load<'a> {
     /// If memory for its buffers runs out.
     pub fn worker(&self, thread: u32) -> Result<Worker<'_>> {
         let job = self.job;
-        let mut slots = Slots::new(job.depth, job.block_bytes).ok_or_else(|| Error::Resource {
-            what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
-            source: Errno::NOMEM.into(),
-            advice: "; take fewer threads, less depth or smaller blocks",
-        })?;
+        let mut slots =
+            Slots::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| EngineError::Resource {
+                what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
+                source: Errno::NOMEM.into(),
+                advice: "; take fewer threads, less depth or smaller blocks",
+            })?;
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
         Ok(Worker {
@@ -86,22 +89,22 @@ impl<'a> Load<'a> {
     }
 
     /// Names the operation that failed.
-    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> Error {
+    pub fn failed(&self, op: Op, file: u32, offset: u64, source: std::io::Error) -> EngineError {
         let path = self.paths[file as usize].clone();
         let bytes = if op == Op::Sync { 0 } else { self.job.block_bytes };
-        Error::Operation { operation: op.name(), path, offset, bytes, source }
+        EngineError::Operation { operation: op.name(), path, offset, bytes, source }
     }
 }
 
-/// What a worker knows of the blocks it writes.
+/// Checks the blocks that a worker reads, and knows the generations of those that it writes.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     paths: &'a [PathBuf],
     /// The first block that the worker writes.
     pub first: u64,
-    /// Generation of each block from `first` on; empty where nothing is written, so any will do.
+    /// Generation of each block from `first` on; empty if nothing is written, and then any generation is accepted.
     pub generations: Vec<u32>,
-    /// Blocks that were checked and found sound.
+    /// Number of blocks that passed the check.
     pub sound: u64,
 }
 
@@ -109,18 +112,92 @@ impl Verifier<'_> {
     /// Checks a block that was read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
-    pub fn check(&mut self, buffer: &[u8], next: &Next) -> Result {
+    /// [`EngineError::Corrupt`].
+    pub fn check(&mut self, buffer: &[u8], next: &PlannedOp) -> Result {
         let expected = self.generations.get((next.block.wrapping_sub(self.first)) as usize).copied();
-        verify::check(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;
+        buffers::check_block(buffer, &self.paths[next.file as usize], next.file, next.offset, expected)?;
         self.sound += 1;
         Ok(())
     }
 
-    /// What a block is that is about to be written; it counts as written from now on.
-    pub fn next_identity(&mut self, next: &Next) -> Identity {
+    /// Returns the identity of a block for its next write, and counts the block as written.
+    pub fn next_identity(&mut self, next: &PlannedOp) -> Identity {
         let generation = &mut self.generations[(next.block - self.first) as usize];
         *generation += 1;
         Identity { file: next.file, offset: next.offset, generation: *generation }
+    }
+}
+
+impl Load<'_> {
+    fn calls(&self) -> SyscallDevice<'_> {
+        SyscallDevice { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
+    }
+
+    /// Reads and checks all blocks that a worker may write. Passes their generations to `each`, which may return the
+    /// expected one.
+    fn read_share(&self, worker: &mut Worker, mut each: impl FnMut(u64, u32) -> Option<u32>) -> Result {
+        for block in own_share(self.layout.blocks(), self.job.threads, worker.thread) {
+            let (file, offset) = self.layout.place(block);
+            let buffer = worker.slots.get(0);
+            whole_block(self.calls().read(file, offset, buffer), buffer.len())
+                .map_err(|source| self.failed(Op::Read, file, offset, source))?;
+            let path = &self.paths[file as usize];
+            let generation = buffers::check_block(buffer, path, file, offset, None)?;
+            worker.verifier.sound += 1;
+            if let Some(expected) = each(block, generation) {
+                buffers::check_block(buffer, path, file, offset, Some(expected))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Work<'a> for Load<'_> {
+    type Worker = Worker<'a>;
+
+    fn prepare(&'a self, thread: u32) -> Result<Worker<'a>> {
+        let mut worker = self.worker(thread)?;
+        if self.job.verify && self.job.writes() {
+            let own = own_share(self.layout.blocks(), self.job.threads, thread);
+            let mut generations = Vec::with_capacity((own.end - own.start) as usize);
+            self.read_share(&mut worker, |_, generation| {
+                generations.push(generation);
+                None
+            })?;
+            (worker.verifier.first, worker.verifier.generations) = (own.start, generations);
+        }
+        if self.job.engine == Engine::IoUring {
+            let ring = Ring::new(self.job, self.files, &mut worker.slots)?;
+            *self.ring_use.lock().expect("nothing panics with it") = Some(ring.in_use);
+            worker.ring = Some(ring);
+        }
+        Ok(worker)
+    }
+
+    fn work<C: Clock>(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: C) -> Result {
+        match (self.job.engine, self.mappings) {
+            (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
+            (Engine::Mmap, Some(mappings)) => sync_loop::run(self, worker, recorder, mappings, clock),
+            _ => sync_loop::run(self, worker, recorder, &self.calls(), clock),
+        }
+    }
+
+    /// Syncs all files, and reads back all blocks if they are verified.
+    fn finish(&'a self, mut worker: Worker<'a>) -> Result<u64> {
+        let mut syncs = 0;
+        if self.job.sync_end && self.job.writes() {
+            for file in 0..self.layout.files {
+                let done = self.calls().sync(file);
+                done.map_err(|source| self.failed(Op::Sync, file, 0, source.into()))?;
+                syncs += 1;
+            }
+        }
+        if self.job.verify && self.job.writes() {
+            let known = std::mem::take(&mut worker.verifier.generations);
+            let first = worker.verifier.first;
+            self.read_share(&mut worker, |block, _| known.get((block - first) as usize).copied())?;
+        }
+        self.verified.fetch_add(worker.verifier.sound, Ordering::Relaxed);
+        Ok(syncs)
     }
 }

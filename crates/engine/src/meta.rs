@@ -1,42 +1,41 @@
-//! Metadata: what mdtest, fs_mark and FxMark measure.
+//! Metadata operations, as mdtest, fs_mark and FxMark measure them.
 //!
-//! A job is a list of phases. In each phase every thread does one kind of operation on each of its names, in
-//! private directories or in shared ones, in one level or in a tree. A phase is one outcome.
+//! A job is a list of phases. In each phase every thread does one kind of operation on each of its names, in private or
+//! shared directories, flat or in a tree. Each phase has an outcome. An operation is one system call; create and open are
+//! followed by close.
 
-mod job;
-mod operation;
-mod tree;
-
-pub use job::{Job, Sharing};
-pub use operation::Operation;
-
-use super::clock::{self, Clock};
-use super::collect::{Interval, Tell};
-use super::drive::{Drive, Work};
-use super::tally::{Kind, Recorder};
-use super::{calibrate::Calibration, error::Result, histogram::histogram, outcome::Outcome};
+use crate::clock::{self, Clock};
+use crate::drive::{Drive, Work};
+use crate::error::{EngineError, Result};
+use crate::tally::{Interval, OnInterval, OpKind, Recorder};
+use crate::{calibrate::Calibration, histogram::histogram, job::within, outcome::LoadOutcome};
 use fsarena_sys::cancel;
-use std::{path::Path, time::Instant};
-use tree::{Tree, Writer};
+use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
+use rustix::{fd::OwnedFd, io::Errno};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{ffi::CStr, mem::MaybeUninit, os::unix::ffi::OsStrExt, time::Instant};
 
-/// Runs all phases in an empty directory; gives the outcome of each. Intervals are told while it runs.
+/// Runs all phases in an empty directory and returns the outcome of each. Calls `on_interval` as soon as an interval is
+/// over.
 ///
-/// What the phases leave behind (files that no `unlink` removes, the tree itself) is removed afterwards.
+/// Afterwards removes what the phases leave behind: the tree, and files that no `unlink` removed.
 ///
 /// # Errors
-/// Where the job contradicts itself, threads cannot be had, or an operation fails.
+/// If the job contradicts itself, threads are unavailable, or an operation fails.
 pub fn run(
-    job: &Job,
+    job: &MetaJob,
     dir: &Path,
     on_interval: &mut dyn FnMut(Operation, &Interval),
-) -> Result<Vec<(Operation, Outcome)>> {
+) -> Result<Vec<(Operation, LoadOutcome)>> {
     job.check()?;
     let tree = Tree::make(job, dir)?;
     let mut outcomes = vec![];
     for &operation in &job.phases {
-        let outcome = phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
+        let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
-        // What a signal cut short did not leave what the next phase needs.
+        // A phase that a signal cut short does not leave what the next one needs.
         if cancel::requested().is_some() {
             break;
         }
@@ -45,45 +44,45 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// The names of one client among several that work in one directory at the same time.
+/// One of several clients that work in one directory at the same time, with its names.
 pub struct Client {
-    job: Job,
+    job: MetaJob,
     tree: Tree,
 }
 
 impl Client {
-    /// The client of this number. Private directories are its own; shared ones are those of all clients.
+    /// Makes the client of this number. Private directories are separate for each client; shared ones are common to all.
     ///
     /// # Errors
-    /// Where the job contradicts itself.
-    pub fn new(job: Job, dir: &Path, number: u32) -> Result<Client> {
+    /// If the job contradicts itself.
+    pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<Client> {
         job.check()?;
         Ok(Client { tree: Tree::of_client(&job, dir, number), job })
     }
 
-    /// Makes its directories.
+    /// Creates the client's directories.
     ///
     /// # Errors
-    /// Where one cannot be made.
-    pub fn make(&self) -> Result {
+    /// If a directory cannot be created.
+    pub fn create_directories(&self) -> Result {
         self.tree.make_leaves()
     }
 
-    /// Does one operation on each of its names.
+    /// Performs one operation on each of the client's names.
     ///
     /// # Errors
-    /// Where an operation fails.
-    pub fn perform(&self, operation: Operation) -> Result<Outcome> {
-        phase(&self.job, &self.tree, operation, &mut |_| {})
+    /// If an operation fails.
+    pub fn perform(&self, operation: Operation) -> Result<LoadOutcome> {
+        run_phase(&self.job, &self.tree, operation, &mut |_| {})
     }
 }
 
-fn phase(job: &Job, tree: &Tree, operation: Operation, tell: Tell) -> Result<Outcome> {
-    let kinds = [Kind { name: operation.name(), bytes: 0, used: true }];
+fn run_phase(job: &MetaJob, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<LoadOutcome> {
+    let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
     let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
-    let calibration = Calibration::of(generator_ns(tree));
-    let outcome = Outcome::of(&drive, &Phase { tree, operation }, calibration, tell)?;
+    let calibration = Calibration::with_generator(generator_ns(tree));
+    let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, tell)?;
     tree.note(operation);
     Ok(outcome)
 }
@@ -108,7 +107,7 @@ impl<'a> Work<'a> for Phase<'_> {
         for number in 0..self.tree.names {
             let names = writer.names(number);
             if let Err(error) = self.operation.perform(&names) {
-                return Err(operation::failed(self.operation, &names, error));
+                return Err(operation_error(self.operation, &names, error));
             }
             let end = clock.now();
             if !recorder.count(0, start, None, end) {
@@ -132,8 +131,419 @@ fn generator_ns(tree: &Tree) -> f64 {
     })
 }
 
+/// Where threads do their operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Each thread uses separate directories.
+    Private,
+    /// All threads use the same directories.
+    Shared,
+}
+
+/// Metadata operations to be measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetaJob {
+    /// The phases, in order. [`Operation::Create`] and [`Operation::Mkdir`] create the names that other phases need.
+    pub phases: Vec<Operation>,
+    /// Threads, 1–128.
+    pub threads: u32,
+    /// Names for each thread.
+    pub names: u32,
+    /// Whether threads share directories.
+    pub sharing: Sharing,
+    /// Levels of directories below the top one; 0 is flat.
+    pub depth: u32,
+    /// Directories in each directory of a tree.
+    pub fan_out: u32,
+    /// Bytes of each file.
+    pub bytes: u32,
+    /// Milliseconds of one interval of the series.
+    pub interval_ms: u32,
+}
+
+impl Default for MetaJob {
+    fn default() -> MetaJob {
+        MetaJob {
+            phases: vec![Operation::Create, Operation::Stat, Operation::Unlink],
+            threads: 1,
+            names: 10_000,
+            sharing: Sharing::Private,
+            depth: 0,
+            fan_out: 10,
+            bytes: 0,
+            interval_ms: 100,
+        }
+    }
+}
+
+impl MetaJob {
+    /// Checks that the settings are in range and that each phase finds what it needs.
+    ///
+    /// # Errors
+    /// [`EngineError::Job`] with the first setting that does not fit.
+    pub fn check(&self) -> Result {
+        within("threads", self.threads, 1, 128)?;
+        within("names", self.names, 1, 100_000_000)?;
+        within("depth", self.depth, 0, 16)?;
+        within("fan_out", self.fan_out, 1, 1000)?;
+        within("bytes", self.bytes, 0, 1 << 20)?;
+        within("interval_ms", self.interval_ms, 1, 60_000)?;
+        let directories = f64::from(self.fan_out).powi(self.depth as i32);
+        if directories > 1e6 {
+            return Err(EngineError::Job(format!(
+                "a tree of depth {} and fan-out {} has {directories:.0} leaves; at most a million make sense",
+                self.depth, self.fan_out
+            )));
+        }
+        if self.phases.is_empty() {
+            return Err(EngineError::Job("the list of phases is empty".into()));
+        }
+        check_order(&self.phases)
+    }
+}
+
+/// The attribute that xattr operations set and get.
+const ATTRIBUTE: &CStr = c"user.fsarena";
+/// Its value: short enough to fit into any inode that has room for some.
+const VALUE: &[u8; 16] = b"0123456789abcdef";
+
+/// A metadata operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Create a new file, write its content if it has any, and close it.
+    Create,
+    /// Open a file for reading, and close it.
+    Open,
+    /// Open a file, read what `create` wrote to it, and close it.
+    Read,
+    /// `stat` a file.
+    Stat,
+    /// `stat` a directory.
+    StatDir,
+    /// List the whole directory that a file is in.
+    Readdir,
+    /// Rename a file within its directory; later phases use the new name.
+    Rename,
+    /// Create a hard link to a file.
+    Link,
+    /// Create a symbolic link to a file.
+    Symlink,
+    /// Change the mode of a file.
+    Chmod,
+    /// Set an extended attribute of 16 bytes.
+    Setxattr,
+    /// Get that attribute.
+    Getxattr,
+    /// Remove a file.
+    Unlink,
+    /// Make a directory.
+    Mkdir,
+    /// Remove a directory.
+    Rmdir,
+}
+
+/// The names that one operation needs.
+pub struct Names<'a> {
+    /// The name, an absolute path.
+    pub name: &'a CStr,
+    /// A second name in the same directory.
+    pub second: &'a CStr,
+    /// The directory of both names.
+    pub directory: &'a CStr,
+    /// The content of a file.
+    pub content: &'a [u8],
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Operation; 15] = {
+        use Operation::*;
+        [
+            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr,
+            Unlink, Mkdir, Rmdir,
+        ]
+    };
+
+    /// Their names, in that order.
+    const NAMES: [&'static str; Operation::ALL.len()] = [
+        "create", "open", "read", "stat", "stat_dir", "readdir", "rename", "link", "symlink", "chmod",
+        "setxattr", "getxattr", "unlink", "mkdir", "rmdir",
+    ];
+
+    /// Its name in readings, jobs and errors.
+    pub const fn name(self) -> &'static str {
+        Operation::NAMES[self as usize]
+    }
+
+    /// Performs the operation.
+    ///
+    /// # Errors
+    /// The error of the system call.
+    #[inline(always)]
+    pub fn perform(self, names: &Names) -> Result<(), Errno> {
+        let file_mode = Mode::from_raw_mode(0o644);
+        match self {
+            Operation::Create => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                let file = rustix::fs::open(names.name, flags, file_mode)?;
+                if names.content.is_empty() { Ok(()) } else { write_content(&file, names.content) }
+            }
+            Operation::Open => {
+                rustix::fs::open(names.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
+            }
+            Operation::Read => read_content(names.name, names.content.len()),
+            Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
+            Operation::Readdir => list_directory(names.directory),
+            Operation::Rename => rustix::fs::rename(names.name, names.second),
+            Operation::Link => rustix::fs::link(names.name, names.second),
+            Operation::Symlink => rustix::fs::symlink(names.name, names.second),
+            Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
+            Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
+            Operation::Getxattr => rustix::fs::getxattr(names.name, ATTRIBUTE, &mut [0; 64][..]).map(drop),
+            Operation::Unlink => rustix::fs::unlink(names.name),
+            Operation::Mkdir => rustix::fs::mkdir(names.name, Mode::from_raw_mode(0o755)),
+            Operation::Rmdir => rustix::fs::rmdir(names.name),
+        }
+    }
+}
+
+fn write_content(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
+    while !content.is_empty() {
+        content = &content[rustix::io::write(file, content)?..];
+    }
+    Ok(())
+}
+
+/// Opens a file and reads what `create` wrote to it, as mdtest does. Reads nothing from an empty file.
+fn read_content(name: &CStr, bytes: usize) -> Result<(), Errno> {
+    let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        match rustix::io::read(&file, &mut buffer)?.0.len() {
+            // The file is shorter than what was written to it.
+            0 => return Err(Errno::NODATA),
+            read => left = left.saturating_sub(read),
+        }
+    }
+    Ok(())
+}
+
+fn list_directory(directory: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut entries = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
+    entries.try_for_each(|entry| entry.map(drop))
+}
+
+/// Checks that each phase finds what it needs (files between `create` and `unlink`, directories between `mkdir` and
+/// `rmdir`) and that no name is created twice.
+///
+/// # Errors
+/// [`EngineError::Job`] naming the phase that does not fit.
+fn check_order(phases: &[Operation]) -> Result {
+    let (mut files, mut dirs, mut attributes) = (false, false, false);
+    let mut made = vec![];
+    for &phase in phases {
+        let missing = match phase {
+            Operation::Create if files => Some("names that an `unlink` removed"),
+            Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
+            Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
+            Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
+            Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
+            Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
+            _ if !files => Some("a `create` before it"),
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Err(EngineError::Job(format!("the phase `{}` needs {missing}", phase.name())));
+        }
+        match phase {
+            Operation::Create => files = true,
+            Operation::Unlink => (files, attributes) = (false, false),
+            Operation::Mkdir => dirs = true,
+            Operation::Rmdir => dirs = false,
+            Operation::Setxattr => attributes = true,
+            _ => {}
+        }
+        made.push(phase);
+    }
+    Ok(())
+}
+
+/// Makes the error of an operation that failed on a name.
+#[cold]
+fn operation_error(operation: Operation, names: &Names, source: Errno) -> EngineError {
+    let path = std::path::PathBuf::from(names.name.to_string_lossy().into_owned());
+    EngineError::Io { doing: operation.name(), path, source: source.into() }
+}
+
+/// The directory below the given one in which a job creates and removes everything.
+const TOP: &str = "fsarena-meta";
+
+/// The directories of a job and the names in them.
+pub struct Tree {
+    top: PathBuf,
+    /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
+    leaves: Vec<Vec<u8>>,
+    /// How many of these directories a thread uses.
+    per_thread: usize,
+    private: bool,
+    /// Names for each thread.
+    pub names: u32,
+    /// The number of the first thread in names.
+    first: u32,
+    /// What files hold.
+    pub content: Vec<u8>,
+    /// Whether a phase has renamed the files.
+    renamed: AtomicBool,
+}
+
+impl Tree {
+    /// Creates the directories of a job in an empty directory.
+    ///
+    /// # Errors
+    /// If the given directory is not empty, or a directory cannot be created.
+    pub fn make(job: &MetaJob, dir: &Path) -> Result<Tree> {
+        let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
+        if found.next().is_some() {
+            let why = "it is not empty; metadata jobs need a directory of their own".into();
+            return Err(EngineError::Files { path: dir.into(), why });
+        }
+        let tree = Tree::of_client(job, dir, 0);
+        tree.make_leaves()?;
+        Ok(tree)
+    }
+
+    /// Names the directories of one of several clients without creating them.
+    pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> Tree {
+        let top = dir.join(TOP);
+        let private = job.sharing == Sharing::Private;
+        let roots = if private { job.threads } else { 1 };
+        let first = client * job.threads;
+        let mut leaves = vec![];
+        for root in 0..roots {
+            let root = if private { first + root } else { root };
+            grow(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves);
+        }
+        let per_thread = leaves.len() / roots as usize;
+        let content = vec![b'x'; job.bytes as usize];
+        let renamed = AtomicBool::new(false);
+        Tree { top, leaves, per_thread, private, names: job.names, first, content, renamed }
+    }
+
+    /// Creates the directories; other clients may have created some of them.
+    ///
+    /// # Errors
+    /// If a directory cannot be created.
+    fn make_leaves(&self) -> Result {
+        self.leaves.iter().try_for_each(|leaf| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(&leaf[..leaf.len() - 1]));
+            std::fs::create_dir_all(path).map_err(EngineError::io("making", path))
+        })
+    }
+
+    /// Removes all directories and their contents.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub fn remove(&self) -> Result {
+        std::fs::remove_dir_all(&self.top).map_err(EngineError::io("removing", &self.top))
+    }
+
+    /// Notes what a finished phase did to the names.
+    pub fn note(&self, operation: Operation) {
+        match operation {
+            Operation::Rename => drop(self.renamed.fetch_xor(true, Ordering::Relaxed)),
+            Operation::Create => self.renamed.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// A writer of a thread's names for an operation.
+    pub fn writer(&self, thread: u32, operation: Operation) -> Writer<'_> {
+        let first = if self.private { thread as usize * self.per_thread } else { 0 };
+        let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
+        let letters = match operation {
+            Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
+            Operation::Link => [now, b'l'],
+            Operation::Symlink => [now, b's'],
+            _ => [now, other],
+        };
+        let leaves = &self.leaves[first..first + self.per_thread];
+        let (thread, content) = (self.first + thread, self.content.as_slice());
+        let two = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
+        Writer { leaves, thread, letters, two, content, buffers: [vec![0], vec![0]] }
+    }
+}
+
+fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
+    match depth {
+        0 => leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat()),
+        _ => (0..fan_out).for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
+    }
+}
+
+/// Writes names into buffers that it keeps, so that nothing is allocated while operations are timed.
+pub struct Writer<'a> {
+    leaves: &'a [Vec<u8>],
+    thread: u32,
+    letters: [u8; 2],
+    /// Whether the operation takes a second name.
+    two: bool,
+    content: &'a [u8],
+    buffers: [Vec<u8>; 2],
+}
+
+impl Writer<'_> {
+    /// Writes the thread's name of this number, its second name if the operation takes one, and their directory.
+    /// Consecutive names lie in different directories.
+    #[inline(always)]
+    pub fn names(&mut self, number: u32) -> Names<'_> {
+        let leaf = &self.leaves[number as usize % self.leaves.len()];
+        let [name, second] = &mut self.buffers;
+        write_name(name, leaf, self.letters[0], self.thread, number);
+        if self.two {
+            write_name(second, leaf, self.letters[1], self.thread, number);
+        }
+        Names { name: c_str(name), second: c_str(second), directory: c_str(leaf), content: self.content }
+    }
+}
+
+#[inline(always)]
+fn write_name(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number: u32) {
+    buffer.clear();
+    buffer.extend_from_slice(&leaf[..leaf.len() - 1]);
+    buffer.extend_from_slice(&[b'/', letter, b'.']);
+    digits(thread, buffer);
+    buffer.push(b'.');
+    digits(number, buffer);
+    buffer.push(0);
+}
+
+fn c_str(buffer: &[u8]) -> &CStr {
+    CStr::from_bytes_with_nul(buffer).expect("a path that the system took, and one zero byte at its end")
+}
+
+/// Appends a number in decimal. The formatting machinery would take longer than some system calls.
+fn digits(mut number: u32, to: &mut Vec<u8>) {
+    let mut reversed = [0u8; 10];
+    let mut length = 0;
+    loop {
+        reversed[length] = b'0' + (number % 10) as u8;
+        number /= 10;
+        length += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    to.extend(reversed[..length].iter().rev());
+}
+
 #[cfg(test)]
 mod tests {
+    use super::Operation::*;
     use super::*;
 
     const ALL: &[Operation] = &[
@@ -160,7 +570,7 @@ mod tests {
         for sharing in [Sharing::Private, Sharing::Shared] {
             for depth in [0, 2] {
                 let dir = tempfile::tempdir().unwrap();
-                let job = Job {
+                let job = MetaJob {
                     phases: ALL.to_vec(),
                     threads: 3,
                     names: 50,
@@ -190,8 +600,12 @@ mod tests {
     #[test]
     fn what_is_left_is_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let job =
-            Job { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..Job::default() };
+        let job = MetaJob {
+            phases: vec![Operation::Create, Operation::Link],
+            threads: 2,
+            names: 5,
+            ..MetaJob::default()
+        };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -200,7 +614,7 @@ mod tests {
     fn a_directory_in_use_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mine"), "precious").unwrap();
-        let said = run(&Job::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
+        let said = run(&MetaJob::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
         assert!(said.contains("not empty"), "{said}");
         assert!(dir.path().join("mine").exists());
     }
@@ -208,20 +622,64 @@ mod tests {
     #[test]
     fn an_error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let job = Job { phases: vec![Operation::Create], names: 3, ..Job::default() };
+        let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
-        phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
-        let said = phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
+        run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
+        let said = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
         assert!(said.contains("create") && said.contains("f.0.0") && said.contains("exists"), "{said}");
         tree.remove().unwrap();
     }
 
     #[test]
     fn the_bounds_are_checked() {
-        let said = |job: Job| job.check().unwrap_err().to_string();
-        assert!(said(Job { threads: 129, ..Job::default() }).contains("128"));
-        assert!(said(Job { depth: 7, fan_out: 10, ..Job::default() }).contains("million"));
-        assert!(said(Job { phases: vec![Operation::Stat], ..Job::default() }).contains("create"));
-        assert!(said(Job { phases: vec![], ..Job::default() }).contains("list of phases is empty"));
+        let said = |job: MetaJob| job.check().unwrap_err().to_string();
+        assert!(said(MetaJob { threads: 129, ..MetaJob::default() }).contains("128"));
+        assert!(said(MetaJob { depth: 7, fan_out: 10, ..MetaJob::default() }).contains("million"));
+        assert!(said(MetaJob { phases: vec![Operation::Stat], ..MetaJob::default() }).contains("create"));
+        assert!(said(MetaJob { phases: vec![], ..MetaJob::default() }).contains("list of phases is empty"));
+    }
+
+    #[test]
+    fn operations_have_the_names_of_jobs() {
+        for operation in Operation::ALL {
+            assert_eq!(serde_json::to_value(operation).unwrap(), operation.name());
+        }
+    }
+
+    #[test]
+    fn phases_must_find_what_they_need() {
+        assert!(check_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
+        let said = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
+        assert!(said(&[Stat]).contains("`stat` needs a `create`"));
+        assert!(said(&[Create, Unlink, Stat]).contains("`stat` needs a `create`"));
+        assert!(said(&[Create, Create]).contains("removed"));
+        assert!(said(&[Rmdir]).contains("mkdir"));
+        assert!(said(&[Create, Getxattr]).contains("setxattr"));
+        assert!(said(&[Create, Link, Link]).contains("once"));
+    }
+
+    #[test]
+    fn names_are_written_and_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
+        let tree = Tree::make(&job, dir.path()).unwrap();
+        let top = dir.path().to_str().unwrap();
+        let mut writer = tree.writer(1, Operation::Link);
+        let names = writer.names(1204);
+        assert_eq!(names.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
+        assert_eq!(names.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
+        assert_eq!(names.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
+        tree.note(Operation::Rename);
+        assert!(tree.writer(0, Operation::Stat).names(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
+        tree.remove().unwrap();
+    }
+
+    #[test]
+    fn digits_are_right() {
+        for number in [0, 7, 10, 99, 100, 1_234_567, u32::MAX] {
+            let mut text = vec![];
+            digits(number, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), number.to_string());
+        }
     }
 }

@@ -1,55 +1,55 @@
-//! What a load came to.
+//! The result of a load.
 
-use super::collect::{self, Interval, Tell};
-use super::drive::{self, Collected, Drive, Work};
-use super::histogram::{histogram, latencies};
-use super::job::{Bound, UringUse, Warmup};
-use super::{attest::Attestation, calibrate::Calibration, error::Result, series, tally::lanes};
+use crate::drive::{self, Collected, Drive, Work};
+use crate::histogram::{histogram, latencies};
+use crate::job::{Bound, UringUse, Warmup};
+use crate::tally::{self, Finished, Interval, OnInterval, lanes};
+use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
 use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
-/// What the operations of one kind came to.
+/// Counts and latencies of one kind of operation.
 #[derive(Debug, Clone)]
-pub struct OfKind {
+pub struct OpStats {
     /// `read`, `write`, `sync`, or a metadata operation.
     pub name: &'static str,
-    /// Operations.
+    /// Number of operations.
     pub count: u64,
-    /// Bytes they moved.
+    /// Bytes that they moved.
     pub bytes: u64,
     /// Latencies in nanoseconds, from start to end.
     pub latency: Histogram<u64>,
-    /// Latencies in nanoseconds from the intended start: what a user would have waited who does not slow
-    /// down with the system (coordinated omission corrected). Open loops only.
+    /// Latencies in nanoseconds from the intended start, corrected for coordinated omission: the wait of a user who does
+    /// not slow down with the system. Open loops only.
     pub corrected: Option<Histogram<u64>>,
 }
 
-/// How evenly threads came off, over the whole run.
+/// How evenly the threads progressed over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fairness {
-    /// Operations of the thread that did least.
+    /// Operations of the slowest thread.
     pub least: u64,
-    /// Operations of the thread that did most.
+    /// Operations of the fastest thread.
     pub most: u64,
-    /// Jain's index (Σx)² / (n·Σx²): 1 where all did alike, 1/n where one did everything.
+    /// [`jain`]'s index over the operations of all threads.
     pub jain: f64,
 }
 
 /// The features of the machine that the load used.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Used {
-    /// io_uring features, where it was used.
+pub struct FeaturesUsed {
+    /// The io_uring features, if the load used io_uring.
     pub ring: Option<UringUse>,
     /// The kinds of the files' extents; absent if the load created the files or does not read or write them.
-    pub attestation: Option<Attestation>,
+    pub extent_check: Option<ExtentCheck>,
 }
 
 /// The results of a load, without its warm-up.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    /// By kind, those that occurred.
-    pub kinds: Vec<OfKind>,
+pub struct LoadOutcome {
+    /// Counts of each kind of operation that occurred.
+    pub kinds: Vec<OpStats>,
     /// Latencies of all kinds together, as sysbench counts them.
     pub latency: Histogram<u64>,
     /// All corrected latencies; open loops only.
@@ -59,70 +59,64 @@ pub struct Outcome {
     /// CPU time of the workers in that time. The sum is exact; the split into user and system is that of the whole
     /// process. If a worker was late, part of its time counts in the next interval.
     pub cpu: Cpu,
-    /// All intervals, those of the warm-up too.
+    /// All intervals, including the warm-up.
     pub intervals: Vec<Interval>,
-    /// The same merged to the points that a run keeps.
+    /// The intervals merged to the points that a run stores.
     pub series: Vec<Point>,
     /// How many intervals were cut as warm-up.
     pub warmup_intervals: usize,
-    /// Whether what follows is steady, none where it is too short to tell: see [`super::steady`].
+    /// Whether the rest is steady; none if it is too short to tell. See [`crate::steady`].
     pub steady: Option<bool>,
-    /// The longest that a thread's final syncs took, nanoseconds. They follow the elapsed time.
+    /// Nanoseconds that the slowest thread's final syncs took, after the elapsed time.
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
     /// How evenly threads progressed.
     pub fairness: Fairness,
-    /// What the generator itself costs.
+    /// The cost of the load generator itself.
     pub calibration: Calibration,
-    /// The generator's cost as a share of an operation.
+    /// The generator's share of the time of an operation.
     pub client_share: f64,
-    /// Whether that is above 10%.
+    /// Whether the generator's share is above 10%.
     pub client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
     /// The features of the machine that the load used.
-    pub used: Used,
+    pub used: FeaturesUsed,
     /// The requested operations a second of an open loop.
     pub asked_per_s: Option<f64>,
 }
 
-impl Outcome {
-    /// Runs a load, cuts its warm-up and sums the rest up. Intervals are told as they are over.
+impl LoadOutcome {
+    /// Runs a load, cuts its warm-up and sums up the rest. Calls `on_interval` as soon as an interval is over.
     ///
     /// # Errors
-    /// What could not be had before the start, or the first operation that failed.
-    pub(crate) fn of<'a>(
+    /// If a worker cannot start, or the first operation that failed.
+    pub(crate) fn measure<'a>(
         drive: &Drive,
         work: &'a impl Work<'a>,
         calibration: Calibration,
-        tell: Tell,
-    ) -> Result<Outcome> {
-        let collected = drive::drive(drive, work, tell)?;
-        let (cut, open_loop) = (cut(drive, &collected), drive.rate.is_some());
+        on_interval: OnInterval,
+    ) -> Result<LoadOutcome> {
+        let collected = drive::drive(drive, work, on_interval)?;
+        let cut = warmup_intervals(drive, &collected);
         let kept = &collected.finished[cut..];
         let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());
-        let (mut latency, mut corrected) = (histogram(), open_loop.then(histogram));
-        let mut kinds = vec![];
-        let mut cpu = Cpu::default();
-        let mut raw = collect::sum(lanes(drive.kinds, open_loop).len(), kept);
-        let mut later = raw.split_off(drive.kinds.len()).into_iter();
-        for (kind, raw) in drive.kinds.iter().zip(raw) {
-            let later = later.next();
-            if raw.is_empty() {
-                continue;
+        let kinds = op_stats(drive, kept);
+        let (mut latency, mut corrected) = (histogram(), drive.rate.map(|_| histogram()));
+        for kind in &kinds {
+            latency.add(&kind.latency).expect("all histograms of the engine have the same bounds");
+            if let (Some(all), Some(of_kind)) = (&mut corrected, &kind.corrected) {
+                all.add(of_kind).expect("all histograms of the engine have the same bounds");
             }
-            latency.add(&raw).expect("all histograms of the engine have the same bounds");
-            if let (Some(corrected), Some(later)) = (&mut corrected, &later) {
-                corrected.add(later).expect("all histograms of the engine have the same bounds");
-            }
-            let (name, count) = (kind.name, raw.len());
-            kinds.push(OfKind { name, count, bytes: count * kind.bytes, latency: raw, corrected: later });
         }
-        kept.iter().for_each(|one| cpu += one.cpu);
+        let mut cpu = Cpu::default();
+        for finished in kept {
+            cpu += finished.cpu;
+        }
         let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
         let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
-        Ok(Outcome {
+        Ok(LoadOutcome {
             kinds,
             latency,
             corrected,
@@ -138,7 +132,7 @@ impl Outcome {
             client_share,
             client_bound: client_share > CLIENT_BOUND,
             verified_blocks: 0,
-            used: Used::default(),
+            used: FeaturesUsed::default(),
             asked_per_s: drive.rate.map(|rate| rate.per_s),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
         })
@@ -154,8 +148,8 @@ impl Outcome {
         self.kinds.iter().map(|kind| kind.bytes).sum()
     }
 
-    /// What a sample takes over.
-    pub fn found(&self) -> TaskOutput {
+    /// Readings, series and latencies in the form that a sample stores.
+    pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.series.clone(),
             latencies: latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
@@ -163,18 +157,33 @@ impl Outcome {
         }
     }
 
-    /// What one kind came to, where it occurred.
-    pub fn kind(&self, name: &str) -> Option<&OfKind> {
+    /// Counts of the kind of this name, if it occurred.
+    pub fn kind(&self, name: &str) -> Option<&OpStats> {
         self.kinds.iter().find(|kind| kind.name == name)
     }
 }
 
-/// The number of intervals to leave out.
-fn cut(drive: &Drive, collected: &Collected) -> usize {
+/// Counts and latencies of each kind that occurred in these intervals.
+fn op_stats(drive: &Drive, intervals: &[Finished]) -> Vec<OpStats> {
+    let mut latencies = tally::sum_lanes(lanes(drive.kinds, drive.rate.is_some()).len(), intervals);
+    let mut corrected = latencies.split_off(drive.kinds.len()).into_iter();
+    let mut stats = vec![];
+    for (kind, latency) in drive.kinds.iter().zip(latencies) {
+        let corrected = corrected.next();
+        let count = latency.len();
+        if count > 0 {
+            stats.push(OpStats { name: kind.name, count, bytes: count * kind.bytes, latency, corrected });
+        }
+    }
+    stats
+}
+
+/// Number of intervals to leave out as warm-up.
+fn warmup_intervals(drive: &Drive, collected: &Collected) -> usize {
     let cut = match drive.warmup {
         Warmup::None => 0,
         Warmup::Seconds(seconds) => (seconds * 1e9 / drive.interval_ns() as f64).ceil() as usize,
-        // A bound by work says how much work counts; to leave out a part of it would be another bound.
+        // A bound by work states how much work counts. Cutting a part of it would be another bound.
         Warmup::Detect if matches!(drive.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => collected.assessment.cut,
     };
@@ -182,12 +191,12 @@ fn cut(drive: &Drive, collected: &Collected) -> usize {
     if cut < collected.finished.len() { cut } else { 0 }
 }
 
-/// The generator's share of the machine's time: its cost an operation over the processor time that there
-/// was for one.
+/// The generator's share of the machine's time: its cost for an operation over the processor time that was available for
+/// one.
 fn client_share(calibration: &Calibration, operations: u64, elapsed_ns: u64, threads: usize) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get()).min(threads.max(1));
-    let there_was = elapsed_ns as f64 * processors as f64;
-    if there_was > 0.0 { calibration.cost_ns() * operations as f64 / there_was } else { 0.0 }
+    let available_ns = elapsed_ns as f64 * processors as f64;
+    if available_ns > 0.0 { calibration.cost_ns() * operations as f64 / available_ns } else { 0.0 }
 }
 
 fn fairness(by_thread: &[u64]) -> Fairness {
@@ -195,7 +204,7 @@ fn fairness(by_thread: &[u64]) -> Fairness {
     Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain(by_thread) }
 }
 
-/// Jain's index (Σx)² / (n·Σx²): 1 where all did alike, 1/n where one did everything.
+/// Jain's index of fairness (Σx)² / (n·Σx²): 1 if all counts are equal, 1/n if all but one are 0.
 pub fn jain(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|&x| x as f64).sum();
     let squares: f64 = counts.iter().map(|&x| (x as f64).powi(2)).sum();

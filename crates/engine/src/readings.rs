@@ -1,6 +1,6 @@
 //! An outcome as readings.
 
-use super::{histogram::quantiles, outcome::Outcome};
+use super::{histogram::quantiles, outcome::LoadOutcome};
 use fsarena_core::metric::reading::{cpu_time, time};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
 use fsarena_sys::cpu::Cpu;
@@ -102,7 +102,7 @@ pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
     [ALL, READ, WRITE, SYNC, COMMIT, CORRECTED, LOAD].into_iter().flatten()
 }
 
-impl Outcome {
+impl LoadOutcome {
     /// What a sample takes over: the readings of [`defs`] that apply.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
@@ -154,7 +154,9 @@ impl Outcome {
             ("asked_iops_per_s", self.asked_per_s),
         ];
         for (name, value) in found {
-            value.into_iter().for_each(|value| readings.set(name, value));
+            if let Some(value) = value {
+                readings.set(name, value);
+            }
         }
     }
 }

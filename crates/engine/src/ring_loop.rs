@@ -1,33 +1,34 @@
-//! The hot loop of the io_uring engine.
+//! The hot loop of the io_uring engine, and its ring with the features that the kernel supports.
 //!
-//! Each turn submits all that is free and due in one call, which also waits, and reaps all that is done.
-//! One stamp a turn serves as end of what was reaped and as start of what is submitted next.
+//! Each turn submits all free and due operations in one system call, which also waits for completions, and reaps all
+//! completions. One stamp for each turn is the end of the reaped operations and the start of those submitted next.
 
-use super::error::{Error, Result};
-use super::job::{SyncCall, UringUse};
-use super::load::{Load, Worker};
-use super::stream::{Next, Op, by_requests};
-use super::{clock::Clock, device::whole, histogram::Latencies, ring::Ring, schedule, tally::Recorder};
-use io_uring::types::{Fd, FsyncFlags, Timespec};
-use io_uring::{opcode, squeue};
-use rustix::io::Errno;
-use std::{io, os::fd::AsRawFd};
+use crate::error::{EngineError, Result};
+use crate::job::{LoadJob, SyncCall, UringUse};
+use crate::load::{Load, Worker};
+use crate::stream::{Op, PlannedOp, by_requests};
+use crate::tally::Recorder;
+use crate::{buffers::Slots, clock::Clock, histogram::Latencies, schedule, sync_loop::whole_block};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use rustix::{fd::BorrowedFd, io::Errno};
+use std::{io, os::fd::AsRawFd, time::Duration};
 
 /// An operation in flight.
 #[derive(Clone, Copy)]
 struct Flight {
-    next: Next,
+    next: PlannedOp,
     start: u64,
     intended: u64,
 }
 
-/// What a NOP does.
-const NOTHING: Next = Next { op: Op::Read, file: 0, offset: 0, block: 0 };
+/// The planned operation of a NOP.
+const NOTHING: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
-/// Runs a worker on its ring. With `nop` each operation is a NOP: what is left is ring and generator.
+/// Runs a worker on its ring. With `nop` each operation is a NOP, which costs only what ring and generator take.
 ///
 /// # Errors
-/// The first operation that failed, or a ring that the kernel refuses. All in flight have then ended.
+/// The first operation that failed, or an error of the ring. No operation is in flight any more.
 pub fn run(
     load: &Load,
     worker: &mut Worker,
@@ -39,17 +40,21 @@ pub fn run(
     let special = load.job.verify || worker.schedule.is_some();
     let done = by_requests!(load.job, REQUESTS, {
         match (nop, special) {
-            (true, _) => Turns::<_, REQUESTS, true, false>::new(load, worker, recorder, clock).run(&mut ring),
-            (_, true) => Turns::<_, REQUESTS, false, true>::new(load, worker, recorder, clock).run(&mut ring),
-            _ => Turns::<_, REQUESTS, false, false>::new(load, worker, recorder, clock).run(&mut ring),
+            (true, _) => {
+                RingWorker::<_, REQUESTS, true, false>::new(load, worker, recorder, clock).run(&mut ring)
+            }
+            (_, true) => {
+                RingWorker::<_, REQUESTS, false, true>::new(load, worker, recorder, clock).run(&mut ring)
+            }
+            _ => RingWorker::<_, REQUESTS, false, false>::new(load, worker, recorder, clock).run(&mut ring),
         }
     });
     worker.ring = Some(ring);
     done
 }
 
-/// The state of a worker's loop. `SPECIAL` compiles in what verification and open loops need.
-struct Turns<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
+/// The state of a worker's loop. `SPECIAL` compiles in the code for verification and open loops.
+struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
     load: &'l Load<'l>,
     worker: &'h mut Worker<'o>,
     recorder: &'d mut Recorder<'t>,
@@ -60,19 +65,19 @@ struct Turns<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const S
     claimed: u64,
     /// Whether more may be submitted.
     going: bool,
-    /// Open loops: whether the last wait was only for an operation to become due.
+    /// In an open loop, whether the last wait was only for an operation to become due.
     idle: bool,
-    failure: Option<Error>,
+    failure: Option<EngineError>,
 }
 
 impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool>
-    Turns<'l, 'h, 'o, 'd, 't, C, REQUESTS, NOP, SPECIAL>
+    RingWorker<'l, 'h, 'o, 'd, 't, C, REQUESTS, NOP, SPECIAL>
 {
     fn new(load: &'l Load<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: C) -> Self {
         let depth = load.job.depth as u16;
         let flights = vec![Flight { next: NOTHING, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
-        Turns {
+        RingWorker {
             load,
             worker,
             recorder,
@@ -114,19 +119,24 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             self.reap(ring, now);
             if let Err(source) = waited {
                 self.drain(ring);
-                return Err(Error::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
+                return Err(EngineError::Resource {
+                    what: "io_uring_enter failed".into(),
+                    source,
+                    advice: "",
+                });
             }
         }
     }
 
-    /// Waits for all that the kernel has in flight: it writes into the buffers until then. What is queued never begins.
+    /// Waits for all operations that the kernel has in flight, because it writes to their buffers until they end. Queued
+    /// operations never start.
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
         loop {
             match ring.drain_one(self.flights.len() - self.free.len()) {
                 Ok(true) => self.reap(ring, self.clock.now()),
                 Ok(false) => return,
-                // Nothing says any more when the kernel is done with the buffers.
+                // Without completions it stays unknown when the kernel stops writing to the buffers.
                 Err(_) => return self.worker.slots.leak(),
             }
         }
@@ -138,7 +148,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::due(times, schedule))
     }
 
-    /// Queues all that is free and due.
+    /// Queues an operation for each free slot, in an open loop only those that are due.
     #[inline(always)]
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
@@ -156,7 +166,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 if due > now {
                     break;
                 }
-                // A worker that only waited for its time and woke late was not held up by what is measured.
+                // The measured system did not delay a worker that only woke up late.
                 intended = if self.idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
@@ -188,9 +198,9 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         self.idle = false;
     }
 
-    /// The next operation. Verified blocks in flight are passed over: who overtakes whom there is open.
+    /// Draws the next operation. Skips verified blocks in flight, because their order of completion is open.
     #[inline(always)]
-    fn draw(&mut self) -> Next {
+    fn draw(&mut self) -> PlannedOp {
         loop {
             let next = self.worker.stream.next::<REQUESTS>();
             let verified = SPECIAL && self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
@@ -208,14 +218,15 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     }
 
     #[inline(always)]
-    fn entry(&mut self, next: &Next, slot: u16, in_use: UringUse) -> squeue::Entry {
+    fn entry(&mut self, next: &PlannedOp, slot: u16, in_use: UringUse) -> squeue::Entry {
         if NOP {
             return opcode::Nop::new().build();
         }
         let (pointer, length) = (self.worker.slots.pointer(slot.into()), self.load.job.block_bytes);
-        let (file, flags) = match in_use.fixed_files {
-            true => (Fd(next.file as i32), squeue::Flags::FIXED_FILE),
-            false => (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty()),
+        let (file, flags) = if in_use.fixed_files {
+            (Fd(next.file as i32), squeue::Flags::FIXED_FILE)
+        } else {
+            (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty())
         };
         let entry = match (next.op, in_use.fixed_buffers) {
             (Op::Read, true) => {
@@ -238,7 +249,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Submits what is queued and waits for the batch asked for; in an open loop until the next is due.
+    /// Submits all queued operations and waits for a batch of completions, in an open loop only until the next operation is
+    /// due.
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
@@ -246,7 +258,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         if timed {
             return self.wait_until_due(ring, in_flight, now);
         }
-        ring.submit_and_wait(want).or_else(|error| ring.after(error, in_flight))
+        ring.submit_and_wait(want).or_else(|error| ring.retry_after(error, in_flight))
     }
 
     #[cold]
@@ -255,7 +267,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.timed_wait {
             // Without timed waits the ring is polled.
-            return ring.submit_and_wait(0).or_else(|error| ring.after(error, in_flight));
+            return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
         }
         let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
         match ring.submit_and_wait_for(time) {
@@ -263,12 +275,12 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 self.idle = true;
                 Ok(())
             }
-            waited => waited.or_else(|error| ring.after(error, in_flight)),
+            waited => waited.or_else(|error| ring.retry_after(error, in_flight)),
         }
     }
 
-    /// Counts all that is done. Those submitted together and reaped together took equally long and are
-    /// counted at once.
+    /// Counts all completions. Operations that were submitted together and reaped together took equally long and are counted
+    /// at once.
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
         let scale = self.recorder.times.scale;
@@ -295,11 +307,11 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     }
 
     #[inline(always)]
-    fn judge(&mut self, result: i32, next: &Next, slot: u16) -> Result {
+    fn judge(&mut self, result: i32, next: &PlannedOp, slot: u16) -> Result {
         let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
         let done = match next.op {
             Op::Sync => moved.map(drop).map_err(io::Error::from),
-            _ => whole(moved, self.load.job.block_bytes as usize),
+            _ => whole_block(moved, self.load.job.block_bytes as usize),
         };
         if let Err(source) = done {
             return Err(self.load.failed(next.op, next.file, next.offset, source));
@@ -327,18 +339,191 @@ impl Run {
     }
 }
 
+/// How long to wait for the kernel to find memory when no operation is in flight whose end would free some.
+const PAUSE: Duration = Duration::from_micros(100);
+/// `IORING_ENTER_GETEVENTS`, which the crate does not export.
+const GET_EVENTS: u32 = 1;
+
+/// A worker's ring.
+pub struct Ring {
+    /// The ring itself.
+    pub uring: IoUring,
+    /// The features that it has.
+    pub in_use: UringUse,
+    /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
+    pub timed_wait: bool,
+    /// Scripted results of the next calls: the kernel's own if none, or this error.
+    #[cfg(test)]
+    pub answers: std::collections::VecDeque<Option<i32>>,
+}
+
+impl Ring {
+    /// Sets up a ring for a job. The thread that uses the ring must call this.
+    ///
+    /// # Errors
+    /// If the kernel has no io_uring, forbids it, or has no memory for another ring.
+    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
+        let (uring, mut in_use) = set_up(job.depth, job.uring)?;
+        if job.uring.fixed_files && !files.is_empty() {
+            let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
+            in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
+        }
+        // Registration saves pinning pages for each direct operation. Buffered operations pin none.
+        if job.uring.fixed_buffers && job.open.direct {
+            let iov_len = job.block_bytes as usize;
+            let iovec = |slot| libc::iovec { iov_base: slots.pointer(slot).cast(), iov_len };
+            let buffers: Vec<_> = (0..job.depth as usize).map(iovec).collect();
+            // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
+            in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
+        }
+        let timed_wait = uring.params().is_feature_ext_arg();
+        Ok(Ring {
+            uring,
+            in_use,
+            timed_wait,
+            #[cfg(test)]
+            answers: Default::default(),
+        })
+    }
+
+    /// Submits all queued operations and waits for this many completions.
+    ///
+    /// # Errors
+    /// Those of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
+    #[inline(always)]
+    pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
+        self.scripted_error()?;
+        self.uring.submit_and_wait(want).map(drop)
+    }
+
+    /// Submits all queued operations and waits for one completion, at most for this time.
+    ///
+    /// # Errors
+    /// `ETIME` on timeout, and those of [`Ring::submit_and_wait`].
+    fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
+        self.scripted_error()?;
+        self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
+    }
+
+    /// Waits for one completion without submitting. Only such a call makes deferred completions visible.
+    fn wait_for_one(&mut self) -> io::Result<()> {
+        self.scripted_error()?;
+        // SAFETY: without a signal mask there is no pointer that the kernel follows.
+        let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
+        match waited {
+            // Completions that have to be reaped first are as good as a new one.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                Ok(())
+            }
+            waited => waited.map(drop),
+        }
+    }
+
+    /// Waits until a failed submission can be tried again; its operations are still queued. The kernel returns EAGAIN and
+    /// EBUSY while it lacks memory or room for completions, and both become free as operations end.
+    ///
+    /// # Errors
+    /// Returns an error that is not temporary.
+    #[cold]
+    pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
+            Some(libc::EAGAIN | libc::EBUSY) => {
+                std::thread::sleep(PAUSE);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Waits for one completion without submitting. Returns false if the kernel has no operation in flight.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
+        if !self.is_used(in_flight) {
+            return Ok(false);
+        }
+        self.wait_for_one()?;
+        Ok(true)
+    }
+
+    /// Whether the kernel has started any of the operations in flight; the others are still queued.
+    fn is_used(&mut self, in_flight: usize) -> bool {
+        in_flight > self.uring.submission().len()
+    }
+
+    #[inline(always)]
+    fn scripted_error(&mut self) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(Some(error)) = self.answers.pop_front() {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        Ok(())
+    }
+}
+
+/// The allowed ways to set up a ring, the best first.
+fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
+    let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
+    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
+        single_issuer,
+        defer_taskrun,
+        coop_taskrun,
+        fixed_files: false,
+        fixed_buffers: false,
+    };
+    let allowed = [allowed.single_issuer, allowed.defer_taskrun, allowed.coop_taskrun];
+    let fits = |way: &[bool; 3]| way.iter().zip(allowed).all(|(uses, allowed)| allowed || !uses);
+    ways.into_iter().filter(fits).map(way).collect()
+}
+
+fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
+    let mut refused = None;
+    for way in setup_ways(allowed) {
+        let mut builder = IoUring::builder();
+        if way.single_issuer {
+            builder.setup_single_issuer();
+        }
+        if way.defer_taskrun {
+            builder.setup_defer_taskrun();
+        }
+        if way.coop_taskrun {
+            builder.setup_coop_taskrun();
+        }
+        match builder.build(depth) {
+            Ok(uring) => return Ok((uring, way)),
+            // The kernel does not know a flag; an older way may do.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
+            Err(error) => return Err(unavailable(error)),
+        }
+    }
+    Err(unavailable(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+}
+
+fn unavailable(source: io::Error) -> EngineError {
+    let advice = match source.raw_os_error() {
+        Some(libc::ENOSYS) => "; this kernel has no io_uring: take the sync engine",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container): take the sync engine"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "; raise `ulimit -n`, or take fewer threads",
+        Some(libc::ENOMEM) => "; raise `ulimit -l`, or take fewer threads or less depth",
+        _ => "",
+    };
+    EngineError::Resource { what: "no io_uring".into(), source, advice }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::calibrate::kinds;
-    use super::super::clock::{Monotonic, Scale};
-    use super::super::files::Layout;
-    use super::super::job::{Engine, Job};
-    use super::super::tally::{Budget, Times};
     use super::*;
+    use crate::clock::{Monotonic, Scale};
+    use crate::tally::{Budget, Times};
+    use crate::{calibrate::kinds, files::Layout, job::Engine};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    use std::os::fd::AsFd;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::{fs::File, io::Write, time::Duration};
+    use std::{fs::File, io::Write, os::fd::AsFd};
 
     const BLOCK: usize = 4096;
 
@@ -353,13 +538,13 @@ mod tests {
     /// Reads the pipe while the calls of the ring get these answers: an error, or the kernel's own answer, which all
     /// later ones get too. None without io_uring.
     fn read(pipe: &File, answers: &[Option<i32>]) -> Option<Done> {
-        let job = Job {
+        let job = LoadJob {
             engine: Engine::IoUring,
             depth: 4,
             batch: 1,
             read_share: 1.0,
             block_bytes: BLOCK as u32,
-            ..Job::default()
+            ..LoadJob::default()
         };
         let (paths, files) = (["pipe".into()], [pipe.as_fd()]);
         let layout = Layout { files: 1, per_file: 64, block: BLOCK as u64 };
@@ -432,5 +617,44 @@ mod tests {
         (&pipe).write_all(&[7; BLOCK]).unwrap();
         let Some(done) = read(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
         assert!(done.count.is_err() && done.leaked);
+    }
+
+    fn allow(bits: [bool; 3]) -> UringUse {
+        let [single_issuer, defer_taskrun, coop_taskrun] = bits;
+        UringUse { single_issuer, defer_taskrun, coop_taskrun, ..UringUse::default() }
+    }
+
+    #[test]
+    fn older_ways_follow_newer_ones() {
+        let shown = |allowed| -> Vec<(bool, bool, bool)> {
+            setup_ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
+        };
+        assert_eq!(
+            shown(allow([true; 3])),
+            [(true, true, false), (true, false, true), (false, false, true), (false, false, false)]
+        );
+        // Deferred task work needs a single issuer.
+        assert_eq!(shown(allow([false, true, true])), [(false, false, true), (false, false, false)]);
+        assert_eq!(shown(allow([false; 3])), [(false, false, false)]);
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_used() {
+        let job = LoadJob {
+            depth: 4,
+            engine: super::super::job::Engine::IoUring,
+            uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
+            ..LoadJob::default()
+        };
+        let mut slots = Slots::new(4, 4096, job.open.direct).unwrap();
+        match Ring::new(&job, &[], &mut slots) {
+            Ok(ring) => {
+                let used = ring.in_use;
+                assert!(!used.single_issuer && !used.defer_taskrun && !used.coop_taskrun);
+                assert!(!used.fixed_files && !used.fixed_buffers);
+            }
+            // A machine without io_uring says what to do instead.
+            Err(error) => assert!(error.to_string().contains("take the sync engine"), "{error}"),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! When operations of an open loop are meant to start, and waiting for that moment.
+//! The intended starts of the operations of an open loop, and waiting for them.
 
 use super::clock::Clock;
 use super::job::{Arrivals, Rate};
@@ -8,7 +8,8 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
 use std::{num::NonZeroU64, time::Duration};
 
-/// Sleeping wakes up late by some ten microseconds; the last stretch is spun where processors are free.
+/// Nanoseconds to spin before an intended start, because a sleep ends some ten microseconds late. Only if processors are
+/// free.
 const SPIN_NS: u64 = 60_000;
 
 /// The intended starts of one thread, in nanoseconds after the start of the run.
@@ -23,10 +24,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of one thread of several.
+    /// Makes the schedule of one of several threads.
     ///
     /// # Panics
-    /// Where the rate has not been checked.
+    /// If the rate has not been checked.
     pub fn new(rate: Rate, threads: u32, thread: u32, seed: u64) -> Schedule {
         let gap_ns = 1e9 * f64::from(threads) / rate.per_s;
         let mut schedule = Schedule { due_ns: 0.0, gap_ns, poisson: None };
@@ -43,11 +44,11 @@ impl Schedule {
     }
 
     /// When the next operation is due.
-    pub fn due_ns(&self) -> u64 {
+    fn due_ns(&self) -> u64 {
         self.due_ns as u64
     }
 
-    /// Goes on to the operation after.
+    /// Moves on to the next operation.
     pub fn advance(&mut self) {
         self.due_ns += match &mut self.poisson {
             Some((gaps, rng)) => gaps.sample(rng),
@@ -63,12 +64,12 @@ pub fn due(times: &Times, schedule: &Schedule) -> u64 {
 
 /// Sets the timer slack of this thread to 1 ns: by default the kernel may wake it up to 50 µs late.
 pub fn exact_timers() {
-    // Refusal only makes the waits less exact, and the report states how late operations began.
+    // Without it the waits are less exact, and the report states how late operations started.
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
-/// Waits until a moment, in ticks, and closes each interval that ends meanwhile. Returns the moment at which
-/// the wait ended, or nothing if the run ended first.
+/// Waits until `due`, in ticks, and closes each interval that ends meanwhile. Returns the time at which the wait ended, or
+/// none if the run ended first.
 pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Option<u64> {
     loop {
         let now = clock.now();
@@ -88,8 +89,8 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
     }
 }
 
-/// Waits until the next operation is due, where there is a schedule. Returns the start, and the intended start of an
-/// open loop; none if the run ended meanwhile.
+/// Waits until the next operation of an open loop is due; returns at once in a closed loop. Returns the start and, for an
+/// open loop, the intended start, or none if the run ended meanwhile.
 pub fn begin<C: Clock>(
     schedule: &mut Option<Schedule>,
     recorder: &mut Recorder,
@@ -100,7 +101,7 @@ pub fn begin<C: Clock>(
     let due = due(&recorder.times, schedule);
     schedule.advance();
     let start = wait_until(due, recorder, clock)?;
-    // A worker that waited for its time and woke up late was not held up by what is measured.
+    // The measured system did not delay a worker that only woke up late.
     Some((start, Some(if now < due { start } else { due })))
 }
 

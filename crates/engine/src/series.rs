@@ -1,11 +1,11 @@
-//! The series of a load, merged to as many points as a run keeps.
+//! The time series of a load, merged to the number of points that a run stores.
 
 use super::histogram::{Sparse, histogram, quantiles, sparse};
 use fsarena_core::series::{Latency, MOST_POINTS, Point};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The counts of one stretch of time.
+/// The counts of one interval of time.
 #[derive(Debug, Clone)]
 pub struct Stretch<'a> {
     /// When it began, in seconds after the start.
@@ -16,11 +16,12 @@ pub struct Stretch<'a> {
     pub operations: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Their latencies, by kind; empty where a load does not tell them over time.
+    /// Their latencies, by kind; empty if the load does not record them over time.
     pub latencies: &'a [Sparse],
 }
 
-/// Merges neighbours, percentiles by all their latencies; the first `warm_up` stretches never with others.
+/// Merges consecutive stretches to at most [`MOST_POINTS`] points, with percentiles over all their latencies. A point never
+/// mixes the first `warm_up` stretches with later ones.
 pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
     let each = stretches.len().div_ceil(MOST_POINTS).max(1);
     let (before, after) = stretches.split_at(warm_up.min(stretches.len()));
@@ -48,7 +49,7 @@ fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Poi
     }
 }
 
-/// Collects a series of operations as they end, in stretches of equal length.
+/// Collects a time series from single operations, in stretches of equal length.
 pub struct Track {
     length: Duration,
     latencies: Histogram<u64>,
@@ -57,19 +58,19 @@ pub struct Track {
 }
 
 impl Track {
-    /// Nothing yet; stretches of this length.
+    /// Makes an empty track with stretches of this length.
     pub fn new(length: Duration) -> Track {
         Track { length, latencies: histogram(), bytes: 0, done: vec![] }
     }
 
-    /// Counts an operation that ended so long after the start.
+    /// Counts an operation that ended at `ended` after the start.
     pub fn count(&mut self, ended: Duration, ns: u64, bytes: u64) {
         self.close_before(ended);
         self.latencies.saturating_record(ns);
         self.bytes += bytes;
     }
 
-    /// The points of a load that took so long; none of it was a warm-up.
+    /// Returns the points of a load that took `took` and had no warm-up.
     pub fn points(mut self, took: Duration) -> Vec<Point> {
         self.close_before(took);
         let (length, closed) = (self.length.as_secs_f64(), self.done.len());
@@ -88,7 +89,7 @@ impl Track {
         points(&stretches, 0)
     }
 
-    /// Closes every stretch that was over by then, those in which nothing ended too.
+    /// Closes every stretch that was over at `now`, including those without operations.
     fn close_before(&mut self, now: Duration) {
         while now >= self.length * (self.done.len() as u32 + 1) {
             self.close();

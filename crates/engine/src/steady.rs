@@ -1,16 +1,16 @@
-//! Where warm-up ends, and whether what follows is steady. Pure functions of the interval series.
+//! Detects the end of the warm-up in a series of throughputs, and whether the rest is steady.
 
 /// Intervals in one batch of MSER-5 and one round of the steady-state rule.
 pub const BATCH: usize = 5;
-/// Rounds the steady-state rule looks at.
+/// Rounds that the steady-state rule covers.
 const ROUNDS: usize = 5;
 
-/// What a series of interval throughputs says.
+/// Warm-up and steadiness of a series of interval throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assessment {
-    /// Intervals to leave out; 0 where MSER-5 found no warm-up or rejected its own cut.
+    /// Intervals to leave out; 0 if MSER-5 found no warm-up or rejected its cut.
     pub cut: usize,
-    /// Whether the cut was accepted and the rest is steady; none where the series is too short to tell.
+    /// Whether the cut was accepted and the rest is steady; none if the series is too short to tell.
     pub steady: Option<bool>,
 }
 
@@ -36,9 +36,9 @@ fn mean(values: &[f64]) -> f64 {
 /// Σ_{i>d}(y_i − ȳ_d)² / (m−d)², ȳ_d being the mean of those after d. The last five batches are never cut,
 /// because a few values always lie close together. The result is in intervals.
 ///
-/// Absent where the series is shorter than ten batches, or the minimum lies beyond its middle: it has then
-/// not steady.
-pub fn mser5(series: &[f64]) -> Option<usize> {
+/// Returns none if the series is shorter than ten batches, or if the minimum lies beyond its middle, because the series is
+/// then not steady.
+fn mser5(series: &[f64]) -> Option<usize> {
     let y = batches(series);
     let m = y.len();
     if m < 2 * ROUNDS {

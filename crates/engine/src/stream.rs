@@ -1,13 +1,17 @@
-//! The stream of operations of one thread.
+//! The stream of operations of one thread: which kind comes next, and on which block.
+//!
+//! As in sysbench's fileio, after every N requests the next events are the syncs of every file, one each. So events come
+//! in rounds of N + files, and the number of an event determines what it is.
 
-use super::cadence::{Cadence, Event, Tickets};
-use super::job::{Job, Mixing, Pattern};
-use super::{files::Layout, offsets::Offsets};
+use crate::files::Layout;
+use crate::job::{LoadJob, Mixing, Pattern};
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
-use std::{ops::Range, sync::atomic::AtomicU64};
+use rand_distr::{Distribution, Normal, Zipf};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of operation; its number is that of its lane.
+/// A kind of operation. Its number is that of its lane in a tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Op {
@@ -26,14 +30,14 @@ impl Op {
     }
 }
 
-/// Requests are reads only. The hot loops are compiled for each of these.
+/// Requests are reads only. The hot loops are compiled for each kind of requests.
 pub const READS: u8 = 0;
 /// Requests are writes only.
 pub const WRITES: u8 = 1;
-/// Requests are both.
+/// Requests are reads and writes.
 pub const MIXED: u8 = 2;
 
-/// Compiles an expression for each kind of requests, and evaluates it for that of a job.
+/// Compiles an expression for each kind of requests and evaluates it for the kind of a job.
 macro_rules! by_requests {
     ($job:expr, $requests:ident, $run:expr) => {
         match ($job.reads(), $job.writes()) {
@@ -54,16 +58,16 @@ macro_rules! by_requests {
 }
 pub(crate) use by_requests;
 
-/// The next operation.
+/// An operation that has been drawn and not yet started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Next {
-    /// What.
+pub struct PlannedOp {
+    /// Its kind.
     pub op: Op,
-    /// In which file.
+    /// The number of its file.
     pub file: u32,
-    /// Where in it, in bytes.
+    /// The offset in that file, in bytes.
     pub offset: u64,
-    /// The block's number through all files.
+    /// The number of its block, counted through all files.
     pub block: u64,
 }
 
@@ -93,16 +97,18 @@ pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
 }
 
 impl<'a> Stream<'a> {
-    /// The stream of a thread. Where events are numbered over all threads, `counter` does it.
-    pub fn new(job: &Job, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
+    /// Makes the stream of a thread. If events are numbered over all threads, `counter` numbers them.
+    pub fn new(job: &LoadJob, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own = own_share(layout.blocks(), job.threads, thread);
         // Verified blocks have one writer, so that their generation is known.
-        let (range, start) = match job.verify && job.writes() {
-            true => (own, 0),
-            false if shared => (0..layout.blocks(), 0),
-            false => (0..layout.blocks(), own.start),
+        let (range, start) = if job.verify && job.writes() {
+            (own, 0)
+        } else if shared {
+            (0..layout.blocks(), 0)
+        } else {
+            (0..layout.blocks(), own.start)
         };
         let seed = mix(job.seed, u64::from(thread));
         Stream {
@@ -120,12 +126,12 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The next operation, of a kind of requests known to the compiler.
+    /// Draws the next operation. The kind of requests is known to the compiler.
     #[inline(always)]
-    pub fn next<const REQUESTS: u8>(&mut self) -> Next {
+    pub fn next<const REQUESTS: u8>(&mut self) -> PlannedOp {
         let request = match self.cadence.event(self.tickets.next()) {
             Event::Request(request) => request,
-            Event::Sync(file) => return Next { op: Op::Sync, file, offset: 0, block: 0 },
+            Event::Sync(file) => return PlannedOp { op: Op::Sync, file, offset: 0, block: 0 },
         };
         let block = self.offsets.next(request);
         let (file, offset) = self.layout.place(block);
@@ -134,7 +140,7 @@ impl<'a> Stream<'a> {
             WRITES => Op::Write,
             _ => self.mix.next(),
         };
-        Next { op, file, offset, block }
+        PlannedOp { op, file, offset, block }
     }
 }
 
@@ -157,16 +163,184 @@ impl Mix {
     }
 }
 
+/// The source of the numbers of a thread's events.
+#[derive(Debug)]
+pub enum Tickets<'a> {
+    /// The thread counts its own events.
+    Own(u64),
+    /// All threads share a counter. This is the only shared write in a hot loop, used only for a shared cursor or for
+    /// syncs after a number of requests of all threads.
+    Shared(&'a AtomicU64),
+}
+
+impl Tickets<'_> {
+    /// The next number.
+    #[inline(always)]
+    pub fn next(&mut self) -> u64 {
+        match self {
+            Tickets::Own(next) => {
+                *next += 1;
+                *next - 1
+            }
+            Tickets::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+/// One event of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A request, with its number.
+    Request(u64),
+    /// The sync of the file of this number.
+    Sync(u32),
+}
+
+/// When files are synced.
+#[derive(Debug, Clone, Copy)]
+struct Cadence {
+    requests: u64,
+    round: u64,
+}
+
+impl Cadence {
+    /// Syncs each of `files` files after every `requests` requests, or never if `requests` is absent.
+    pub fn new(requests: Option<u64>, files: u32) -> Cadence {
+        let requests = requests.unwrap_or(0);
+        Cadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
+    }
+
+    /// One event of a thread.
+    #[inline(always)]
+    pub fn event(&self, ticket: u64) -> Event {
+        if self.round == 0 {
+            return Event::Request(ticket);
+        }
+        let (round, at) = (ticket / self.round, ticket % self.round);
+        match at.checked_sub(self.requests) {
+            None => Event::Request(round * self.requests + at),
+            Some(file) => Event::Sync(file as u32),
+        }
+    }
+}
+
+/// Draws block numbers, which count through all files together.
+#[derive(Debug, Clone)]
+pub struct Offsets {
+    first: u64,
+    blocks: u64,
+    draw: Draw,
+    rng: Xoshiro256PlusPlus,
+}
+
+#[derive(Debug, Clone)]
+enum Draw {
+    /// The block to start from.
+    Sequential(u64),
+    Uniform,
+    Zipf(Zipf<f64>, Scatter),
+    /// The exponent that turns a uniform number into a self-similar one.
+    Pareto(f64, Scatter),
+    Normal(Normal<f64>),
+}
+
+impl Offsets {
+    /// Draws from a range of blocks. A sequence starts `start` blocks into the range and wraps around.
+    ///
+    /// # Panics
+    /// If the range is empty or the pattern has not been checked.
+    pub fn new(pattern: Pattern, range: Range<u64>, start: u64, seed: u64) -> Offsets {
+        let blocks = range.end - range.start;
+        assert!(blocks > 0, "there is nothing to draw from");
+        // Which blocks are popular is a property of the files, alike for all threads.
+        let scatter = || Scatter::new(blocks, mix(0x9e3779b9, blocks));
+        let draw = match pattern {
+            Pattern::Sequential { .. } => Draw::Sequential(start),
+            Pattern::Uniform => Draw::Uniform,
+            Pattern::Zipf { theta } => {
+                Draw::Zipf(Zipf::new(blocks as f64, theta).expect("theta is checked"), scatter())
+            }
+            Pattern::Pareto { h } => Draw::Pareto(h.ln() / (1.0 - h).ln(), scatter()),
+            Pattern::Normal { deviation_percent } => {
+                let (middle, deviation) = (blocks as f64 / 2.0, blocks as f64 * deviation_percent / 100.0);
+                Draw::Normal(Normal::new(middle, deviation).expect("the deviation is checked"))
+            }
+        };
+        Offsets { first: range.start, blocks, draw, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// Returns the block of a request. Only sequences depend on the request's number.
+    #[inline(always)]
+    pub fn next(&mut self, request: u64) -> u64 {
+        let rng = &mut self.rng;
+        let within = match &self.draw {
+            Draw::Sequential(start) => (start + request) % self.blocks,
+            Draw::Uniform => rng.random_range(0..self.blocks),
+            Draw::Zipf(zipf, scatter) => scatter.place(zipf.sample(rng) as u64 - 1),
+            Draw::Pareto(power, scatter) => {
+                let rank = (self.blocks as f64 * rng.random::<f64>().powf(*power)) as u64;
+                scatter.place(rank.min(self.blocks - 1))
+            }
+            Draw::Normal(normal) => loop {
+                let at = normal.sample(rng);
+                if (0.0..self.blocks as f64).contains(&at) {
+                    break at as u64;
+                }
+            },
+        };
+        self.first + within
+    }
+}
+
+/// A permutation of 0..n without a table: a four-round Feistel network over the next power of four, walked
+/// until it falls into the range (Black and Rogaway 2002).
+#[derive(Debug, Clone, Copy)]
+struct Scatter {
+    blocks: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Scatter {
+    fn new(blocks: u64, seed: u64) -> Scatter {
+        let bits = (64 - (blocks - 1).leading_zeros()).max(2);
+        let half_bits = bits.div_ceil(2);
+        Scatter { blocks, half_bits, keys: [0, 1, 2, 3].map(|round| mix(seed, round)) }
+    }
+
+    fn place(&self, rank: u64) -> u64 {
+        let mut at = self.round_trip(rank);
+        while at >= self.blocks {
+            at = self.round_trip(at);
+        }
+        at
+    }
+
+    fn round_trip(&self, value: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (value >> self.half_bits, value & mask);
+        for key in self.keys {
+            let hash = (right ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (left, right) = (right, left ^ (hash >> 32 & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::job::SyncEvery;
     use super::*;
+    use crate::job::SyncEvery;
 
     const LAYOUT: Layout = Layout { files: 4, per_file: 25, block: 4096 };
 
     #[test]
     fn a_shared_cursor_covers_every_block_once_in_each_pass() {
-        let job = Job { pattern: Pattern::Sequential { shared_cursor: true }, threads: 4, ..Job::default() };
+        let job = LoadJob {
+            pattern: Pattern::Sequential { shared_cursor: true },
+            threads: 4,
+            ..LoadJob::default()
+        };
         let counter = AtomicU64::new(0);
         let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -191,7 +365,11 @@ mod tests {
 
     #[test]
     fn cursors_of_their_own_start_at_their_share() {
-        let job = Job { pattern: Pattern::Sequential { shared_cursor: false }, threads: 4, ..Job::default() };
+        let job = LoadJob {
+            pattern: Pattern::Sequential { shared_cursor: false },
+            threads: 4,
+            ..LoadJob::default()
+        };
         let counter = AtomicU64::new(0);
         for thread in 0..4 {
             let mut stream = Stream::new(&job, LAYOUT, thread, &counter);
@@ -211,15 +389,15 @@ mod tests {
 
     #[test]
     fn syncs_come_between_requests_of_all_threads() {
-        let job = Job {
+        let job = LoadJob {
             read_share: 0.0,
             threads: 2,
             sync_every: Some(SyncEvery { requests: 10, over_all_threads: true }),
-            ..Job::default()
+            ..LoadJob::default()
         };
         let counter = AtomicU64::new(0);
         let mut streams = [0, 1].map(|thread| Stream::new(&job, LAYOUT, thread, &counter));
-        let ops: Vec<Next> = (0..28).map(|event| streams[event % 2].next::<WRITES>()).collect();
+        let ops: Vec<PlannedOp> = (0..28).map(|event| streams[event % 2].next::<WRITES>()).collect();
         let synced: Vec<u32> = ops.iter().filter(|n| n.op == Op::Sync).map(|n| n.file).collect();
         assert_eq!(synced, [0, 1, 2, 3, 0, 1, 2, 3]);
         assert!(ops[10..14].iter().all(|next| next.op == Op::Sync));
@@ -230,7 +408,7 @@ mod tests {
         let counter = AtomicU64::new(0);
         // sysbench's default ratio is 1.5 reads a write.
         for mixing in [Mixing::Even, Mixing::Random] {
-            let job = Job { read_share: 0.6, mixing, ..Job::default() };
+            let job = LoadJob { read_share: 0.6, mixing, ..LoadJob::default() };
             let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
             let reads = (0..10_000).filter(|_| stream.next::<MIXED>().op == Op::Read).count();
             let slack = if mixing == Mixing::Even { 1 } else { 200 };
@@ -241,11 +419,146 @@ mod tests {
     #[test]
     fn an_even_mix_alternates_as_sysbench_does() {
         let counter = AtomicU64::new(0);
-        let job = Job { read_share: 0.6, mixing: Mixing::Even, ..Job::default() };
+        let job = LoadJob { read_share: 0.6, mixing: Mixing::Even, ..LoadJob::default() };
         let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
         let ops: String =
             (0..10).map(|_| if stream.next::<MIXED>().op == Op::Read { 'r' } else { 'w' }).collect();
         // (r+1)/(w+1) < 1.5: r, then 2/1 ≥ 1.5: w, then 2/2 < 1.5: r, 3/2 ≥ 1.5: w, 3/3: r, 4/3: r, 5/3: w …
         assert_eq!(ops, "rwrwrrwrwr");
+    }
+
+    #[test]
+    fn after_every_hundred_requests_each_file_is_synced() {
+        let cadence = Cadence::new(Some(100), 3);
+        let events: Vec<Event> = (0..309).map(|ticket| cadence.event(ticket)).collect();
+        assert_eq!(events[99], Event::Request(99));
+        assert_eq!(events[100..104], [Event::Sync(0), Event::Sync(1), Event::Sync(2), Event::Request(100)]);
+        assert_eq!(events.iter().filter(|event| matches!(event, Event::Sync(_))).count(), 9);
+        let requests: Vec<u64> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Request(number) => Some(*number),
+                Event::Sync(_) => None,
+            })
+            .collect();
+        assert_eq!(requests, (0..300).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_cadence_there_are_requests_only() {
+        let cadence = Cadence::new(None, 128);
+        assert!((0..1000).all(|ticket| cadence.event(ticket) == Event::Request(ticket)));
+    }
+
+    #[test]
+    fn a_shared_counter_gives_each_number_once() {
+        let counter = AtomicU64::new(0);
+        let mut all: Vec<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut tickets = Tickets::Shared(&counter);
+                        (0..1000).map(|_| tickets.next()).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert_eq!(all, (0..8000).collect::<Vec<_>>());
+    }
+
+    const DRAWS: u64 = 200_000;
+
+    fn histogram(pattern: Pattern, blocks: u64) -> Vec<u64> {
+        let mut offsets = Offsets::new(pattern, 0..blocks, 0, 42);
+        let mut seen = vec![0; blocks as usize];
+        (0..DRAWS).for_each(|request| seen[offsets.next(request) as usize] += 1);
+        seen
+    }
+
+    fn ranked(pattern: Pattern, blocks: u64) -> Vec<u64> {
+        let mut seen = histogram(pattern, blocks);
+        seen.sort_unstable_by(|a, b| b.cmp(a));
+        seen
+    }
+
+    #[test]
+    fn a_sequence_wraps_and_starts_at_its_share() {
+        let mut offsets = Offsets::new(Pattern::Sequential { shared_cursor: false }, 10..15, 3, 1);
+        assert_eq!((0..7).map(|n| offsets.next(n)).collect::<Vec<_>>(), [13, 14, 10, 11, 12, 13, 14]);
+    }
+
+    #[test]
+    fn uniform_draws_are_even() {
+        // 2000 expected in each of 100, so χ² has 99 degrees of freedom: mean 99, 99.9% below 149.
+        let seen = histogram(Pattern::Uniform, 100);
+        let chi2: f64 = seen.iter().map(|&n| (n as f64 - 2000.0).powi(2) / 2000.0).sum();
+        assert!((60.0..149.0).contains(&chi2), "{chi2}");
+    }
+
+    #[test]
+    fn draws_stay_in_their_range() {
+        let patterns = [
+            Pattern::Uniform,
+            Pattern::Zipf { theta: 0.9 },
+            Pattern::Pareto { h: 0.2 },
+            Pattern::Normal { deviation_percent: 100.0 },
+        ];
+        for pattern in patterns {
+            let mut offsets = Offsets::new(pattern, 1000..1007, 0, 5);
+            assert!((0..10_000).all(|n| (1000..1007).contains(&offsets.next(n))), "{pattern:?}");
+            let mut one = Offsets::new(pattern, 7..8, 0, 5);
+            assert_eq!(one.next(0), 7);
+        }
+    }
+
+    #[test]
+    fn zipf_falls_with_rank() {
+        // theta 1 over 100 blocks: H(100) = 5.18738, so rank 1 has 0.19278 of the draws and rank 10 a tenth.
+        let seen = ranked(Pattern::Zipf { theta: 1.0 }, 100);
+        assert!((seen[0] as f64 / DRAWS as f64 - 0.19278).abs() < 0.004, "{}", seen[0]);
+        assert!((seen[9] as f64 / DRAWS as f64 - 0.019278).abs() < 0.002, "{}", seen[9]);
+    }
+
+    #[test]
+    fn pareto_gives_eighty_to_twenty() {
+        let seen = ranked(Pattern::Pareto { h: 0.2 }, 1000);
+        let top: u64 = seen[..200].iter().sum();
+        assert!((top as f64 / DRAWS as f64 - 0.8).abs() < 0.005, "{top}");
+        // And again within them: 4% of the blocks take 64%.
+        let inner: u64 = seen[..40].iter().sum();
+        assert!((inner as f64 / DRAWS as f64 - 0.64).abs() < 0.01, "{inner}");
+    }
+
+    #[test]
+    fn normal_draws_lie_around_the_middle() {
+        let seen = histogram(Pattern::Normal { deviation_percent: 10.0 }, 1000);
+        // Within one deviation of the middle: 68.27%.
+        let inner: u64 = seen[400..600].iter().sum();
+        assert!((inner as f64 / DRAWS as f64 - 0.6827).abs() < 0.005, "{inner}");
+    }
+
+    #[test]
+    fn scattering_is_a_permutation() {
+        for blocks in [1, 2, 3, 5, 64, 65, 1000] {
+            let scatter = Scatter::new(blocks, 9);
+            let mut places: Vec<u64> = (0..blocks).map(|rank| scatter.place(rank)).collect();
+            if blocks == 1000 {
+                assert!(places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count() < 60);
+            }
+            places.sort_unstable();
+            assert_eq!(places, (0..blocks).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same() {
+        let draws = |seed| {
+            let mut offsets = Offsets::new(Pattern::Uniform, 0..1 << 40, 0, seed);
+            (0..8).map(|n| offsets.next(n)).collect::<Vec<_>>()
+        };
+        assert_eq!(draws(1), draws(1));
+        assert_ne!(draws(1), draws(2));
     }
 }

@@ -1,49 +1,49 @@
-//! The data of one client among several: a separate file, or every n-th block of one file that all share.
+//! The blocks of one of several clients: those of a separate file, or every n-th block of one file that all clients share.
 //!
-//! This is what IOR does: open, blocks in order, sync, close, all of it timed. Each block begins with its writer and its
-//! offset, and a reader compares them, so that stale data is noticed.
+//! As in IOR, a client opens the file, writes or reads its blocks in order, syncs and closes, and all of that is timed. Each
+//! block begins with its writer and its offset, and a reader compares them to detect stale data.
 
-use super::clock::{self, Clock};
-use super::device::{self, Calls, Device, whole};
-use super::drive::{Drive, Work};
-use super::error::{Error, Result};
-use super::fill::{Filler, Slots};
-use super::tally::{Kind, Recorder};
-use super::{calibrate::Calibration, job::Content, open, outcome::Outcome};
+use crate::buffers::{Filler, Slots};
+use crate::clock::{self, Clock};
+use crate::drive::{Drive, Work};
+use crate::error::{EngineError, Result};
+use crate::sync_loop::{self, Device, SyscallDevice, whole_block};
+use crate::tally::{OpKind, Recorder};
+use crate::{calibrate::Calibration, files, job::Content, outcome::LoadOutcome};
 use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 
-/// Bytes of a block that tell its writer and offset.
+/// Bytes at the start of a block that hold its writer and offset.
 const STAMP: usize = 16;
 /// Milliseconds of one interval of the series.
 const INTERVAL_MS: u32 = 20;
 
 /// Blocks to be written or read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
-    /// The file; a writer makes it where it is missing.
+pub struct StridesJob {
+    /// The file. A writer creates it if it is missing.
     pub path: PathBuf,
-    /// Whether it is written, else read.
+    /// Whether the job writes; otherwise it reads.
     pub write: bool,
     /// The client that writes the blocks, or wrote them.
     pub writer: u32,
-    /// Where the first block is, in blocks.
+    /// Number of the first block.
     pub first: u64,
-    /// From one block to the next, in blocks; 1 for a separate file.
+    /// Distance from one block to the next, in blocks; 1 for a separate file.
     pub stride: u64,
     /// Number of blocks.
     pub blocks: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Past the page cache.
+    /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// Sync the file after the last write.
     pub sync: bool,
-    /// The seed of what is written.
+    /// The seed of the written data.
     pub seed: u64,
 }
 
-impl Job {
+impl StridesJob {
     fn name(&self) -> &'static str {
         if self.write { "write" } else { "read" }
     }
@@ -52,17 +52,17 @@ impl Job {
 /// Writes or reads the blocks in order.
 ///
 /// # Errors
-/// The first operation that failed, or block that its writer did not write.
-pub fn run(job: &Job) -> Result<Outcome> {
+/// The first operation that failed, or the first block that its writer did not write.
+pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
     let kinds = [
-        Kind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
-        Kind { name: "sync", bytes: 0, used: job.write && job.sync },
+        OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
+        OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
     let drive = Drive::counted(1, &kinds, INTERVAL_MS, job.blocks);
-    Outcome::of(&drive, &Blocks(job), Calibration::of(generator_ns(job)?), &mut |_| {})
+    LoadOutcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
-struct Blocks<'a>(&'a Job);
+struct Blocks<'a>(&'a StridesJob);
 
 /// A buffer and its contents.
 struct Block {
@@ -71,8 +71,8 @@ struct Block {
 }
 
 impl Block {
-    fn of(job: &Job) -> Result<Block> {
-        let mut slots = Slots::new(1, job.block_bytes).ok_or_else(|| Error::Resource {
+    fn for_job(job: &StridesJob) -> Result<Block> {
+        let mut slots = Slots::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
             what: format!("no memory for a block of {} bytes", job.block_bytes),
             source: io::ErrorKind::OutOfMemory.into(),
             advice: "; take smaller blocks",
@@ -82,14 +82,14 @@ impl Block {
         Ok(Block { slots, filler })
     }
 
-    fn stamp(&mut self, job: &Job, offset: u64) {
+    fn stamp(&mut self, job: &StridesJob, offset: u64) {
         let buffer = self.slots.get(0);
         self.filler.refresh(buffer);
         buffer[..STAMP].copy_from_slice(&stamp(job, offset));
     }
 }
 
-fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
+fn stamp(job: &StridesJob, offset: u64) -> [u8; STAMP] {
     let mut stamp = [0; STAMP];
     stamp[..8].copy_from_slice(&(u64::from(job.writer) + 1).to_le_bytes());
     stamp[8..].copy_from_slice(&offset.to_le_bytes());
@@ -97,28 +97,25 @@ fn stamp(job: &Job, offset: u64) -> [u8; STAMP] {
 }
 
 impl Blocks<'_> {
-    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> Error {
-        let Job { path, block_bytes: bytes, .. } = self.0;
-        Error::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
+    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> EngineError {
+        let StridesJob { path, block_bytes: bytes, .. } = self.0;
+        EngineError::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
     /// Moves one block.
-    fn perform(&self, calls: &Calls, block: &mut Block, offset: u64) -> Result {
+    fn perform(&self, calls: &SyscallDevice, block: &mut Block, offset: u64) -> Result {
         let job = self.0;
         if job.write {
             block.stamp(job, offset);
         }
         let buffer = block.slots.get(0);
-        let moved = match job.write {
-            true => calls.write(0, offset, buffer),
-            false => calls.read(0, offset, buffer),
-        };
-        whole(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
+        let moved = if job.write { calls.write(0, offset, buffer) } else { calls.read(0, offset, buffer) };
+        whole_block(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
         if job.write || buffer[..STAMP] == stamp(job, offset) {
             return Ok(());
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
-        Err(Error::Corrupt {
+        Err(EngineError::Corrupt {
             path: job.path.clone(),
             offset,
             expected: format!("what client {} wrote there", job.writer),
@@ -131,15 +128,15 @@ impl<'a> Work<'a> for Blocks<'_> {
     type Worker = Block;
 
     fn prepare(&self, _: u32) -> Result<Block> {
-        Block::of(self.0)
+        Block::for_job(self.0)
     }
 
     fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
         let job = self.0;
         let mut start = clock.now();
-        let file = open::one(&job.path, job.write, job.direct, job.block_bytes)?;
+        let file = files::open_file(&job.path, job.write, job.direct, job.block_bytes)?;
         let files = [file.as_fd()];
-        let calls = Calls { files: &files, data_only: false };
+        let calls = SyscallDevice { files: &files, data_only: false };
         for number in 0..job.blocks {
             let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
             self.perform(&calls, block, offset)?;
@@ -150,19 +147,23 @@ impl<'a> Work<'a> for Blocks<'_> {
             start = end;
         }
         if job.write && job.sync {
-            device::sync(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
+            sync_loop::sync_file(file.as_fd(), false)
+                .map_err(|error| self.failed("sync", 0, error.into()))?;
             recorder.count(1, start, None, clock.now());
         }
         Ok(())
     }
 }
 
-/// Nanoseconds that a block takes besides its transfer.
-fn generator_ns(job: &Job) -> Result<f64> {
-    let mut block = Block::of(job)?;
-    Ok(clock::best_ns(1, 20, |number| match job.write {
-        true => block.stamp(job, u64::from(number)),
-        false => drop(std::hint::black_box(stamp(job, u64::from(number)))),
+/// Nanoseconds that the generator takes for a block besides its transfer.
+fn generator_ns(job: &StridesJob) -> Result<f64> {
+    let mut block = Block::for_job(job)?;
+    Ok(clock::best_ns(1, 20, |number| {
+        if job.write {
+            block.stamp(job, u64::from(number))
+        } else {
+            std::hint::black_box(stamp(job, u64::from(number)));
+        }
     }))
 }
 
@@ -170,8 +171,8 @@ fn generator_ns(job: &Job) -> Result<f64> {
 mod tests {
     use super::*;
 
-    fn job(path: PathBuf, writer: u32, write: bool) -> Job {
-        Job {
+    fn job(path: PathBuf, writer: u32, write: bool) -> StridesJob {
+        StridesJob {
             path,
             write,
             writer,
@@ -195,7 +196,7 @@ mod tests {
         }
         assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
         assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
-        let stale = Job { first: 2, ..job(path, 1, false) };
+        let stale = StridesJob { first: 2, ..job(path, 1, false) };
         let said = run(&stale).unwrap_err().to_string();
         assert!(said.contains("what client 1 wrote") && said.contains("client 2, offset 8192"), "{said}");
     }

@@ -1,17 +1,22 @@
-//! What a worker counts, and how it is handed over without stopping the worker.
+//! The tallies that workers count into, and the collector that turns the tallies of all workers into intervals.
 //!
-//! Each worker owns the tally it counts into. When an interval is over it sends that tally away and takes
-//! an empty one that came back; it never waits and shares no memory while it counts. Whether an interval is
-//! over it sees from the stamp it has anyway.
+//! Each worker owns the tally it counts into. When an interval is over, the worker sends its tally to the collector and
+//! continues with an empty one that came back. It never waits and shares no memory while it counts. The time stamp that
+//! it takes for every operation also tells it whether the interval is over.
 
-use super::{clock::Scale, histogram::Latencies};
+use crate::histogram::{Latencies, Sparse, histogram, quantiles, sparse};
+use crate::steady::{self, Assessment};
+use crate::{clock::Scale, series::Stretch};
 use fsarena_sys::cpu::Cpu;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 /// A kind of operation with a separate count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct OpKind {
     /// Its name in readings.
     pub name: &'static str,
     /// Bytes that one operation moves.
@@ -20,17 +25,17 @@ pub struct Kind {
     pub used: bool,
 }
 
-/// The kind of each lane of a tally: in an open loop all kinds once more, for latencies from the intended start.
-pub fn lanes(kinds: &[Kind], open_loop: bool) -> Vec<Kind> {
+/// The kind of each lane of a tally. An open loop has a second lane for each kind, for latencies from the intended start.
+pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
 
-/// An empty tally: the latencies of each of these kinds.
-pub fn tally(kinds: &[Kind]) -> Vec<Latencies> {
+/// Makes an empty tally with a lane for each kind.
+fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
     kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
 }
 
-/// What a worker counted in one interval, on its way to the collector.
+/// The tally of one worker and interval, on its way to the collector.
 pub struct Counted {
     /// The worker.
     pub thread: u32,
@@ -38,8 +43,7 @@ pub struct Counted {
     pub interval: u32,
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
     pub next: u32,
-    /// The counts: the latencies of each [`Kind`] from start to end; in an open loop behind them those from the intended
-    /// start.
+    /// The latencies of each lane; see [`lanes`].
     pub tally: Vec<Latencies>,
     /// CPU time since the last tally.
     pub cpu: Cpu,
@@ -52,9 +56,9 @@ pub struct Times {
     pub start: u64,
     /// Length of an interval.
     pub interval: u64,
-    /// The end, `u64::MAX` where time does not bound the run.
+    /// The end; `u64::MAX` if time does not bound the run.
     pub deadline: u64,
-    /// Turns ticks into nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub scale: Scale,
 }
 
@@ -62,15 +66,15 @@ pub struct Times {
 pub struct Link<'a> {
     /// The number of the worker.
     pub thread: u32,
-    /// To the collector.
+    /// Sends full tallies to the collector.
     pub out: Sender<Counted>,
-    /// Emptied tallies from it.
+    /// Receives emptied tallies from the collector.
     pub back: Receiver<Vec<Latencies>>,
-    /// Set when the run is to end.
+    /// Set when the run has to end.
     pub stop: &'a AtomicBool,
 }
 
-/// Where a worker counts and learns when to stop.
+/// Counts the operations of one worker and tells it when to stop.
 pub struct Recorder<'a> {
     /// The counts of the current interval.
     pub tally: Vec<Latencies>,
@@ -79,7 +83,7 @@ pub struct Recorder<'a> {
     /// The times of the run.
     pub times: Times,
     interval: u32,
-    kinds: &'a [Kind],
+    kinds: &'a [OpKind],
     link: Option<Link<'a>>,
     budget: &'a Budget,
     threads: u32,
@@ -89,9 +93,9 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder for one worker of several, with a lane for each kind.
+    /// Makes the recorder of one of `threads` workers, with a lane for each kind.
     pub fn new(
-        kinds: &'a [Kind],
+        kinds: &'a [OpKind],
         times: Times,
         link: Option<Link<'a>>,
         budget: &'a Budget,
@@ -100,16 +104,16 @@ impl<'a> Recorder<'a> {
         let boundary = times.start.saturating_add(times.interval).min(times.deadline);
         let crowded = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
         let cpu = Cpu::of_this_thread();
-        let tally = tally(kinds);
+        let tally = empty_tally(kinds);
         Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, crowded, cpu }
     }
 
-    /// Operations that the worker may do before it asks again; 0 where there are none left.
+    /// Claims operations that the worker may do before it claims again; 0 if none are left.
     pub fn claim(&self) -> u64 {
         self.budget.claim(self.threads)
     }
 
-    /// Counts an operation, from its intended start too in an open loop. Returns whether the worker goes on.
+    /// Counts an operation, in an open loop also from its intended start. Returns whether the worker continues.
     #[inline(always)]
     pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
         let goes_on = end < self.boundary || self.turn(end);
@@ -127,8 +131,8 @@ impl<'a> Recorder<'a> {
         self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
-    /// Hands the tally over when the boundary is reached, and says whether the worker goes on. Where it
-    /// does not, nothing is handed over: the operation that reached the end still counts.
+    /// Hands the tally over at the end of an interval. Returns false at the end of the run, and then hands nothing over,
+    /// because the operation that reached the end still counts.
     #[cold]
     #[inline(never)]
     pub fn turn(&mut self, now: u64) -> bool {
@@ -143,7 +147,7 @@ impl<'a> Recorder<'a> {
         true
     }
 
-    /// Hands over what is left at the end.
+    /// Hands over the last tally.
     pub fn close(&mut self) {
         self.hand_over(u32::MAX);
     }
@@ -152,7 +156,7 @@ impl<'a> Recorder<'a> {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
         // The collector is rarely a whole interval behind; then a new tally is better than waiting.
-        let empty = link.back.try_recv().unwrap_or_else(|_| tally(self.kinds));
+        let empty = link.back.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu: before, .. } = *self;
         let _ = link.out.send(Counted { thread: link.thread, interval, next, tally, cpu: cpu.since(before) });
@@ -160,13 +164,13 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Operations that all workers may do together. Workers claim them by the handful, so that the counter is
-/// out of the hot loops, and the sum is exact.
+/// The operations that all workers together may still do. Workers claim several at once, so that the shared counter stays
+/// out of the hot loops and the sum is exact.
 #[derive(Debug)]
 pub struct Budget(Option<AtomicU64>);
 
 impl Budget {
-    /// So many operations, or as many as time allows.
+    /// A budget of this many operations; unlimited if absent.
     pub fn new(operations: Option<u64>) -> Budget {
         Budget(operations.map(AtomicU64::new))
     }
@@ -180,6 +184,194 @@ impl Budget {
             Ok(before) => share(before),
             Err(_) => 0,
         }
+    }
+}
+
+/// One interval of the series, all threads and kinds of operations together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its number, from 0.
+    pub index: u32,
+    /// When it began, in seconds after the start.
+    pub start_s: f64,
+    /// How long it is, in seconds. Only the last is shorter.
+    pub length_s: f64,
+    /// Operations that ended in it.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Operations a second.
+    pub iops_per_s: f64,
+    /// Bytes a second.
+    pub bandwidth_bytes_per_s: f64,
+    /// Median latency in nanoseconds; 0 where nothing ended.
+    pub latency_p50_ns: u64,
+    /// 99th percentile of latency in nanoseconds.
+    pub latency_p99_ns: u64,
+    /// 99.9th percentile of latency in nanoseconds.
+    pub latency_p999_ns: u64,
+}
+
+/// A callback that receives each interval as soon as it is over.
+pub type OnInterval<'a> = &'a mut dyn FnMut(&Interval);
+
+/// A finished interval with the latencies that a later cut of the warm-up needs.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its figures.
+    pub interval: Interval,
+    /// The latencies of each lane.
+    latencies: Vec<Sparse>,
+    /// CPU time of the workers in it.
+    pub cpu: Cpu,
+}
+
+impl Finished {
+    /// The counts of the first `kinds` lanes, in the form that a series merges.
+    pub fn stretch(&self, kinds: usize) -> Stretch<'_> {
+        Stretch {
+            start_s: self.interval.start_s,
+            length_s: self.interval.length_s,
+            operations: self.interval.operations,
+            bytes: self.interval.bytes,
+            latencies: &self.latencies[..kinds],
+        }
+    }
+}
+
+/// An interval that workers may still add to.
+struct Growing {
+    lanes: Vec<Histogram<u64>>,
+    cpu: Cpu,
+}
+
+impl Growing {
+    /// Makes an empty interval. An unused lane takes hardly any memory.
+    fn new(used: impl Iterator<Item = bool>) -> Growing {
+        let unused = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
+        let lanes = used.map(|used| if used { histogram() } else { unused() }).collect();
+        Growing { lanes, cpu: Cpu::default() }
+    }
+}
+
+/// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
+/// operation holds the series up, never the other workers.
+pub struct Collector {
+    /// The kind of each lane. Lanes of latencies from intended starts do not count as operations.
+    lanes: Vec<OpKind>,
+    kinds: usize,
+    interval_s: f64,
+    growing: BTreeMap<u32, Growing>,
+    next: Vec<u32>,
+    back: Vec<Sender<Vec<Latencies>>>,
+    /// Intervals that are over, in order.
+    pub finished: Vec<Finished>,
+    /// Operations of each worker.
+    pub by_thread: Vec<u64>,
+}
+
+impl Collector {
+    /// Makes a collector that returns emptied tallies to their workers through `back`.
+    pub fn new(
+        kinds: &[OpKind],
+        interval_s: f64,
+        open_loop: bool,
+        back: Vec<Sender<Vec<Latencies>>>,
+    ) -> Collector {
+        Collector {
+            lanes: lanes(kinds, open_loop),
+            kinds: kinds.len(),
+            interval_s,
+            growing: BTreeMap::new(),
+            next: vec![0; back.len()],
+            by_thread: vec![0; back.len()],
+            back,
+            finished: vec![],
+        }
+    }
+
+    /// Adds a worker's tally. Returns the number of intervals that this finished.
+    pub fn take(&mut self, counted: Counted) -> usize {
+        let Counted { thread, interval, next, mut tally, cpu } = counted;
+        let new = || Growing::new(self.lanes.iter().map(|kind| kind.used));
+        let growing = self.growing.entry(interval).or_insert_with(new);
+        growing.cpu += cpu;
+        self.by_thread[thread as usize] += tally[..self.kinds].iter().map(Latencies::count).sum::<u64>();
+        for (lane, sum) in tally.iter_mut().zip(&mut growing.lanes) {
+            lane.add_to(sum);
+            lane.clear();
+        }
+        // A worker that has ended takes nothing back.
+        let _ = self.back[thread as usize].send(tally);
+        self.next[thread as usize] = next;
+        self.finish_before(self.next.iter().copied().min().unwrap_or(0))
+    }
+
+    /// Finishes every interval before `limit`. An interval without any operations is in the series, too.
+    fn finish_before(&mut self, limit: u32) -> usize {
+        let before = self.finished.len();
+        let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
+        for index in before as u32..limit.min(last) {
+            let empty = || Growing::new(self.lanes.iter().map(|_| false));
+            let growing = self.growing.remove(&index).unwrap_or_else(empty);
+            self.finished.push(self.finish(index, growing));
+        }
+        self.finished.len() - before
+    }
+
+    fn finish(&self, index: u32, Growing { lanes, cpu }: Growing) -> Finished {
+        let (mut all, mut bytes) = (histogram(), 0);
+        for (lane, kind) in lanes.iter().zip(&self.lanes).take(self.kinds) {
+            all.add(lane).expect("all histograms of the engine have the same bounds");
+            bytes += lane.len() * kind.bytes;
+        }
+        let [latency_p50_ns, latency_p99_ns, latency_p999_ns] = quantiles(&all, [0.5, 0.99, 0.999]);
+        let mut interval = Interval {
+            index,
+            start_s: f64::from(index) * self.interval_s,
+            length_s: self.interval_s,
+            operations: all.len(),
+            bytes,
+            iops_per_s: 0.0,
+            bandwidth_bytes_per_s: 0.0,
+            latency_p50_ns,
+            latency_p99_ns,
+            latency_p999_ns,
+        };
+        interval.set_length(self.interval_s);
+        Finished { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
+    }
+
+    /// Assesses warm-up and steadiness from the series of operations a second.
+    pub fn assess(&self) -> Assessment {
+        let intervals = self.finished.iter().map(|one| &one.interval);
+        let whole = intervals.filter(|one| one.length_s >= 0.5 * self.interval_s);
+        steady::assess(&whole.map(|one| one.iops_per_s).collect::<Vec<_>>())
+    }
+
+    /// Whether all workers have ended.
+    pub fn ended(&self) -> bool {
+        self.next.iter().all(|&next| next == u32::MAX)
+    }
+}
+
+/// Sums intervals up, lane by lane.
+pub fn sum_lanes(lanes: usize, intervals: &[Finished]) -> Vec<Histogram<u64>> {
+    let mut sums: Vec<_> = (0..lanes).map(|_| histogram()).collect();
+    for (number, sum) in sums.iter_mut().enumerate() {
+        let counts = intervals.iter().flat_map(|one| &one.latencies[number]);
+        counts.for_each(|&(value, count)| sum.saturating_record_n(value, count));
+    }
+    sums
+}
+
+impl Interval {
+    /// Sets the length of the interval and the rates that follow from it.
+    pub fn set_length(&mut self, length_s: f64) {
+        self.length_s = length_s;
+        let rate = |amount: u64| if length_s > 0.0 { amount as f64 / length_s } else { 0.0 };
+        self.iops_per_s = rate(self.operations);
+        self.bandwidth_bytes_per_s = rate(self.bytes);
     }
 }
 
@@ -214,7 +406,7 @@ mod tests {
         let (_give, back) = std::sync::mpsc::channel();
         let stop = AtomicBool::new(false);
         let budget = Budget::new(None);
-        let kinds = [Kind { name: "read", bytes: 1, used: true }];
+        let kinds = [OpKind { name: "read", bytes: 1, used: true }];
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
         let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
@@ -234,5 +426,74 @@ mod tests {
             .map(|Counted { interval, next, tally, .. }| (interval, next, tally[0].count()))
             .collect();
         assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
+    }
+
+    const KINDS: [OpKind; 2] =
+        [OpKind { name: "read", bytes: 4096, used: true }, OpKind { name: "sync", bytes: 0, used: true }];
+
+    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Counted {
+        let mut tally = empty_tally(&KINDS);
+        latencies.iter().for_each(|&ns| tally[0].record(ns));
+        syncs.iter().for_each(|&ns| tally[1].record(ns));
+        Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
+    }
+
+    fn collector() -> Collector {
+        let back = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
+        Collector::new(&KINDS, 0.1, false, back)
+    }
+
+    #[test]
+    fn an_interval_is_finished_when_all_workers_are_beyond_it() {
+        let mut collector = collector();
+        assert_eq!(collector.take(counted(0, 0, 1, &[1000; 30], &[])), 0);
+        assert_eq!(collector.take(counted(0, 1, 2, &[1000; 10], &[])), 0);
+        // The other worker hung in one operation from interval 0 to 3.
+        assert_eq!(collector.take(counted(1, 0, 3, &[3000], &[9000])), 2);
+        let first = &collector.finished[0].interval;
+        assert_eq!((first.index, first.operations, first.bytes), (0, 32, 31 * 4096));
+        assert!((first.iops_per_s - 320.0).abs() < 1e-9);
+        assert_eq!(first.latency_p50_ns, 1000);
+        assert_eq!(collector.finished[0].cpu, Cpu { user_ns: 20, system_ns: 40 });
+        assert_eq!(collector.take(counted(0, 2, u32::MAX, &[1000], &[])), 1);
+        assert_eq!(collector.take(counted(1, 3, u32::MAX, &[70_000_000], &[])), 1);
+        assert_eq!(collector.finished.len(), 4);
+        assert_eq!(collector.by_thread, [41, 3]);
+    }
+
+    #[test]
+    fn merging_loses_nothing() {
+        let mut collector = collector();
+        let mut expected = histogram();
+        for interval in 0..20 {
+            for thread in 0..2 {
+                // Latencies over seven decades, and one beyond `LONGEST_NS`.
+                let latencies: Vec<u64> = (0..500)
+                    .map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval))
+                    .chain([u64::MAX])
+                    .collect();
+                latencies.iter().for_each(|&ns| expected.saturating_record(ns));
+                let next = if interval == 19 { u32::MAX } else { interval + 1 };
+                collector.take(counted(thread, interval, next, &latencies, &[5]));
+            }
+        }
+        let sums = sum_lanes(2, &collector.finished);
+        assert_eq!(sums[0], expected);
+        assert_eq!(sums[0].len(), 2 * 20 * 501);
+        assert_eq!(sums[1].len(), 40);
+        assert_eq!(collector.finished.iter().map(|one| one.interval.operations).sum::<u64>(), 2 * 20 * 502);
+        // A cut leaves the others whole.
+        assert_eq!(sum_lanes(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
+    }
+
+    #[test]
+    fn an_interval_without_operations_is_in_the_series() {
+        let mut collector = collector();
+        collector.take(counted(0, 0, 5, &[1], &[]));
+        collector.take(counted(1, 0, 5, &[1], &[]));
+        collector.take(counted(0, 5, u32::MAX, &[1], &[]));
+        collector.take(counted(1, 5, u32::MAX, &[], &[]));
+        let operations: Vec<u64> = collector.finished.iter().map(|one| one.interval.operations).collect();
+        assert_eq!(operations, [2, 0, 0, 0, 0, 1]);
     }
 }

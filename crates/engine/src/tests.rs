@@ -16,12 +16,12 @@ fn prepared(dir: &Path, count: u32, blocks: u64, verify: bool) -> Files {
     Files::prepare(dir, &spec).unwrap()
 }
 
-fn counted(operations: u64) -> Job {
-    Job { bound: Bound::Operations(operations), interval_ms: 1, ..Job::default() }
+fn counted(operations: u64) -> LoadJob {
+    LoadJob { bound: Bound::Operations(operations), interval_ms: 1, ..LoadJob::default() }
 }
 
 #[track_caller]
-fn outcome(job: &Job, files: &Files) -> Outcome {
+fn outcome(job: &LoadJob, files: &Files) -> LoadOutcome {
     let mut told = vec![];
     let outcome = run(job, files, &mut |interval| told.push(interval.clone())).unwrap();
     // Every interval was told, in order, and they lose no operation.
@@ -53,7 +53,7 @@ fn every_engine_does_exactly_the_operations_asked_for() {
     }
     for (engine, depth) in engines {
         for (read_share, threads) in [(1.0, 1), (0.0, 3), (0.5, 4)] {
-            let job = Job { engine, depth, read_share, threads, ..counted(5003) };
+            let job = LoadJob { engine, depth, read_share, threads, ..counted(5003) };
             let outcome = outcome(&job, &files);
             assert_eq!(outcome.operations(), 5003, "{engine:?} {depth} {read_share}");
             assert_eq!(outcome.bytes(), 5003 * u64::from(BLOCK));
@@ -68,10 +68,10 @@ fn every_engine_does_exactly_the_operations_asked_for() {
 fn bytes_and_time_bound_too() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
-    let job = Job { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
+    let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
     assert_eq!(outcome(&job, &files).operations(), 11);
     // Long against what a busy machine may keep a thread waiting: what has no interval behind its warm-up is kept whole.
-    let job = Job { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..counted(1) };
+    let job = LoadJob { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..counted(1) };
     let found = outcome(&job, &files);
     assert!(found.operations() > 0);
     assert_eq!(found.warmup_intervals, 20);
@@ -82,7 +82,7 @@ fn bytes_and_time_bound_too() {
 fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
-    let job = Job { bound: Bound::Steady { at_most_s: 0.3 }, interval_ms: 2, ..Job::default() };
+    let job = LoadJob { bound: Bound::Steady { at_most_s: 0.3 }, interval_ms: 2, ..LoadJob::default() };
     let found = outcome(&job, &files);
     assert!(found.intervals.len() <= 151);
     assert!(found.warmup_intervals * 2 <= found.intervals.len() + steady::BATCH);
@@ -92,7 +92,7 @@ fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
 fn a_thousand_threads() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
-    let job = Job { threads: 1024, interval_ms: 100, ..counted(20_000) };
+    let job = LoadJob { threads: 1024, interval_ms: 100, ..counted(20_000) };
     let found = outcome(&job, &files);
     assert_eq!(found.operations(), 20_000);
     // 20,000 operations of 1,024 threads: the mean is 19.5.
@@ -109,7 +109,7 @@ fn syncs_are_counted_as_events_and_at_the_end() {
         if engine == Engine::IoUring && !has_uring() {
             continue;
         }
-        let job = Job {
+        let job = LoadJob {
             engine,
             read_share: 0.0,
             threads: 2,
@@ -132,14 +132,14 @@ fn syncs_are_counted_as_events_and_at_the_end() {
 fn files_made_anew_grow() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 64, false);
-    let mut job = Job {
+    let mut job = LoadJob {
         read_share: 0.0,
         pattern: Pattern::Sequential { shared_cursor: true },
         threads: 2,
         ..counted(80)
     };
     job.open.recreate = true;
-    assert_eq!(outcome(&job, &files).used.attestation, None);
+    assert_eq!(outcome(&job, &files).used.extent_check, None);
     let sizes = files.paths().iter().map(|path| std::fs::metadata(path).unwrap().len());
     assert_eq!(sizes.collect::<Vec<_>>(), [64 * 4096, 16 * 4096]);
 }
@@ -152,8 +152,15 @@ fn verified_blocks_are_written_read_and_read_back() {
         if engine == Engine::IoUring && !has_uring() {
             continue;
         }
-        let job =
-            Job { engine, depth, verify: true, read_share: 0.5, threads: 3, sync_end: true, ..counted(3000) };
+        let job = LoadJob {
+            engine,
+            depth,
+            verify: true,
+            read_share: 0.5,
+            threads: 3,
+            sync_end: true,
+            ..counted(3000)
+        };
         let found = outcome(&job, &files);
         // All 200 blocks before and after, and each read.
         assert_eq!(found.verified_blocks, 400 + found.kind("read").unwrap().count);
@@ -173,7 +180,7 @@ fn a_planted_corruption_is_found_and_named() {
     for (engine, depth) in engines {
         for read_share in [1.0, 0.0] {
             let pattern = Pattern::Sequential { shared_cursor: false };
-            let job = Job { engine, depth, verify: true, read_share, pattern, ..counted(100) };
+            let job = LoadJob { engine, depth, verify: true, read_share, pattern, ..counted(100) };
             let said = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
             assert!(said.contains("byte 28672") && said.contains("test_file.1"), "{said}");
             assert!(said.contains("expected") && said.contains("checksum"), "{said}");
@@ -188,7 +195,7 @@ fn sparse_files_are_refused() {
     std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
     let said = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
     assert!(said.contains("sparse from byte 0") && said.contains("test_file.0"), "{said}");
-    let allowed = Job { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
+    let allowed = LoadJob { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
     assert_eq!(outcome(&allowed, &files).operations(), 10);
 }
 
@@ -200,7 +207,7 @@ fn an_error_ends_the_job_with_file_and_offset() {
     let longer = Files { bytes: 16 * 4096, ..files.clone() };
     let engines = if has_uring() { vec![Engine::Sync, Engine::IoUring] } else { vec![Engine::Sync] };
     for engine in engines {
-        let job = Job {
+        let job = LoadJob {
             engine,
             pattern: Pattern::Sequential { shared_cursor: true },
             allow: Allow { sparse: true, ..Allow::default() },
@@ -210,7 +217,8 @@ fn an_error_ends_the_job_with_file_and_offset() {
         assert!(said.contains("read of 4096 bytes at byte 32768") && said.contains("test_file.0"), "{said}");
     }
     // A mapping raises SIGBUS there; that too is an error of the job.
-    let job = Job { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
+    let job =
+        LoadJob { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
     let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
     assert!(said.contains("test_file") && said.contains("error"), "{said}");
 }
@@ -231,7 +239,7 @@ fn every_way_of_an_older_kernel_works() {
             fixed_files: bit(3),
             fixed_buffers: bit(4),
         };
-        let job = Job { engine: Engine::IoUring, depth: 8, read_share: 0.5, uring, ..counted(200) };
+        let job = LoadJob { engine: Engine::IoUring, depth: 8, read_share: 0.5, uring, ..counted(200) };
         let found = outcome(&job, &files);
         assert_eq!(found.operations(), 200, "{uring:?}");
         let used = found.used.ring.unwrap();
@@ -252,7 +260,7 @@ fn open_loops_keep_both_latencies() {
     for (engine, depth) in engines {
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed] {
             let rate = Some(Rate { per_s: 20_000.0, arrivals });
-            let job = Job { engine, depth, rate, threads: 2, ..counted(1000) };
+            let job = LoadJob { engine, depth, rate, threads: 2, ..counted(1000) };
             let found = outcome(&job, &files);
             let corrected = found.corrected.as_ref().unwrap();
             assert_eq!((found.latency.len(), corrected.len()), (1000, 1000));
@@ -270,7 +278,7 @@ fn a_stall_shows_in_the_corrected_latency() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let rate = Some(Rate { per_s: 1e9, arrivals: Arrivals::Fixed });
-    let found = outcome(&Job { rate, ..counted(20_000) }, &files);
+    let found = outcome(&LoadJob { rate, ..counted(20_000) }, &files);
     let corrected = found.corrected.as_ref().unwrap();
     assert!(corrected.value_at_quantile(0.5) > 10 * found.latency.value_at_quantile(0.5));
 }
@@ -279,7 +287,7 @@ fn a_stall_shows_in_the_corrected_latency() {
 fn readings_are_defined() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
-    let job = Job { read_share: 0.5, ..counted(1000) };
+    let job = LoadJob { read_share: 0.5, ..counted(1000) };
     let readings = outcome(&job, &files).readings();
     for id in readings.0.keys() {
         assert!(readings::defs().any(|def| def.id == id), "{id}");
@@ -293,13 +301,13 @@ fn readings_are_defined() {
 
 #[test]
 fn a_job_survives_being_stored() {
-    let job = Job {
+    let job = LoadJob {
         pattern: Pattern::Zipf { theta: 0.9 },
         rate: Some(Rate { per_s: 5.0, arrivals: Arrivals::Fixed }),
         bound: Bound::Steady { at_most_s: 60.0 },
-        ..Job::default()
+        ..LoadJob::default()
     };
     let text = serde_json::to_string(&job).unwrap();
-    assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
-    assert!(serde_json::from_str::<Job>(r#"{"thread": 3}"#).unwrap_err().to_string().contains("thread"));
+    assert_eq!(serde_json::from_str::<LoadJob>(&text).unwrap(), job);
+    assert!(serde_json::from_str::<LoadJob>(r#"{"thread": 3}"#).unwrap_err().to_string().contains("thread"));
 }

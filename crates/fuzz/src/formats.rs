@@ -2,7 +2,7 @@
 
 use crate::room::{self, sensible};
 use fsarena_core::{published, scale::Scale, setting::Settings};
-use fsarena_load::dbench::{compact, loadfile};
+use fsarena_load::dbench::{Program, loadfile};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::{task::Action, workloads};
 
@@ -20,12 +20,12 @@ pub fn loadfile(bytes: &[u8]) {
     match loadfile::load(&path) {
         Err(error) => sensible(&error, bytes),
         Ok(program) => {
-            let kept = compact::pack(&program);
-            let again = compact::unpack(&kept).expect("a load as it is kept");
-            assert_eq!(compact::pack(&again), kept);
+            let kept = program.pack();
+            let again = Program::unpack(&kept).expect("a load as it is kept");
+            assert_eq!(again.pack(), kept);
         }
     }
-    let _ = compact::unpack(bytes).map_err(|error| sensible(&error, bytes));
+    let _ = Program::unpack(bytes).map_err(|error| sensible(&error, bytes));
 }
 
 pub fn tools(bytes: &[u8]) {

@@ -2,7 +2,7 @@
 //! The installed one of dbench (goal: under 0.5 s), and the making of dbench-like. CPU time is shown beside, because
 //! on a busy machine it is the steadier figure.
 
-use fsarena_load::dbench::{Program, compact, like, loadfile};
+use fsarena_load::dbench::{Program, loadfile, synthetic};
 use fsarena_sys::cpu::Cpu;
 use std::{error::Error, time::Instant};
 
@@ -17,15 +17,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (times, program) = best(|| Ok(loadfile::load(&path)?))?;
             println!("{}: {:.1} MB in {times} (goal: 0.5 s)", path.display(), bytes as f64 / 1e6);
             println!("  {}", size(&program));
-            let packed = compact::pack(&program);
-            let (times, _) = best(|| Ok(compact::unpack(&packed)?))?;
+            let packed = program.pack();
+            let (times, _) = best(|| Ok(Program::unpack(&packed)?))?;
             println!(
                 "  {:.1} MB as it is kept for the cells of a run, read in {times}",
                 packed.len() as f64 / 1e6
             );
         }
     }
-    let (times, program) = best(|| Ok(like::program(1)))?;
+    let (times, program) = best(|| Ok(synthetic::program(1)))?;
     println!("dbench-like made in {times}\n  {}", size(&program));
     Ok(())
 }

@@ -1,81 +1,76 @@
-//! A player for dbench's loadfiles, and a load of our own in the same form.
+//! A player for dbench's loadfiles, and a synthetic load in the same form.
 //!
 //! ```text
-//! loadfile::load / like::program → Program → client_mode (clients, phases) → board (counters) → Outcome
+//! loadfile::load / synthetic::program → Program → client_mode (clients, phases) → SharedCounters → DbenchOutcome
 //! ```
 //!
-//! Semantics are those of dbench 4.0 and 5.0 on local files: every operation that has a name looks it up first. If
-//! the lookup fails, it reads the whole directory, as a case-insensitive file server does.
+//! The semantics are those of dbench 4.0 and 5.0 on local files. Every operation with a name looks the name up first. If the
+//! lookup fails, it reads the whole directory, as a case-insensitive file server does.
 
-mod board;
-mod buckets;
-mod c_library;
 mod calls;
-pub mod census;
 mod client;
 mod client_mode;
-pub mod compact;
 mod cursor;
 mod error;
-mod handles;
 mod kind;
-pub mod like;
-pub mod limits;
+pub mod load_stats;
 pub mod loadfile;
 mod name;
 mod number;
-mod options;
 mod outcome;
-mod parse;
-mod payload;
 mod program;
-mod random_string;
+mod shared_counters;
+pub mod synthetic;
 #[cfg(test)]
 mod tests;
-mod time_series;
 
-pub use error::Error;
-pub use kind::{KINDS, Kind};
-pub use options::{ClientMode, Options};
-pub use outcome::{Outcome, defs};
-pub use program::Program;
-
-use board::Board;
-use client::Shared;
+use crate::dbench::client::{Payloads, Shared};
+use crate::dbench::shared_counters::SharedCounters;
+use fsarena_engine::Content;
 use fsarena_engine::clock::{self, Clock, Monotonic};
 use fsarena_sys::cpu::Cpu;
-use payload::Payloads;
 use std::ffi::{CString, NulError};
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::{os::unix::ffi::OsStrExt, path::Path, time::Duration};
+
+pub use client_mode::check_open_file_limit;
+pub use error::DbenchError;
+pub use kind::{KINDS, OperationKind};
+pub use outcome::{DbenchOutcome, defs};
+pub use program::Program;
 
 /// Plays a program in a directory.
 ///
 /// # Errors
-/// Clients that cannot be had, and the first that could not go on.
-pub fn play(program: &Program, options: &Options, root: &Path) -> Result<Outcome, Error> {
+/// If the clients cannot be started, or the first client that failed.
+pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchOutcome, DbenchError> {
     program.check_clients(options.clients)?;
-    match clock::choose().tsc {
+    match clock::best_clock().tsc {
         Some(tsc) => play_by(program, options, root, tsc),
         None => play_by(program, options, root, Monotonic),
     }
 }
 
-fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock) -> Result<Outcome, Error> {
-    limits::check(options.clients, options.mode, 0)?;
-    let board = Board::new(options.clients)?;
+fn play_by(
+    program: &Program,
+    options: &Options,
+    root: &Path,
+    clock: impl Clock,
+) -> Result<DbenchOutcome, DbenchError> {
+    client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
+    let counters = SharedCounters::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
     let no_path =
-        |error: NulError| Error::Resource { what: format!("play in {root:?}"), source: error.into() };
+        |error: NulError| DbenchError::Resource { what: format!("play in {root:?}"), source: error.into() };
     let root = CString::new(root.as_os_str().as_bytes()).map_err(no_path)?;
     let shared = Shared {
         program,
-        board: &board,
+        counters: &counters,
         payloads: &payloads,
         root,
         options,
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
         clock,
-        scale: clock::choose().scale,
+        scale: clock::best_clock().scale,
     };
     let used = || match options.mode {
         ClientMode::Threads => Cpu::of_this_process(),
@@ -83,5 +78,33 @@ fn play_by(program: &Program, options: &Options, root: &Path, clock: impl Clock)
     };
     let before = used();
     let times = client_mode::run(&shared)?;
-    Ok(Outcome::of(&board, times, used().since(before)))
+    Ok(DbenchOutcome::from_counters(&counters, times, used().since(before)))
+}
+
+/// How clients run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientMode {
+    /// Processes, as in the real dbench.
+    Processes,
+    /// Threads of one process: they share its table of open files.
+    Threads,
+}
+
+/// The options of the player.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Number of clients.
+    pub clients: u32,
+    /// How clients run.
+    pub mode: ClientMode,
+    /// Length of the warm-up, in which nothing counts; zero for none.
+    pub warm_up: Duration,
+    /// Length of the measured phase.
+    pub measured: Duration,
+    /// Limit for each client in megabytes (10⁶) a second; none for no limit.
+    pub rate_mb_s: Option<f64>,
+    /// The content of writes for which the loadfile gives no pattern.
+    pub content: Content,
+    /// The seed of everything random.
+    pub seed: u64,
 }

@@ -1,7 +1,7 @@
-//! A command that the user wrote: run to its end or its time limit, its output bounded, and no process of it left.
+//! Commands of the user: each runs to its end or its time limit, with bounded output, and leaves no process behind.
 
-use crate::error::Result;
 use crate::printed::{Printed, Rule};
+use crate::task::Result;
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, said::shown, space::Space};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -13,37 +13,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes of output after which a command fails.
+/// Most bytes of output. A command that prints more fails.
 const MOST_OUTPUT: u64 = 64 << 20;
-/// Bytes of output that a failure shows.
+/// Bytes of output that an error shows.
 const SHOWN: usize = 4096;
-/// Bytes of output to keep of a command that fails.
+/// Bytes of output that the log keeps of a failed command.
 const FAILED: usize = 1 << 20;
-/// Bytes of output to keep of other commands: there are several in each cell of each round.
+/// Bytes of output that the log keeps of other commands, because every cell of every round has several.
 const PASSED: usize = 16 << 10;
-/// How often a signal and the time limit are looked for.
-const GLANCE: Duration = Duration::from_millis(50);
-/// How long processes that outlive their command may take to end.
-const GRACE: Duration = Duration::from_millis(200);
-/// How long killed processes may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How often fsarena checks for a signal and the time limit.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time limit for processes that outlive their command to end by themselves.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time limit for killed processes to end.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A command with its directory, environment and time limit.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// Program and arguments.
     pub words: Vec<String>,
-    /// Where it runs.
+    /// Its working directory.
     pub dir: PathBuf,
-    /// Variables beside those of fsarena.
+    /// Environment variables besides those of fsarena.
     pub env: Vec<(&'static str, PathBuf)>,
-    /// The time that it may take.
+    /// Its time limit.
     pub limit: Duration,
-    /// The metrics to find in its output, besides those that it marks itself.
+    /// Rules for the metrics in its output, besides those that it marks itself.
     pub rules: Vec<Rule>,
 }
 
-/// Output so far: how much, its end, and the metrics in it.
+/// The output of a command so far: its size, its last bytes and its metrics.
 struct Output {
     reader: PipeReader,
     bytes: u64,
@@ -52,11 +52,11 @@ struct Output {
 }
 
 impl Invocation {
-    /// Runs it, logs it, expects success, and gives the metrics that it printed.
+    /// Runs and logs the command, and returns the metrics that it printed.
     ///
     /// # Errors
-    /// If it cannot start, fails, takes too long, prints too much or a metric with a fault, leaves a process, or removes its
-    /// directory.
+    /// If it cannot start, fails, takes too long, prints too much or an invalid metric, leaves a process, or removes its
+    /// working directory.
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = Instant::now();
         let (ended, Output { tail, printed, .. }) = self.run(begun)?;
@@ -92,7 +92,7 @@ impl Invocation {
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
         let (reader, mut child) = self.start().map_err(failed)?;
-        let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
+        let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::with_rules(&self.rules) };
         let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
             let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
@@ -120,13 +120,13 @@ impl Invocation {
         Ok((reader, limits::spawn(&mut command)?))
     }
 
-    /// Reads the output until the command ends. Why it has to be killed, where that is so.
+    /// Reads the output until the command ends. Returns the reason if the command has to be killed.
     fn watch(&self, child: &Child, output: &mut Output, begun: Instant) -> io::Result<Option<String>> {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let mut open = true;
         loop {
             let output_or_end = if open { output.reader.as_fd() } else { pidfd.as_fd() };
-            let [over, readable] = ready([pidfd.as_fd(), output_or_end], GLANCE)?;
+            let [over, readable] = ready([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
             if open && readable {
                 open = output.take()?;
             }
@@ -144,21 +144,21 @@ impl Invocation {
 }
 
 impl Output {
-    /// Takes one piece of a stream; false at its end.
+    /// Reads one piece of the output. Returns false at its end.
     fn take(&mut self) -> io::Result<bool> {
         let mut piece = [0; 1 << 16];
         let read = self.reader.read(&mut piece)?;
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
         self.printed.take(&piece[..read]);
-        // Rarely, because it moves all that stays.
+        // This is rare, because it moves all bytes that stay.
         if self.tail.len() > 2 * FAILED {
             self.tail.drain(..self.tail.len() - FAILED);
         }
         Ok(read > 0)
     }
 
-    /// Takes what is left in the pipe, without waiting for a process that holds it open.
+    /// Reads the rest of the pipe without waiting for a process that holds it open.
     fn drain(&mut self) {
         let is_ready =
             |output: &Output| ready([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[ready]| ready);
@@ -166,7 +166,7 @@ impl Output {
     }
 }
 
-/// Waits until one of these is ready, and no longer than a time that is under a second; which of them are.
+/// Waits until one of these is readable, for less than a second. Returns which of them are.
 fn ready<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[bool; N]> {
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let within = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
@@ -183,7 +183,7 @@ fn end(output: &[u8], most: usize) -> String {
     format!("{cut}{}", String::from_utf8_lossy(&output[from..]))
 }
 
-/// Kills the processes that outlived their command and a time of grace, and returns their names.
+/// Waits for processes that outlived their command, kills those that do not end in time, and returns their names.
 fn end_survivors() -> Vec<String> {
     let kernel = SysRoot::host();
     let begun = Instant::now();
@@ -191,10 +191,10 @@ fn end_survivors() -> Vec<String> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
-            Ok(None) if begun.elapsed() < PATIENCE => {}
+            Ok(None) if begun.elapsed() < WAIT_TIMEOUT => {}
             _ => return names,
         }
-        if begun.elapsed() > GRACE {
+        if begun.elapsed() > EXIT_TIMEOUT {
             for pid in children(&kernel) {
                 names.push(process::name(&kernel, pid.as_raw_nonzero().get()));
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -204,7 +204,7 @@ fn end_survivors() -> Vec<String> {
     }
 }
 
-/// The living children of this process, as far as `/proc` tells: whether there are any more says wait(2).
+/// The living children of this process in `/proc`. Only wait(2) tells whether there are others.
 fn children(kernel: &SysRoot) -> Vec<Pid> {
     let own = std::process::id() as i32;
     let mut children = vec![];
@@ -219,7 +219,7 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
     children
 }
 
-/// What to do about a failure whose cause is the place.
+/// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
 pub fn hint(said: &str, dir: &Path) -> String {
     let full = Space::of(dir).is_ok_and(|space| space.is_full());
     if full || said.contains("No space left on device") {

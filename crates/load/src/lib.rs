@@ -5,8 +5,6 @@
 //! engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]); neither knows workloads.
 
 pub mod dbench;
-pub mod demands;
-mod error;
 pub mod invocation;
 mod pace;
 pub mod payload;
@@ -14,8 +12,9 @@ pub mod printed;
 mod program;
 mod service;
 pub mod source;
-pub mod tarball;
 pub mod task;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 pub mod web;
 pub mod workload;

@@ -1,37 +1,37 @@
-//! Loads that go as fast as they can or at set rates: their settings, and the tasks that these make.
+//! Loads that run as fast as possible or at set rates: their settings and their tasks.
 
 use crate::{task, workload::Job};
 use chacha20::ChaCha12Rng;
 use fsarena_core::setting::{SettingDef, Settings};
 use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix};
-use fsarena_engine::{Arrivals, Bound, Rate, act::Acting};
+use fsarena_engine::{Arrivals, Bound, Rate, custom_load::CustomLoadConfig};
 use rand::{SeedableRng, seq::SliceRandom};
 
-/// The gaps of an open loop.
+/// The setting for the gaps between operations of an open loop.
 pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")
     .help("gaps between requests: as of many independent clients, or equal");
-/// Rates of operations, each a task; as many as possible by default.
+/// The setting for the rates of operations, each a task.
 pub const RATES: SettingDef = SettingDef::ints("rates", 0..=10_000_000, &[0])
     .help("operations a second of all clients together, each a task, with latencies from the intended start; 0 for as many as possible");
-/// How long a task takes.
+/// The setting for the length of a task.
 pub const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
     .help("how long each task is measured; 0 for a time by the scale");
-/// How many operations a task has, where that bounds it.
+/// The setting for the number of operations of a task, instead of its length.
 pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
     .help("end each task after exactly this number of operations instead; 0 to end it by time");
 
-/// The rate of an open loop; none where it is 0.
+/// The rate of an open loop; none for a closed loop, if `per_s` is 0.
 pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {
     let arrivals = if settings.text(ARRIVALS.id) == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
     (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
 }
 
-/// A rate as tasks name it.
+/// A rate in the parameters of a task.
 pub fn named(rate: i64) -> String {
     if rate == 0 { "max".into() } else { rate.to_string() }
 }
 
-/// The end of a task by [`SECONDS`] and [`OPERATIONS`]; without either after the seconds of the scale.
+/// The end of a task by [`OPERATIONS`] or [`SECONDS`]. If both are 0, it ends after the seconds of the scale.
 pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
     match job.settings.int(OPERATIONS.id) {
         0 => Bound::Seconds(job.seconds(SECONDS.id, by_scale)),
@@ -39,38 +39,39 @@ pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
     }
 }
 
-/// The tasks of a cell in an order by the seed of the round and a number of the workload's own.
+/// Shuffles the tasks of a cell by the seed of the round and a number of the workload.
 pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, own: u64) -> Vec<T> {
     tasks.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, own)));
     tasks
 }
 
-/// Clients at a rate: what one task of such a load is.
+/// One task of a paced load: a number of clients and their rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
-    /// Clients at once.
+pub struct PacedLoad {
+    /// Number of clients at the same time.
     pub clients: u32,
-    /// Operations a second of all of them; 0 for as many as possible.
+    /// Operations a second of all clients; 0 for as many as possible.
     pub rate: i64,
 }
 
-impl Load {
-    /// Every number of clients at every rate, without repetitions.
-    pub fn all(settings: &Settings) -> Vec<Load> {
+impl PacedLoad {
+    /// Every combination of the numbers of clients and the rates, without repetitions.
+    pub fn all(settings: &Settings) -> Vec<PacedLoad> {
         let rates = settings.ints(RATES.id);
-        let of = |clients: i64| rates.iter().map(move |rate| Load { clients: clients as u32, rate: *rate });
+        let of =
+            |clients: i64| rates.iter().map(move |rate| PacedLoad { clients: clients as u32, rate: *rate });
         distinct(settings.ints("clients").into_iter().flat_map(of))
     }
 
-    /// A task of this load.
+    /// Names the task of this load for reports.
     pub fn info(self, name: &str, title: &str) -> TaskInfo {
         task::info(name, title, [("clients", self.clients.to_string()), ("rate", named(self.rate))])
     }
 
-    /// How the engine drives operations of one kind.
-    pub fn acting<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> Acting<'a> {
+    /// The configuration of this load for the engine.
+    pub fn config<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> CustomLoadConfig<'a> {
         let (threads, rate) = (self.clients, rate(&job.settings, self.rate));
         let interval_ms = if job.scale == Scale::Paper { 100 } else { 20 };
-        Acting { threads, kinds, rate, bound, interval_ms, seed: job.seed }
+        CustomLoadConfig { threads, kinds, rate, bound, interval_ms, seed: job.seed }
     }
 }

@@ -1,30 +1,29 @@
-//! What files hold: compressible text and incompressible bytes in a stated ratio, or a number that a later check reads; and
-//! directories made anew.
+//! The contents of files: compressible text and noise in a stated ratio, noise for numbered contents, and numbers for later
+//! checks. Also empties directories and compares files with their expected contents.
 
-use crate::error::{Error, Result, at};
+use crate::task::{Result, TaskError, at};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
-use fsarena_engine::{Content, Error as EngineError};
+use fsarena_engine::{Content, EngineError};
 use rand::{Rng, RngExt, SeedableRng};
 use std::path::Path;
 
-/// The setting for what is written.
+/// The setting for the contents of writes.
 pub const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random");
 
-/// The bytes that a workload writes, by [`PAYLOAD`].
+/// The contents that a workload writes, by [`PAYLOAD`].
 pub fn content(settings: &Settings) -> Content {
     if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
 }
 
-/// Every piece of this size has the stated ratio in it, so that compression finds it whatever the size
-/// of its blocks.
+/// Bytes of a piece. Every piece has the stated ratio, so that compression finds it for any block size.
 const PIECE: usize = 4096;
 
-/// How much text is made; files take passages of it.
+/// Bytes of generated text, from which files take passages.
 const TEXT: usize = 1 << 20;
 
-/// A source of file contents, the same for the same seed.
+/// A source of file contents. The same seed gives the same contents.
 pub struct Payload {
     rng: ChaCha8Rng,
     text: Vec<u8>,
@@ -32,7 +31,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// A source with this percentage of compressible text.
+    /// Makes a source with this percentage of compressible text.
     pub fn new(seed: u64, compressible: u8) -> Payload {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 2));
         let text = text(&mut rng);
@@ -50,7 +49,7 @@ impl Payload {
     }
 }
 
-/// Words of a made-up language, few of them frequent, in lines.
+/// Generates lines of words of a made-up language, a few of them frequent.
 fn text(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let words: Vec<Vec<u8>> = (0..2000)
         .map(|_| {
@@ -69,14 +68,14 @@ fn text(rng: &mut ChaCha8Rng) -> Vec<u8> {
     text
 }
 
-/// Bytes that nothing compresses, the same for the same seed.
+/// Generates incompressible bytes. The same seed gives the same bytes.
 pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     Payload::new(seed, 0).fill(&mut noise);
     noise
 }
 
-/// Noise that numbered contents are cut from, each at a separate place.
+/// Noise from which numbered contents are cut, each at its own offset.
 pub struct Noise {
     /// All of it.
     pub bytes: Vec<u8>,
@@ -84,25 +83,25 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Places where contents may begin.
+    /// Number of offsets at which contents can begin.
     const PLACES: usize = 64 << 10;
 
-    /// Noise for contents of at most `largest` bytes.
+    /// Makes noise for contents of at most `largest` bytes.
     pub fn new(seed: u64, largest: usize) -> Noise {
         Noise { bytes: noise(mix(seed, 0x3A1), Noise::PLACES + largest), seed }
     }
 
     /// The contents of a number.
-    pub fn of(&self, number: u64, bytes: usize) -> &[u8] {
+    pub fn contents(&self, number: u64, bytes: usize) -> &[u8] {
         let from = mix(self.seed, number) as usize % Noise::PLACES;
         &self.bytes[from..from + bytes]
     }
 }
 
-/// Makes an empty directory, whatever was there.
+/// Creates an empty directory and removes an existing one with its contents.
 ///
 /// # Errors
-/// Where the old one cannot be removed, or the new one not be made.
+/// If the existing directory cannot be removed or the new one cannot be created.
 pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
     if dir.exists() {
         std::fs::remove_dir_all(dir).map_err(EngineError::io("emptying", dir))?;
@@ -110,7 +109,7 @@ pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))
 }
 
-/// How a file differs from what it was, where it does.
+/// Describes how a file differs from its expected contents; none if it does not.
 pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
@@ -125,7 +124,7 @@ pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
 /// Writes a number to a file.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If the file cannot be written.
 pub fn note(path: &Path, number: u64) -> Result<()> {
     std::fs::write(path, number.to_string()).map_err(at("write", path))
 }
@@ -133,10 +132,10 @@ pub fn note(path: &Path, number: u64) -> Result<()> {
 /// Reads the number that [`note`] wrote.
 ///
 /// # Errors
-/// Where it cannot be read, or holds something else than a number.
+/// If the file cannot be read or does not hold a number.
 pub fn noted(path: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(at("read", path))?;
-    text.parse().map_err(|_| Error::Unfit(format!("{} holds no number", path.display())))
+    text.parse().map_err(|_| TaskError::Unfit(format!("{} holds no number", path.display())))
 }
 
 #[cfg(test)]

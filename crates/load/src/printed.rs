@@ -1,35 +1,34 @@
-//! Metrics that a command prints: `fsarena-metric: tps 1234.5 per_s higher`, or what a regular expression finds.
-
-mod number;
+//! Metrics in the output of a command: lines such as `fsarena-metric: tps 1234.5 per_s higher`, or values that a regular
+//! expression finds. A number counts whole or is refused.
 
 use fsarena_core::metric::Declared;
 use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
-pub use number::figure;
-use number::{number, whole};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-/// How a line begins that has a metric.
+/// The start of a line with a metric.
 const MARK: &str = "fsarena-metric:";
-/// The longest line that is read for metrics, and the most metrics of one command.
+/// The longest line in which fsarena looks for metrics, in bytes; the rest of a longer line is ignored.
 const LONGEST: usize = 4096;
+/// The most metrics of one command, and the longest name.
 const MOST: usize = 64;
 
-/// A metric to look for in every line: `tps per_s higher: tps = ([0-9.]+)`.
+/// A rule that finds a metric in lines of output, such as `tps per_s higher: tps = ([0-9.]+)`.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What it means.
+    /// The definition of the metric.
     pub metric: MetricSpec,
-    /// Its name without the unit.
+    /// The name of the metric without its unit.
     name: String,
     regex: Regex,
 }
 
 impl Rule {
-    /// Reads a rule as a plan or a command line has it.
+    /// Parses a rule from a plan or a command line.
     ///
     /// # Errors
-    /// The fault of the text, in words.
+    /// Describes what is wrong with the text.
     pub fn parse(text: &str) -> Result<Rule, String> {
         let form = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
         let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {form}"))?;
@@ -44,7 +43,7 @@ impl Rule {
         Ok(Rule { metric: declared(name, unit, direction, over)?, name: (*name).into(), regex })
     }
 
-    /// The value in a line; none where the line does not match.
+    /// Finds the value in a line; none if the line does not match.
     fn find(&self, line: &str) -> Option<Result<f64, String>> {
         let group = self.regex.captures(line)?.get(1)?;
         let percent = self.metric.unit == Unit::Percent;
@@ -57,7 +56,8 @@ impl Rule {
     }
 }
 
-/// A metric by its words. Its name ends with its unit, as all readings do, so that one name has one unit.
+/// Makes a metric from the words of its definition. Its name gets the unit as its end, as in all readings, so that one name
+/// has one unit.
 fn declared(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
     well_named(name)?;
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
@@ -77,7 +77,7 @@ fn well_named(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A metric with how it combines, as the words behind its direction declare.
+/// Sets how the values of a metric combine, from the words behind its direction.
 fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
     const FORM: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
                         over_hosts, or of=NUMERATOR/DENOMINATOR";
@@ -122,30 +122,30 @@ fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
     }
 }
 
-/// Reads the output of one command as it comes.
+/// Finds the metrics in the output of one command, piece by piece.
 #[derive(Debug, Default)]
 pub struct Printed {
     rules: Vec<Rule>,
     line: Vec<u8>,
     declared: Declared,
-    /// Each name as it was printed, with its unit and who declared that.
+    /// The unit of each printed name, and the line or rule that declared it.
     units: BTreeMap<String, (Unit, String)>,
     values: BTreeMap<String, f64>,
-    /// The rules, by their places, that found a value.
+    /// The indices of the rules that found a value.
     matched: BTreeSet<usize>,
     fault: Option<String>,
 }
 
 impl Printed {
-    /// A reader with these rules.
-    pub fn by(rules: &[Rule]) -> Printed {
+    /// Makes a reader with these rules.
+    pub fn with_rules(rules: &[Rule]) -> Printed {
         Printed { rules: rules.to_vec(), ..Printed::default() }
     }
 
-    /// Takes a piece of the output.
+    /// Reads a piece of the output.
     pub fn take(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            // One byte more than is read tells a line that is longer.
+            // One byte more than the limit shows that the line is longer.
             let room = (LONGEST + 1).saturating_sub(self.line.len());
             self.line.extend(&part[..part.len().min(room)]);
             if part.ends_with(b"\n") {
@@ -155,7 +155,7 @@ impl Printed {
     }
 
     fn end_line(&mut self) {
-        // A build prints many lines that have no metric.
+        // A build prints many lines without a metric.
         if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(MARK.as_bytes()) {
             return self.line.clear();
         }
@@ -187,7 +187,7 @@ impl Printed {
         Ok(())
     }
 
-    /// Takes a value. A program that prints a figure as it goes prints the last one last.
+    /// Stores a value. The last value of a metric counts, because programs print intermediate figures first.
     fn set(&mut self, name: &str, metric: &MetricSpec, value: f64, by: &str) -> Result<(), String> {
         let (unit, first) = self.units.entry(name.into()).or_insert_with(|| (metric.unit, by.into()));
         if *unit != metric.unit {
@@ -206,10 +206,10 @@ impl Printed {
         Ok(())
     }
 
-    /// The metrics with their values, once the output has ended.
+    /// Returns the metrics with their values after the end of the output.
     ///
     /// # Errors
-    /// The first line with a fault, or the first rule that found no value.
+    /// The first invalid line, or the first rule that found no value.
     pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
         self.end_line();
         let without = self.rules.iter().enumerate().find(|(at, _)| !self.matched.contains(at));
@@ -225,7 +225,7 @@ impl Printed {
     }
 }
 
-/// `tps 1234.5 per_s higher over=max`.
+/// Parses the words behind the mark, such as `tps 1234.5 per_s higher over=max`.
 fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         [name, value, unit, direction, ref over @ ..] => {
@@ -235,13 +235,89 @@ fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
     }
 }
 
+/// Characters that may stand between the digits of a number.
+const SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
+
+/// Parses a finite number.
+pub fn number(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| format!("`{text}` is not a number"))
+}
+
+/// Parses a figure of a benchmark: a finite number that is not negative.
+pub fn figure(text: &str) -> Option<f64> {
+    number(text.trim()).ok().filter(|value| *value >= 0.0)
+}
+
+/// Refuses a piece of a line that is only a part of a longer number, such as `1.5` of `1.5e+06`, `1` of `1,234` or `12.5` of
+/// `12.5k`.
+///
+/// A letter or per cent sign behind the piece, and digits or a sign before it, make it a part, unless the pattern names them.
+/// `named` receives the line with another character in that position, and returns whether the pattern no longer finds the
+/// piece there. A per cent sign may follow a value in per cent.
+pub fn whole(
+    line: &str,
+    piece: Range<usize>,
+    percent: bool,
+    named: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    let (before, after) = (&line[..piece.start], &line[piece.end..]);
+    let next = after.chars().next();
+    // `5:06` are minutes and seconds.
+    let clock = after.strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent) || clock);
+    // Of the same length, so that the piece stays where it is.
+    let other = |next: char| "\u{1}".repeat(next.len_utf8());
+    let has_suffix = suffix.is_some_and(|next| {
+        let rest = &after[next.len_utf8()..];
+        !named(&format!("{before}{}{}{rest}", &line[piece.clone()], other(next)))
+    });
+    let has_prefix = began_earlier(before)
+        && before.chars().next_back().is_some_and(|last| {
+            let rest = &before[..before.len() - last.len_utf8()];
+            !named(&format!("{rest}{}{}", other(last), &line[piece.start..]))
+        });
+    if !has_suffix && !has_prefix && !goes_on(after) {
+        return Ok(());
+    }
+    let of_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
+    let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_at(before, at));
+    let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
+    let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
+    Err(format!(
+        "`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"
+    ))
+}
+
+/// Whether a number continues with more digits, after a separator or as an exponent.
+fn goes_on(after: &str) -> bool {
+    let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let behind = |marks: &[char]| after.strip_prefix(marks);
+    let exponent = |rest: &str| digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
+    digit(after) || behind(&SEPARATORS).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
+}
+
+/// Whether a number began before its piece, with digits or a sign.
+fn began_earlier(before: &str) -> bool {
+    let digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
+    let begins =
+        |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
+    digit(before)
+        || before.strip_suffix(SEPARATORS).is_some_and(digit)
+        || before.strip_suffix('-').is_some_and(begins)
+}
+
+fn char_at(text: &str, at: usize) -> usize {
+    text[at..].chars().next().map_or(0, char::len_utf8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(rules: &[&str], pieces: &[&str]) -> Result<Vec<(String, f64)>, String> {
         let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
-        let mut printed = Printed::by(&rules);
+        let mut printed = Printed::with_rules(&rules);
         pieces.iter().for_each(|piece| printed.take(piece.as_bytes()));
         Ok(printed.finish()?.into_iter().map(|(metric, value)| (metric.id, value)).collect())
     }

@@ -1,21 +1,21 @@
-//! What everyday programs do, by running them or by their system calls. Guests without a userland need the calls.
+//! The operations of everyday programs (cp, rm, tar, …), by running the programs or by making their system calls. Guests
+//! without a userland need the system calls.
 //!
 //! The calls and their order follow strace of coreutils 9.1, findutils 4.9 and tar 1.34;
 //! docs/reference/workloads.md compares the numbers of calls.
 
-mod archive;
-mod calls;
-mod copy;
-mod create;
-mod op;
-mod untar;
+mod archives;
+mod coreutils;
 
-use crate::error::{Result, at};
-use crate::task::{Action, Call};
-pub use op::{DRIVER, Driver, Op, REFLINK};
-use std::path::Path;
+use crate::task::{Action, Call, Result, at};
+use crate::workload::{fairness, remark};
+use fsarena_core::event::Note;
+use fsarena_core::setting::{SettingDef, Settings};
+use fsarena_sys::argv::Argv;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-/// The action that does an operation. Native calls are logged as the commands that they stand for.
+/// Makes the action of an operation. The log has native calls as the commands that they stand for.
 pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
     let mut argvs = op.argvs(clones);
     if native {
@@ -31,26 +31,26 @@ pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
 
 fn perform(op: &Op, clones: bool) -> Result<()> {
     match op {
-        Op::Touch(dir, count) => create::touch(dir, *count),
-        Op::MakeDirs(dir, count) => create::directories(dir, *count),
-        Op::Find(dir) => copy::find(dir),
-        Op::Remove(dir) => copy::remove(dir),
-        Op::Copy(from, to) => copy::file(from, to, clones),
+        Op::Touch(dir, count) => coreutils::touch(dir, *count),
+        Op::MakeDirs(dir, count) => coreutils::make_directories(dir, *count),
+        Op::Find(dir) => coreutils::find(dir),
+        Op::Remove(dir) => coreutils::remove_tree(dir),
+        Op::Copy(from, to) => coreutils::copy_file(from, to, clones),
         Op::CopyInto(from, into, count) => {
-            (0..*count).try_for_each(|n| copy::file(from, &into.join(n.to_string()), clones))
+            (0..*count).try_for_each(|n| coreutils::copy_file(from, &into.join(n.to_string()), clones))
         }
-        Op::CopyTree(from, to) => copy::tree(from, to, clones),
-        Op::Untar(archive, into) => untar::unpack(archive, into),
-        Op::Tar(archive, within, name) => archive::pack(archive, within, name),
-        Op::Create(file, mebibytes) => create::zeros(file, *mebibytes),
-        Op::Split(file, piece, into) => create::split(file, *piece as usize, into),
-        Op::Cat(file) => copy::cat(file),
+        Op::CopyTree(from, to) => coreutils::copy_tree(from, to, clones),
+        Op::Untar(archive, into) => archives::unpack(archive, into),
+        Op::Tar(archive, within, name) => archives::pack(archive, within, name),
+        Op::Create(file, mebibytes) => coreutils::write_zeros(file, *mebibytes),
+        Op::Split(file, piece, into) => coreutils::split_file(file, *piece as usize, into),
+        Op::Cat(file) => coreutils::cat(file),
     }
 }
 
-/// Untimed, makes the directory that an operation writes into, and removes what an earlier cell left on the
-/// other disk.
-pub fn clear_the_way(op: &Op) -> Option<Action> {
+/// Makes the untimed action that prepares the destination of an operation: it creates the directory that the operation
+/// writes to, or removes a file that an earlier cell left on the source disk.
+pub fn prepare_destination(op: &Op) -> Option<Action> {
     let (doing, path, call): (_, _, fn(&Path) -> std::io::Result<()>) = match op {
         Op::Touch(dir, _) | Op::MakeDirs(dir, _) | Op::Split(_, _, dir) | Op::CopyInto(_, dir, _) => {
             ("mkdir", dir, |dir| std::fs::create_dir(dir))
@@ -59,4 +59,135 @@ pub fn clear_the_way(op: &Op) -> Option<Action> {
         _ => return None,
     };
     Some(Action::on(doing, path, move |path| call(path).map_err(at(doing, path))))
+}
+
+/// The setting that chooses the real programs or their system calls.
+pub const DRIVER: SettingDef = SettingDef::choice("driver", &["commands", "native"], "commands")
+    .help("commands runs the real programs; native does their system calls in-process");
+
+/// The setting that allows copies to share blocks.
+pub const REFLINK: SettingDef = SettingDef::choice("reflink", &["never", "auto"], "never")
+    .help("never makes cp copy; auto lets it clone blocks where the filesystem can");
+
+/// How operations are performed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// Make the system calls in this process instead of running the programs.
+    pub native: bool,
+    /// Copies try to clone the file, then `copy_file_range`. Otherwise they read and write every byte.
+    pub clones: bool,
+}
+
+impl Driver {
+    /// Reads [`DRIVER`] and [`REFLINK`].
+    pub fn from_settings(settings: &Settings) -> Driver {
+        Driver { native: settings.text(DRIVER.id) == "native", clones: settings.text(REFLINK.id) == "auto" }
+    }
+
+    /// The remarks on the driver for every report.
+    pub fn remarks(self) -> [Note; 2] {
+        let driver = if self.native {
+            "driver=native: the system calls of the programs were done in-process, without starting any"
+        } else {
+            "driver=commands: the real programs ran; starting a process is part of every time"
+        };
+        let copies = if self.clones {
+            let text = "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does";
+            fairness(text).fix("--set reflink=never")
+        } else {
+            remark("reflink=never: every copy reads and writes all bytes, on every filesystem")
+        };
+        [remark(driver), copies]
+    }
+}
+
+/// An operation of one of the programs.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// `touch`, once a file, in a directory.
+    Touch(PathBuf, u64),
+    /// `mkdir`, once a directory, in a directory.
+    MakeDirs(PathBuf, u64),
+    /// `find DIR`.
+    Find(PathBuf),
+    /// `rm -r DIR`.
+    Remove(PathBuf),
+    /// `cp FROM TO`.
+    Copy(PathBuf, PathBuf),
+    /// `cp FROM INTO/0`, `cp FROM INTO/1`, …, this many times.
+    CopyInto(PathBuf, PathBuf, u64),
+    /// `cp -r FROM TO`.
+    CopyTree(PathBuf, PathBuf),
+    /// `tar xf ARCHIVE -C INTO`.
+    Untar(PathBuf, PathBuf),
+    /// `tar cf ARCHIVE -C WITHIN NAME`.
+    Tar(PathBuf, PathBuf, &'static str),
+    /// `dd if=/dev/zero of=FILE bs=1M count=N`.
+    Create(PathBuf, u64),
+    /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and where they go.
+    Split(PathBuf, u64, PathBuf),
+    /// `cat FILE > /dev/null`.
+    Cat(PathBuf),
+}
+
+/// Letters that `split` puts behind `x`. Five letters name 26⁵ pieces; two would be too few for 10,486.
+pub const SPLIT_LETTERS: usize = 5;
+
+impl Op {
+    /// The program that performs the operation.
+    pub fn program(&self) -> &'static str {
+        match self {
+            Op::Touch(..) => "touch",
+            Op::MakeDirs(..) => "mkdir",
+            Op::Find(..) => "find",
+            Op::Remove(..) => "rm",
+            Op::Copy(..) | Op::CopyInto(..) | Op::CopyTree(..) => "cp",
+            Op::Untar(..) | Op::Tar(..) => "tar",
+            Op::Create(..) => "dd",
+            Op::Split(..) => "split",
+            Op::Cat(..) => "cat",
+        }
+    }
+
+    /// The argument vectors of an operation, one for each process the author started.
+    pub fn argvs(&self, clones: bool) -> Vec<Argv> {
+        let program = || Argv::new(self.program());
+        // From coreutils 9 on, cp clones where it can unless it is told not to.
+        let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
+        let one = match self {
+            Op::Touch(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(nth("f", n)))).collect();
+            }
+            Op::MakeDirs(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(nth("d", n)))).collect();
+            }
+            Op::CopyInto(from, into, count) => {
+                return (0..*count).map(|n| copy().arg(from).arg(into.join(n.to_string()))).collect();
+            }
+            Op::Find(dir) => program().arg(dir).quiet(),
+            Op::Remove(dir) => program().arg("-r").arg(dir),
+            Op::Copy(from, to) => copy().arg(from).arg(to),
+            Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
+            Op::Untar(archive, into) => program().arg("xf").arg(archive).arg("-C").arg(into),
+            Op::Tar(archive, within, name) => {
+                program().arg("cf").arg(archive).arg("-C").arg(within).arg(name)
+            }
+            Op::Create(file, mebibytes) => {
+                let mut out = OsString::from("of=");
+                out.push(file);
+                program().arg("if=/dev/zero").arg(out).arg("bs=1M").arg(format!("count={mebibytes}"))
+            }
+            Op::Split(file, piece, into) => {
+                let [letters, piece] = [SPLIT_LETTERS.to_string(), piece.to_string()];
+                program().args(["-a", &letters, "-b", &piece]).arg(file).arg(into.join("x"))
+            }
+            Op::Cat(file) => program().arg(file).quiet(),
+        };
+        vec![one]
+    }
+}
+
+/// The name of the n-th file or directory.
+pub fn nth(prefix: &str, n: u64) -> String {
+    format!("{prefix}{n:05}")
 }

@@ -1,9 +1,9 @@
-//! A server that a workload starts: its user, its log, its end.
+//! Servers that a workload starts: their users, logs and ends.
 //!
-//! It dies with this process whatever ends that, because the kernel signals it then; and it carries the mark of the
-//! undo journal like every other command.
+//! The kernel signals a server when this process ends for any reason. Like every other command, a server carries the mark of
+//! the undo journal.
 
-use crate::error::{Error, Result, at};
+use crate::task::{Result, TaskError, at};
 use fsarena_sys::{argv, cancel, limits, said::shown, tree, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,25 +12,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long it may take to come up, and to end once it was killed.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a failure waits for a server that is ending to say why.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Lines of its log that a failure shows: what clients were refused follows the cause.
+/// Time limit for a server to start, and to end after a signal.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between two checks while fsarena waits for a server.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// How long an error message waits for the last log lines of a server that is ending.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
+/// Lines of the log that an error shows. The cause stands before the complaints of clients.
 const TAIL_LINES: usize = 10;
 
-/// What every process of one kind of server has in common.
+/// Properties of one kind of server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceDef {
     /// Its name in messages.
     pub name: &'static str,
-    /// The users to run it as where this process is root: the first that exists.
+    /// Users to run it as if this process is root. The first that exists is taken.
     pub users: &'static [&'static str],
-    /// The signal that ends it and all its processes at once. Where that does not work, SIGKILL does.
+    /// The signal that ends it and all its processes at once. SIGKILL follows if it does not.
     pub end: Signal,
 }
 
-/// A server that is running. Dropping it ends it.
+/// A running server. Dropping it ends the server.
 pub struct Service {
     def: &'static ServiceDef,
     child: Child,
@@ -38,39 +40,41 @@ pub struct Service {
 }
 
 impl ServiceDef {
-    /// Makes a directory for it, which its user owns and can reach.
+    /// Creates a directory that the server's user owns and can reach.
     ///
     /// # Errors
-    /// Where it cannot be made, or the user may not pass through a directory above.
+    /// If it cannot be created, or the user may not pass through a parent directory.
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
         tree::make_dirs(dir).map_err(at("make", dir))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
-        self.reachable(dir, user)
+        user.owns(dir).map_err(TaskError::io(format!("give {} to user {}", dir.display(), user.name)))?;
+        self.check_reachable(dir, user)
     }
 
-    /// Writes a file that its user owns.
+    /// Writes a file that the server's user owns.
     ///
     /// # Errors
-    /// Where it cannot be written or given away.
+    /// If it cannot be written or given to the user.
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(at("write", file))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(file).map_err(Error::io(format!("give {} to user {}", file.display(), user.name)))
+        user.owns(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
-    /// Every directory above has to let the user through.
-    fn reachable(&self, dir: &Path, user: &User) -> Result<()> {
+    /// Checks that the user may pass through every parent directory.
+    fn check_reachable(&self, dir: &Path, user: &User) -> Result<()> {
         let dir = dir.canonicalize().map_err(at("look for", dir))?;
         for above in dir.ancestors() {
             let meta = above.metadata().map_err(at("look at", above))?;
-            let needed = match () {
-                () if meta.uid() == user.uid => 0o100,
-                () if meta.gid() == user.gid => 0o010,
-                () => 0o001,
+            let needed = if meta.uid() == user.uid {
+                0o100
+            } else if meta.gid() == user.gid {
+                0o010
+            } else {
+                0o001
             };
             if meta.permissions().mode() & needed == 0 {
-                return Err(Error::Unfit(format!(
+                return Err(TaskError::Unfit(format!(
                     "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`--runs \
                      /var/tmp/runs`), or let everybody pass: chmod a+x {}",
                     self.name,
@@ -82,7 +86,7 @@ impl ServiceDef {
         Ok(())
     }
 
-    /// A program of the server, as this user, and ended when this process ends.
+    /// Makes the command of a program of the server. It runs as `user` and ends when this process ends.
     pub fn command(&self, program: &Path, user: Option<&User>) -> Command {
         let end = self.end;
         let mut command = Command::new(program);
@@ -97,81 +101,84 @@ impl ServiceDef {
         command
     }
 
-    /// Starts the server in a separate process group; `log` is where it writes what it has to say.
+    /// Starts the server in a separate process group. `log` is the file that it logs to.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service> {
         let child =
-            limits::spawn(command.process_group(0)).map_err(Error::io(format!("start {}", self.name)))?;
+            limits::spawn(command.process_group(0)).map_err(TaskError::io(format!("start {}", self.name)))?;
         Ok(Service { def: self, child, log: log.into() })
     }
 }
 
 impl Service {
-    /// Its process.
+    /// The id of its process.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// What it has written to its log.
+    /// The text of its log.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The last lines of its log. If it is about to end, fsarena waits a moment for them.
-    pub fn last_words(&self) -> String {
-        wait(LAST_WORDS, || self.is_over());
+    /// The last lines of its log. If the server is about to end, fsarena waits a moment for them.
+    pub fn last_log_lines(&self) -> String {
+        wait(LAST_LINES_TIMEOUT, || self.has_ended());
         last_lines(&self.log())
     }
 
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
     }
 
-    /// Waits until its log says that it is up.
+    /// Waits until its log shows that it is up.
     ///
     /// # Errors
-    /// If it ends before, or takes too long; with the last lines of its log.
+    /// If the server ends before or takes too long. The error has the last lines of its log.
     pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<()> {
-        let (mut is_up, mut log, mut ended) = (false, String::new(), Ok(None));
-        wait(PATIENCE, || {
+        let (mut is_up, mut log, mut status) = (false, String::new(), Ok(None));
+        wait(WAIT_TIMEOUT, || {
             log = self.log();
             is_up = up(&log);
-            ended = if is_up { Ok(None) } else { self.ended() };
-            is_up || !matches!(ended, Ok(None)) || cancel::requested().is_some()
+            status = if is_up { Ok(None) } else { self.exit_status() };
+            is_up || !matches!(status, Ok(None)) || cancel::requested().is_some()
         });
-        let fault = match ended? {
-            _ if is_up => return Ok(()),
-            Some(status) => format!("ended ({status})"),
-            None => format!("was not up after {} s", PATIENCE.as_secs()),
-        };
-        cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
-        Err(Error::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
-    }
-
-    /// Ends it in its own way, so that its data is on disk, within this time.
-    ///
-    /// # Errors
-    /// Where it does not go.
-    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<()> {
-        self.send(signal);
-        wait(within, || !matches!(self.ended(), Ok(None)) || cancel::requested().is_some());
-        if self.ended()?.is_some() {
+        let status = status?;
+        if is_up {
             return Ok(());
         }
-        cancel::check().map_err(|error| Error::Unfit(error.to_string()))?;
+        let fault = match status {
+            Some(status) => format!("ended ({status})"),
+            None => format!("was not up after {} s", WAIT_TIMEOUT.as_secs()),
+        };
+        cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
+        Err(TaskError::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
+    }
+
+    /// Shuts it down in order with a signal, so that its data is on disk.
+    ///
+    /// # Errors
+    /// If the server does not end within the time limit.
+    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<()> {
+        self.send(signal);
+        wait(within, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
+        if self.exit_status()?.is_some() {
+            return Ok(());
+        }
+        cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
         let (name, seconds) = (self.def.name, within.as_secs());
-        Err(Error::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.log()))))
+        Err(TaskError::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.log()))))
     }
 
-    fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().map_err(Error::io(format!("wait for {}", self.def.name)))
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(TaskError::io(format!("wait for {}", self.def.name)))
     }
 
-    /// Signals the process itself, which tells its helpers. It may have ended; then there is nothing to end.
+    /// Signals the main process, which ends its helpers. Does nothing if it has ended.
     fn send(&self, signal: Signal) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
     }
@@ -179,25 +186,25 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.def.end != Signal::KILL && matches!(self.ended(), Ok(None)) {
+        if self.def.end != Signal::KILL && matches!(self.exit_status(), Ok(None)) {
             self.send(self.def.end);
-            wait(PATIENCE, || !matches!(self.ended(), Ok(None)));
+            wait(WAIT_TIMEOUT, || !matches!(self.exit_status(), Ok(None)));
         }
-        // Its helpers are in its group.
+        // Its helpers are in its process group.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// Waits until something is so, or for as long as it may take.
-fn wait(within: Duration, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition holds, or until the timeout.
+fn wait(timeout: Duration, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !is_so() && begun.elapsed() <= within {
-        std::thread::sleep(Duration::from_millis(2));
+    while !condition() && begun.elapsed() <= timeout {
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// The last lines of what a program has said.
+/// The last lines of a program's output, shortened for a message.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(TAIL_LINES).collect();
     shown(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()

@@ -1,32 +1,32 @@
-//! Where the tree comes from: generated, or a real directory.
+//! The tree that workloads copy and unpack, generated or from real directories, and its archive.
 
-use crate::error::{Error, Result, at};
-use crate::tarball::{self, Counted};
+use crate::payload::Payload;
+use crate::task::{Result, TaskError, at};
 use crate::tree::{self, Entry, TOP};
-use crate::workload::{Job, remark};
-use crate::{demands::Demands, payload::Payload};
+use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
+use fsarena_sys::cancel;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::MetadataExt};
-use tar::{Builder, EntryType};
+use tar::{Builder, EntryType, Header};
 use walkdir::{DirEntry, WalkDir};
 
-/// A tree to archive.
+/// The source of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A tree like the kernel's.
+    /// A generated tree like that of the Linux kernel.
     Generated {
         /// The seed of its names and contents.
         seed: u64,
-        /// How many files it has.
+        /// Number of files.
         files: u64,
-        /// How much of each file is text, in per cent.
+        /// Per cent of each file that is compressible text.
         compressible: u8,
-        /// How many files in 10,000 have a twin beside them.
+        /// Number of files in 10,000 that have a twin beside them.
         twins: u64,
     },
-    /// Directories that are there.
+    /// Existing directories.
     Directories(Vec<PathBuf>),
 }
 
@@ -34,7 +34,7 @@ pub enum Source {
 pub const TREE: SettingDef = SettingDef::path("tree")
     .help("directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's");
 
-/// What stands between the directories of [`TREE`].
+/// The separator between the directories of [`TREE`].
 pub const SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
@@ -45,31 +45,31 @@ pub const TREE_FILES: SettingDef = SettingDef::int("tree_files", 0..=10_000_000,
 pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50)
     .help("per cent of each generated file that is text; the rest cannot be compressed");
 
-/// The setting for known extra work.
+/// The setting that adds a known amount of extra work.
 pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
     "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
 );
 
-/// How many files the generated tree of a job has.
+/// Number of files in the generated tree of a job.
 pub fn generated_files(job: &Job) -> u64 {
     job.count(TREE_FILES.id, (20_000, 40))
 }
 
-/// How much of each generated file of a job is text, in per cent.
+/// Per cent of each generated file of a job that is compressible text.
 pub fn compressible(job: &Job) -> u8 {
     job.settings.int(COMPRESSIBLE.id) as u8
 }
 
-/// What a tree holds.
+/// The size of a tree and of its archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Regular files.
     pub files: u64,
-    /// Directories, the top included.
+    /// Directories, including the top one.
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Sockets, pipes and devices; an archive leaves them out.
+    /// Sockets, pipes and devices, which the archive leaves out.
     pub left_out: u64,
     /// Bytes of all files, each rounded up to blocks of 4 KiB.
     pub block_bytes: u64,
@@ -78,7 +78,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Bytes of the tree on a filesystem whose directories and symbolic links take a block each.
+    /// Bytes of the tree on a filesystem where each directory and symbolic link takes a block.
     pub fn unpacked_bytes(&self) -> u64 {
         self.block_bytes + 4096 * (self.directories + self.links)
     }
@@ -92,13 +92,13 @@ impl Contents {
         };
         *count += 1;
         self.block_bytes += bytes.next_multiple_of(4096);
-        self.archive_bytes += tarball::entry_bytes(name, bytes);
+        self.archive_bytes += entry_bytes(name, bytes);
     }
 }
 
 impl Source {
-    /// The tree that a job asks for by [`TREE`], [`TREE_FILES`] and [`COMPRESSIBLE`].
-    pub fn of(job: &Job) -> Source {
+    /// The source of a job's tree, by [`TREE`], [`TREE_FILES`], [`COMPRESSIBLE`] and [`TWINS`].
+    pub fn from_job(job: &Job) -> Source {
         match job.settings.text(TREE.id) {
             "" => Source::Generated {
                 seed: job.seed,
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// What a report must say of it.
+    /// The remark on the source for every report.
     pub fn remark(&self) -> Note {
         let text = match self {
             Source::Directories(dirs) => {
@@ -132,8 +132,8 @@ impl Source {
         remark(text)
     }
 
-    /// The contents of the tree and its demands on a filesystem; a generated tree has none. Reads both in one pass,
-    /// because a real tree may have a million files.
+    /// Finds the contents of the tree and its demands on a filesystem; a generated tree has no demands. One pass finds
+    /// both, because a real tree may have a million files.
     ///
     /// # Errors
     /// If a directory of the tree is unreadable.
@@ -153,7 +153,7 @@ impl Source {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
                         let target = std::fs::read_link(&found.path).map_err(at("read link", &found.path))?;
-                        contents.archive_bytes += tarball::long_bytes(&target);
+                        contents.archive_bytes += long_bytes(&target);
                         demands.link.get_or_insert_with(|| found.name.clone());
                     }
                     if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
@@ -162,15 +162,15 @@ impl Source {
                 }
             }
         }
-        // With what ends an archive.
-        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(tarball::RECORD as u64);
+        // The end of an archive takes two blocks.
+        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD as u64);
         Ok((contents, demands))
     }
 
-    /// Writes the archive of the tree into a file, which is not synced.
+    /// Writes the archive of the tree to a file, without syncing it.
     ///
     /// # Errors
-    /// Where a file of the tree cannot be read, or the archive not be written.
+    /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive_to(&self, path: &Path) -> Result<File> {
         let file = File::create(path).map_err(at("create", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
@@ -181,12 +181,12 @@ impl Source {
     /// Writes the archive of the tree.
     ///
     /// # Errors
-    /// Where a file cannot be read, or the archive not be written.
+    /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive(&self, out: impl Write) -> Result<()> {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
-                tarball::of_generated(out, &generate(*seed, *files, *twins), &mut payload)
+                of_generated(out, &generate(*seed, *files, *twins), &mut payload)
             }
             Source::Directories(dirs) => {
                 let mut builder = Builder::new(Counted::new(out));
@@ -194,7 +194,7 @@ impl Source {
                     let found = found?;
                     append(&mut builder, &found).map_err(at("archive", &found.path))?;
                 }
-                tarball::finish(builder).map_err(Error::io("write the archive of the tree"))
+                finish_archive(builder).map_err(TaskError::io("write the archive of the tree"))
             }
         }
     }
@@ -205,27 +205,27 @@ fn generate(seed: u64, files: u64, twins: u64) -> Vec<Entry> {
     tree::with_twins(tree::generate(mix(seed, 3), files), twins)
 }
 
-/// Something in a real directory.
-struct Found {
+/// An entry of a real directory.
+struct SourceEntry {
     path: PathBuf,
     name: PathBuf,
     kind: EntryType,
     metadata: std::fs::Metadata,
 }
 
-impl Found {
+impl SourceEntry {
     /// Bytes of its contents in an archive.
     fn bytes(&self) -> u64 {
         if self.kind == EntryType::Regular { self.metadata.len() } else { 0 }
     }
 }
 
-/// Everything in some directories, sorted, so that the same directories give the same archive. One directory becomes
-/// the tree itself, several lie numbered in it.
-fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
+/// Walks through directories in sorted order, so that the same directories give the same archive. A single directory
+/// becomes the tree itself; several become numbered directories in it.
+fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
-        Ok(Found { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
+        Ok(SourceEntry { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
@@ -234,8 +234,8 @@ fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<Found>> + use<'_> {
     head.into_iter().chain(below)
 }
 
-/// Everything in a directory, under another name.
-fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + use<'_> {
+/// Walks through one directory, which gets the name `top` in the tree.
+fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
@@ -246,7 +246,7 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<Found>> + us
         let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
         let name = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
-        Ok(Found { kind: kind(&entry), name, metadata, path: entry.into_path() })
+        Ok(SourceEntry { kind: kind(&entry), name, metadata, path: entry.into_path() })
     })
 }
 
@@ -259,9 +259,9 @@ fn kind(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<()> {
+fn append<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::Result<()> {
     let (meta, bytes) = (&found.metadata, found.bytes());
-    let mut header = tarball::header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
+    let mut header = tar_header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {
         EntryType::Regular => {
             let contents = Exactly { file: File::open(&found.path)?, left: bytes };
@@ -273,7 +273,7 @@ fn append<W: Write>(builder: &mut Builder<W>, found: &Found) -> std::io::Result<
     }
 }
 
-/// The first `left` bytes of a file. The header before them has promised that many.
+/// Reads exactly the next `left` bytes of a file, as many as the header of its archive entry states.
 struct Exactly {
     file: File,
     left: u64,
@@ -291,9 +291,99 @@ impl Read for Exactly {
     }
 }
 
+/// Bytes of a record. GNU tar writes whole records and pads its archives to them.
+pub const RECORD: usize = 10_240;
+
+/// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
+///
+/// # Errors
+/// If the archive cannot be written.
+fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<()> {
+    let failed = TaskError::io("write the generated archive");
+    let mut builder = Builder::new(Counted::new(out));
+    let mut contents = Vec::new();
+    let mut all = || -> std::io::Result<()> {
+        for entry in tree {
+            contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
+            payload.fill(&mut contents);
+            builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
+        }
+        Ok(())
+    };
+    all().and_then(|()| finish_archive(builder)).map_err(failed)
+}
+
+/// Makes the header of an entry from its kind, its mode, owner and group, the time of its last change, and its size.
+pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode & 0o7777);
+    header.set_uid(uid.into());
+    header.set_gid(gid.into());
+    header.set_mtime(mtime.max(0) as u64);
+    header.set_size(bytes);
+    header
+}
+
+fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+    let (kind, mode) = entry.bytes.map_or((EntryType::Directory, 0o755), |_| (EntryType::Regular, 0o644));
+    let mut header = tar_header(kind, [mode, 0, 0], entry.mtime as i64, entry.bytes.unwrap_or(0));
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    Ok(header)
+}
+
+/// Ends an archive with two blocks of zeros, and more zeros to the end of the record.
+fn finish_archive<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
+    let mut out = builder.into_inner()?;
+    let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
+    out.write_all(&vec![0; short])?;
+    out.flush()
+}
+
+/// Bytes of an entry in an archive: its header, another one for a long path, and its contents in blocks of 512.
+fn entry_bytes(path: &Path, bytes: u64) -> u64 {
+    long_bytes(path) + 512 + bytes.next_multiple_of(512)
+}
+
+/// Bytes that an archive takes for a path, or the target of a symbolic link, that is too long for the entry's header.
+fn long_bytes(path: &Path) -> u64 {
+    let length = path.as_os_str().len() as u64;
+    if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
+}
+
+/// A writer that counts bytes and fails after a signal, because the archive of a large tree takes minutes.
+pub(crate) struct Counted<W> {
+    out: W,
+    bytes: usize,
+}
+
+impl<W: Write> Counted<W> {
+    pub(crate) fn new(out: W) -> Counted<W> {
+        Counted { out, bytes: 0 }
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        if cancel::requested().is_some() {
+            // Not `Interrupted`, after which writing would be tried again.
+            return Err(std::io::Error::other("a signal asked to stop"));
+        }
+        let written = self.out.write(buf)?;
+        self.bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree;
 
     fn archived(source: &Source) -> Vec<(String, EntryType, u64)> {
         let mut bytes = Vec::new();
@@ -371,5 +461,47 @@ mod tests {
         let (contents, _) = source.look().unwrap();
         assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
         assert_eq!(contents.files, 100);
+    }
+
+    fn archive(seed: u64, files: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        of_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_archive_of_a_seed_never_changes() {
+        // A change here makes runs before and after it incomparable: it needs a new version.
+        let hash = blake3::hash(&archive(1, 40)).to_hex();
+        assert_eq!(&hash[..32], "9c42e61f2623252e8187bbfb4da65276");
+    }
+
+    #[test]
+    fn its_size_is_known_before() {
+        for files in [1, 40, 625] {
+            let tree = tree::generate(3, files);
+            let entries: u64 =
+                tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
+            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD as u64));
+        }
+    }
+
+    #[test]
+    fn it_holds_the_tree() {
+        let bytes = archive(5, 100);
+        let mut held = Vec::new();
+        for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().to_str().unwrap().to_string();
+            let is_file = entry.header().entry_type().is_file();
+            let mut contents = Vec::new();
+            entry.read_to_end(&mut contents).unwrap();
+            held.push(Entry {
+                path,
+                bytes: is_file.then_some(contents.len() as u64),
+                mtime: entry.header().mtime().unwrap(),
+            });
+        }
+        assert_eq!(held, tree::generate(5, 100));
     }
 }

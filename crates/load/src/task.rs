@@ -1,29 +1,29 @@
-//! Tasks: the timed parts of a workload.
+//! Tasks, the timed parts of a workload: their actions and their errors.
 
-pub use crate::error::{Error, Result};
 use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
+use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::{Readings, TaskOutput};
-use fsarena_sys::argv::Argv;
-use std::path::Path;
+use fsarena_sys::{argv::Argv, shortage::advice};
+use std::{io, path::Path};
 
 /// One timed part of a workload.
 pub struct Task {
     /// How reports name it.
     pub info: TaskInfo,
-    /// The state that the runner makes before it starts.
+    /// The state of the caches that the runner establishes before the task.
     pub before: Before,
-    /// Work that is needed first and not timed. Empty for most tasks: what is not timed is lost time.
+    /// Untimed work that the task needs first. It is empty for most tasks, because untimed work prolongs a run.
     pub prepare: Vec<Action>,
     /// The timed actions, in order.
     pub work: Vec<Action>,
 }
 
-/// The state a task starts from.
+/// The state of the caches that a task starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// An idle machine, caches as the tasks before left them.
+    /// An idle machine, caches as the previous tasks left them.
     Warm,
     /// An idle machine, page cache and clean dentries and inodes dropped.
     ColdCache,
@@ -31,36 +31,36 @@ pub enum Before {
     Remount,
 }
 
-/// Something to do.
+/// Work of a task: commands or a call in this process.
 pub enum Action {
     /// Run one command.
     Run(Argv),
-    /// Run many alike one after the other (`touch f0`, `touch f1`, …); the log keeps the first and the last.
+    /// Run many similar commands one after the other (`touch f0`, `touch f1`, …). The log keeps the first and the last.
     RunEach(Vec<Argv>),
-    /// Run one command, and take the readings of the sample from what it prints.
+    /// Run one command and take the readings of the sample from its output.
     Read(Argv, Reader),
     /// Run a command of the user.
     Own(Invocation),
-    /// Do it in this process.
+    /// Do the work in this process.
     Call(Call),
 }
 
-/// Makes readings of what a command printed on standard output.
+/// Parses the standard output of a command to readings.
 pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings> + Send>;
 
 /// Work done in this process.
 pub struct Call {
-    /// The words in the log: the command that the call stands for.
+    /// The command that the call stands for in the log.
     pub words: Vec<String>,
-    /// How many such commands it stands for.
+    /// Number of such commands that it stands for.
     pub times: u64,
-    /// The work. It may add to the sample.
+    /// The work. Its output is added to the sample.
     #[allow(clippy::type_complexity)]
     pub run: Box<dyn FnOnce() -> Result<TaskOutput> + Send>,
 }
 
 impl Call {
-    /// Work done in this process, standing for a command.
+    /// Makes a call that stands for a command in the log.
     pub fn new<S: Into<String>, F: Into<TaskOutput>>(
         words: impl IntoIterator<Item = S>,
         run: impl FnOnce() -> Result<F> + Send + 'static,
@@ -70,7 +70,7 @@ impl Call {
     }
 }
 
-/// How reports name a task: its name, what people read, and its parameters.
+/// Names a task for reports, by its name, its title and its parameters.
 pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
     let params = params.map(|(name, value)| (name.into(), value)).into();
     let id = TaskId { name: name.into(), params };
@@ -78,19 +78,19 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
 }
 
 impl Task {
-    /// A task that starts warm and does one thing, with nothing made ready before it.
+    /// Makes a task of one action that starts warm and needs no untimed work first.
     pub fn new(info: TaskInfo, work: Action) -> Task {
         Task { info, before: Before::Warm, prepare: vec![], work: vec![work] }
     }
 
-    /// This task with untimed work first.
+    /// Adds untimed work before the task.
     pub fn after(self, prepare: impl IntoIterator<Item = Action>) -> Task {
         Task { prepare: prepare.into_iter().collect(), ..self }
     }
 }
 
 impl Action {
-    /// Work done in this process on a file or directory; the log has `what` and the path.
+    /// Makes an action in this process on a file or directory. The log has `what` and the path.
     pub fn on<F: Into<TaskOutput>>(
         what: &str,
         path: &Path,
@@ -99,8 +99,8 @@ impl Action {
         Action::with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
     }
 
-    /// Runs one command, and takes the readings of the sample from what it prints; `tool` names it and the versions whose
-    /// output fsarena reads.
+    /// Makes an action that runs one command and parses its output to readings. `tool` is its name and the versions whose
+    /// output fsarena reads, for errors.
     pub fn read(
         argv: Argv,
         tool: [&'static str; 2],
@@ -110,7 +110,7 @@ impl Action {
         Action::Read(argv, Box::new(read))
     }
 
-    /// Work done in this process with a copy of what it needs.
+    /// Makes an action in this process with a copy of the data that it needs.
     pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<TaskOutput>>(
         needed: &T,
         words: impl IntoIterator<Item = S>,
@@ -120,10 +120,10 @@ impl Action {
         Action::Call(Call::new(words, move || run(&needed)))
     }
 
-    /// Does it, logs it, and gives what it found.
+    /// Performs the action, logs it and returns its output.
     ///
     /// # Errors
-    /// Where a command or system call fails.
+    /// If a command or system call fails.
     pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = std::time::Instant::now();
         let mut log_all = |argv, times, last, ended: &str| {
@@ -131,10 +131,10 @@ impl Action {
             log(CommandRecord { argv, times, last, cwd: None, ended: ended.into(), ms, output: None });
         };
         match self {
-            Action::Run(argv) => Ok(of_peak(argv.expect(log)?.max_rss_bytes)),
+            Action::Run(argv) => Ok(peak_memory(argv.expect(log)?.max_rss_bytes)),
             Action::Read(argv, read) => {
                 let finished = argv.expect(log)?;
-                Ok(TaskOutput { readings: read(&finished.stdout)?, ..of_peak(finished.max_rss_bytes) })
+                Ok(TaskOutput { readings: read(&finished.stdout)?, ..peak_memory(finished.max_rss_bytes) })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;
@@ -145,7 +145,7 @@ impl Action {
                     let last = (argvs.len() > 1).then(|| last.words());
                     log_all(first.words(), argvs.len() as u64, last, "exit 0");
                 }
-                Ok(of_peak(peak))
+                Ok(peak_memory(peak))
             }
             Action::Own(invocation) => invocation.expect(log),
             Action::Call(call) => {
@@ -157,11 +157,77 @@ impl Action {
     }
 }
 
-/// The error of a tool whose output has none of the figures that it should have.
-pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> Error {
-    Error::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
+/// Makes the error of a tool whose output has no figures that fsarena can read.
+pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> TaskError {
+    TaskError::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
 }
 
-fn of_peak(peak_bytes: u64) -> TaskOutput {
+fn peak_memory(peak_bytes: u64) -> TaskOutput {
     TaskOutput { peak_bytes, ..TaskOutput::default() }
+}
+
+/// The result of work for a task; its error is [`TaskError`] by default.
+pub type Result<T, E = TaskError> = std::result::Result<T, E>;
+
+/// The error of a task or of the preparation of a workload.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// A command failed.
+    #[error(transparent)]
+    Command(#[from] fsarena_sys::argv::Error),
+    /// A system call failed.
+    #[error("{doing}: {source}{}", advice(.source))]
+    Io {
+        /// The operation and its file.
+        doing: String,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// The work cannot be done with these settings or on this machine.
+    #[error("{0}")]
+    Unfit(String),
+    /// The plan contains a contradiction or an invalid setting.
+    #[error("{0}")]
+    Plan(String),
+    /// This machine lacks something. The text says what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The load engine failed.
+    #[error(transparent)]
+    Engine(#[from] fsarena_engine::EngineError),
+    /// A loadfile cannot be read or played.
+    #[error(transparent)]
+    Dbench(#[from] crate::dbench::DbenchError),
+    /// The filesystem lost or damaged data that it had to keep.
+    #[error("{0}")]
+    Violation(String),
+    /// This task cannot be done here and is left out of the run, with this reason in the report.
+    #[error("{0}")]
+    LeftOut(String),
+}
+
+impl TaskError {
+    /// Makes an error of a failed system call: `TaskError::io("write /mnt/f")(error)`.
+    pub fn io<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> TaskError {
+        |source| TaskError::Io { doing: doing.into(), source: source.into() }
+    }
+}
+
+impl Exits for TaskError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            TaskError::Command(error) => error.exit_code(),
+            TaskError::Io { source, .. } => ExitCode::of_failed_call(source),
+            TaskError::Engine(error) => error.exit_code(),
+            TaskError::Dbench(error) => error.exit_code(),
+            TaskError::Violation(_) => ExitCode::Refuted,
+            TaskError::Missing(_) => ExitCode::Missing,
+            TaskError::Unfit(_) | TaskError::Plan(_) | TaskError::LeftOut(_) => ExitCode::Usage,
+        }
+    }
+}
+
+/// Makes the error of a failed system call on a file: `.map_err(at("write", &path))`.
+pub fn at<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
+    move |source| TaskError::io(format!("{doing} {}", path.display()))(source)
 }

@@ -1,6 +1,370 @@
-//! The requests that web caches receive, and the readings of them.
+//! What workloads of web caches have in common: the objects of PolyMix-4 and the requests for them, settings, tasks, and
+//! readings with the CPU and I/O cost of serving.
+//!
+//! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
+//! clients request.
 
-pub mod contents;
-pub mod readings;
-pub mod settings;
 pub mod wire;
+
+use crate::task::{self, Action, Before, Result, Task, at};
+use crate::workload::{Job, Room};
+use crate::{pace::named, payload};
+use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
+use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
+use fsarena_engine::{LoadOutcome, Offsets, Pattern};
+use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::kernel::SysRoot;
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use rand_distr::{Distribution, Exp, LogNormal};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The largest object, so that a size drawn from a long tail does not overwhelm a small cache.
+pub const MOST_BYTES: u64 = 2 << 20;
+/// The mean size of an object in bytes, from the shares below: 10.6 KB.
+const MEAN_BYTES: u64 = 10_575;
+
+/// Number of popular objects for a cache of `cache_bytes`: twice as many as fit, so that they compete for the room.
+pub fn popular(cache_bytes: u64) -> u64 {
+    (2 * cache_bytes / MEAN_BYTES).max(16)
+}
+
+/// A distribution of sizes.
+enum Size {
+    /// Exponential, by its mean.
+    Exponential(f64),
+    /// Lognormal, by mean and standard deviation.
+    LogNormal(f64, f64),
+}
+
+/// Images, HTML, downloads, others: how many of a thousand objects are of the kind, how large they are in bytes, and how
+/// many of a hundred may be cached.
+const KINDS: [(u32, Size, u32); 4] = [
+    (650, Size::Exponential(4_500.0), 80),
+    (150, Size::Exponential(8_500.0), 90),
+    (5, Size::LogNormal(300_000.0, 300_000.0), 95),
+    (195, Size::LogNormal(25_000.0, 10_000.0), 72),
+];
+
+/// A web object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    /// Its size in bytes, at least 1.
+    pub bytes: u64,
+    /// Whether it may be cached.
+    pub cachable: bool,
+}
+
+/// Returns the object of a number. It is always the same for the same seed `world`.
+pub fn object(world: u64, number: u64) -> Object {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
+    let mut of_thousand = rng.random_range(0..1000);
+    let kind = KINDS.iter().find(|(per_mille, ..)| {
+        let found = of_thousand < *per_mille;
+        of_thousand = of_thousand.saturating_sub(*per_mille);
+        found
+    });
+    let (_, size, cachable) = kind.unwrap_or(&KINDS[3]);
+    let bytes = match *size {
+        Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
+        Size::LogNormal(mean, deviation) => {
+            LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
+        }
+    };
+    let cachable = rng.random_range(0..100) < *cachable;
+    Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
+}
+
+/// Bytes of the noise that objects are cut from.
+pub const NOISE: usize = 256 << 10;
+
+/// Generates the noise that objects are cut from, so that nothing compresses them.
+pub fn object_noise(world: u64) -> Vec<u8> {
+    payload::noise(mix(world, 1), NOISE)
+}
+
+/// The requests of all clients together.
+pub struct Demand {
+    /// Number of popular objects, which clients request repeatedly; numbered from 0.
+    pub popular: u64,
+    /// The exponent of their popularity.
+    pub theta: f64,
+    /// The share of requests for popular objects. Every other request is for a new object.
+    pub recurrence: f64,
+    fresh: AtomicU64,
+}
+
+/// One client's draws.
+pub struct Draws {
+    popular: Offsets,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Demand {
+    /// Makes a demand with `popular` popular objects.
+    pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
+        let popular = popular.max(1);
+        Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
+    }
+
+    /// Starts the draws of one client.
+    pub fn draws(&self, seed: u64, client: u64) -> Draws {
+        let popular =
+            Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
+        Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
+    }
+
+    /// Draws the number of the object that a client requests next.
+    pub fn next(&self, draws: &mut Draws) -> u64 {
+        if draws.rng.random::<f64>() < self.recurrence {
+            draws.popular.next(0)
+        } else {
+            self.fresh.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+}
+
+/// The metrics by which filesystems are compared for a proxy. Arrivals are paced, so elapsed times mean nothing.
+pub const CACHE_METRICS: &[&str] = &["cpu_per_request", "iowait_per_request", "corrected_latency_p99_ns"];
+
+/// The share of requests that the cache answered.
+pub const HIT_RATIO: &str = "hit_ratio";
+/// Mean size of the files in the data set at the end.
+pub const MEAN_FILE: &str = "file_mean_bytes";
+/// Bytes that clients received.
+pub const SERVED: &str = "served_bytes";
+/// Objects that the cache evicted.
+pub const REPLACED: &str = "replaced_count";
+/// Operations as filebench counts them.
+pub const FLOWOPS: &str = "flowops_per_s";
+/// CPU time of the clients and the origin.
+pub const CLIENT_CPU: &str = "client_cpu_ns";
+/// Requests that failed.
+pub const FAILED: &str = "failed_count";
+
+/// Every reading of a workload that serves requests, besides those of the load engine and of all services.
+pub const READINGS: &[ReadingDef] = &[
+    ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
+    ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
+    ReadingDef::neutral(REPLACED, Unit::Count).help("objects thrown out of the cache to make room"),
+    ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
+        .tasks(Fold::None)
+        .clients(Fold::Mean)
+        .help("mean size of the files in the data set when the task ended: filebench's webproxy shrinks it while it measures"),
+    ReadingDef::higher(FLOWOPS, Unit::PerSecond)
+        .help("operations a second as filebench counts them: 19 a turn of webproxy's loop"),
+    reading::cpu_time(CLIENT_CPU).help("CPU time of clients and origin, user and system"),
+    ReadingDef::lower(FAILED, Unit::Count).help("requests that failed or were cut short"),
+];
+
+/// The CPU time of kernel threads and the iowait time at the start of serving.
+pub struct CostAccount {
+    kernel: SysRoot,
+    threads: Times,
+    iowait_ns: Option<f64>,
+}
+
+impl CostAccount {
+    /// Reads both at the start of serving.
+    pub fn begin() -> CostAccount {
+        let kernel = SysRoot::host();
+        let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
+        CostAccount { kernel, threads, iowait_ns }
+    }
+
+    /// Syncs the filesystem, because writing dirty pages is part of the cost of serving, and sets the readings of kernel
+    /// threads and iowait since the start.
+    ///
+    /// # Errors
+    /// If the filesystem cannot be synced.
+    pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
+        let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
+        synced.map_err(at("sync", root))?;
+        let threads = cpu::kernel_threads(&self.kernel);
+        if !threads.is_empty() {
+            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+        }
+        if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
+            readings.set(reading::IOWAIT, (now - before).max(0.0));
+        }
+        Ok(())
+    }
+}
+
+/// The iowait time of all CPUs: the fifth number of the first line of `/proc/stat`, which counts clock ticks.
+fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
+    let text = kernel.read("proc/stat").ok()?;
+    let ticks: f64 = text.lines().next()?.split_ascii_whitespace().nth(5)?.parse().ok()?;
+    Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The output of a service that runs as threads of this process. Each operation is `each` requests.
+///
+/// # Errors
+/// If the filesystem of the service cannot be synced.
+pub fn serving_output(
+    outcome: &LoadOutcome,
+    each: u64,
+    account: CostAccount,
+    root: &Path,
+) -> Result<TaskOutput> {
+    let mut found = outcome.task_output();
+    let readings = &mut found.readings;
+    readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);
+    readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
+    readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
+    account.end(root, readings)?;
+    Ok(found)
+}
+
+/// The setting for the number of directories of the first level.
+pub const L1: SettingDef =
+    SettingDef::int("l1", 1..=256, 16).help("directories of the first level, where objects are files");
+
+/// The setting for the number of directories of the second level.
+pub const L2: SettingDef = SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
+
+/// The setting for the share of requests that recur.
+pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.7)
+    .help("share of requests for popular objects; every other request is for a new object");
+
+/// The setting for the exponent of popularity.
+pub const ZIPF: SettingDef = SettingDef::float("zipf", 0.0..=2.0, 0.8).help("exponent of popularity");
+
+/// A cache and the requests that it receives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CacheShape {
+    /// Size of the cache.
+    pub bytes: u64,
+    /// Directories of the first and the second level.
+    pub levels: (u32, u32),
+    /// Share of popular requests.
+    pub recurrence: f64,
+    /// Exponent of popularity.
+    pub zipf: f64,
+    /// The seed of objects and requests.
+    pub seed: u64,
+}
+
+impl CacheShape {
+    /// Reads the settings of a job.
+    pub fn from_settings(job: &Job) -> CacheShape {
+        let settings = &job.settings;
+        CacheShape {
+            bytes: settings.int("cache_bytes") as u64,
+            levels: (settings.int(L1.id) as u32, settings.int(L2.id) as u32),
+            recurrence: settings.float(RECURRENCE.id),
+            zipf: settings.float(ZIPF.id),
+            seed: job.seed,
+        }
+    }
+
+    /// The requests of all clients together.
+    pub fn demand(&self) -> Demand {
+        Demand::new(popular(self.bytes), self.zipf, self.recurrence)
+    }
+
+    /// Number of the most popular objects that fill the cache; those that may not be cached take no space.
+    pub fn to_fill(&self) -> u64 {
+        to_fill(self.seed, popular(self.bytes), self.bytes)
+    }
+
+    /// The space of a cache of files with a mean size of [`MEAN_BYTES`] divided by `small`: the rounding to blocks, the log,
+    /// and the blocks that a filesystem keeps until it commits.
+    pub fn room(&self, small: u64, other_bytes: u64) -> Room {
+        let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+        Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
+    }
+}
+
+/// Number of the first `popular` objects that fill `limit` bytes; those that may not be cached take no space.
+pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
+    let mut bytes = 0;
+    let fits = |number: &u64| {
+        let object = object(world, *number);
+        bytes += if object.cachable { object.bytes } else { 0 };
+        bytes <= limit
+    };
+    (0..popular).take_while(fits).count() as u64
+}
+
+/// A task that serves requests.
+#[derive(Debug, Clone)]
+pub struct ServeTask {
+    /// Its name in reports.
+    pub info: TaskInfo,
+    /// Whether it starts right after a remount.
+    pub cold: bool,
+    /// Requests a second; 0 for as many as possible.
+    pub rate: i64,
+    /// Number of threads that serve, if tasks differ in it.
+    pub threads: Option<u32>,
+}
+
+impl ServeTask {
+    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, with the title `cold`.
+    pub fn all(job: &Job, threads: &[Option<u32>], cold: &str) -> Vec<ServeTask> {
+        let rates = job.settings.ints("rates");
+        let load = |threads: Option<u32>, rate: i64, is_cold: bool| {
+            let (name, title) = if is_cold { ("cold", cold) } else { ("serve", "Serve") };
+            let mut info = task::info(name, title, [("rate", named(rate))]);
+            info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
+            ServeTask { info, cold: is_cold, rate, threads }
+        };
+        let each = threads.iter().flat_map(|threads| rates.iter().map(|rate| (*threads, *rate)));
+        let first = each.clone().take(1).map(|(threads, rate)| load(threads, rate, true));
+        first.chain(each.clone().map(|(threads, rate)| load(threads, rate, false))).collect()
+    }
+
+    /// Makes the task with this work.
+    pub fn task(self, work: Action) -> Task {
+        let before = if self.cold { Before::Remount } else { Before::Warm };
+        Task { before, ..Task::new(self.info, work) }
+    }
+}
+
+/// The name of the first task, which fills the cache.
+pub fn fill_task_info() -> TaskInfo {
+    task::info("fill", "Fill the cache", [])
+}
+
+/// The names of all tasks.
+pub fn serve_outline(loads: &[ServeTask]) -> Vec<TaskInfo> {
+    std::iter::once(fill_task_info()).chain(loads.iter().map(|load| load.info.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn sizes_and_shares_are_those_of_polymix() {
+        const OBJECTS: u64 = 200_000;
+        let all: Vec<Object> = (0..OBJECTS).map(|number| object(7, number)).collect();
+        let mean = all.iter().map(|object| object.bytes).sum::<u64>() as f64 / OBJECTS as f64;
+        assert!((mean / MEAN_BYTES as f64 - 1.0).abs() < 0.03, "{mean}");
+        // 0.65·0.80 + 0.15·0.90 + 0.005·0.95 + 0.195·0.72 = 0.800.
+        let cachable = all.iter().filter(|object| object.cachable).count() as f64 / OBJECTS as f64;
+        assert!((cachable - 0.800).abs() < 0.005, "{cachable}");
+    }
+
+    #[test]
+    fn an_object_is_the_same_each_time() {
+        assert_eq!(object(1, 2), object(1, 2));
+        assert!((0..100).any(|number| object(1, number) != object(2, number)));
+    }
+
+    #[test]
+    fn the_share_that_recurs_is_as_asked_and_what_is_fresh_never_recurs() {
+        let demand = Demand::new(100, 0.8, 0.7);
+        let mut clients = [demand.draws(3, 0), demand.draws(3, 1)];
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        for turn in 0..20_000 {
+            *seen.entry(demand.next(&mut clients[turn % 2])).or_default() += 1;
+        }
+        let again: u32 = seen.iter().filter(|(number, _)| **number < 100).map(|(_, times)| times).sum();
+        assert!((f64::from(again) / 20_000.0 - 0.7).abs() < 0.02, "{again}");
+        assert!(seen.iter().all(|(number, times)| *number < 100 || *times == 1));
+    }
+}

@@ -1,16 +1,16 @@
-//! The trait every workload implements. A new one is one file in `workloads/` and its line there.
+//! The trait that every workload implements, and what a workload requires of the filesystem under test.
+//!
+//! A new workload is one file in `workloads/` and one line in the registry there.
 
-use crate::task::{Action, Task};
-use crate::{demands::Demands, error::Result};
+use crate::task::{Action, Result, Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::metric::Declaration;
-use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, WorkloadDef};
+use fsarena_core::{metric::Declaration, scale::Scale};
 use fsarena_sys::user::User;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 /// A request to a workload.
 #[derive(Debug, Clone)]
@@ -24,13 +24,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// One of three values, by the scale: paper, quick, tiny.
+    /// Returns one of three values, for the scales paper, quick and tiny.
     pub fn by_scale<T: Copy>(&self, values: [T; 3]) -> T {
         values[self.scale as usize]
     }
 
-    /// A whole number above 0 from the settings; 0 stands for a published count shrunk by the scale, never under the
-    /// second number.
+    /// Reads a count from the settings. 0 stands for a published count shrunk by the scale, but at least `floor`.
     pub fn count(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
         match self.settings.int(id) {
             0 => self.scale.count(published, floor),
@@ -38,7 +37,7 @@ impl Job {
         }
     }
 
-    /// A whole number above 0 from the settings; 0 stands for one by the scale.
+    /// Reads a whole number from the settings. 0 stands for the value of the scale.
     pub fn number(&self, id: &str, by_scale: [u64; 3]) -> u64 {
         match self.settings.int(id) {
             0 => self.by_scale(by_scale),
@@ -46,21 +45,22 @@ impl Job {
         }
     }
 
-    /// A number above 0 from the settings; 0 stands for one by the scale.
+    /// Reads a number of seconds from the settings. 0 stands for the value of the scale.
     pub fn seconds(&self, id: &str, by_scale: [f64; 3]) -> f64 {
-        let own = Some(self.settings.float(id)).filter(|seconds| *seconds > 0.0);
-        own.unwrap_or_else(|| self.by_scale(by_scale))
+        let seconds = self.settings.float(id);
+        if seconds > 0.0 { seconds } else { self.by_scale(by_scale) }
     }
 }
 
-/// One of the clients that do a workload at the same time.
+/// One of the clients that run a workload at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     /// Its number, from 0.
     pub index: u32,
     /// Number of clients.
     pub of: u32,
-    /// The client whose files it reads, on another machine if there is one, so that its own cache has none of them.
+    /// The client whose files it reads. That client is on another machine, if there is one, so that the reader's cache has
+    /// none of these files.
     pub reads: u32,
 }
 
@@ -69,7 +69,7 @@ impl Client {
     pub const ALONE: Client = Client { index: 0, of: 1, reads: 0 };
 }
 
-/// Where a workload finds its files.
+/// The directories of a workload, and the user of its server.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The directory on the filesystem under test, empty at the start; or the device, for a bare device
@@ -77,15 +77,14 @@ pub struct Place {
     pub root: PathBuf,
     /// The directory of this workload on the source disk, with the inputs made by [`Workload::inputs`].
     pub other: PathBuf,
-    /// The user that its server runs as, where that is another than the user of this process; see
-    /// [`Workload::server_users`].
+    /// The user that its server runs as, if it is not the user of this process; see [`Workload::server_users`].
     pub server_user: Option<User>,
 }
 
 impl Place {
-    /// The place of one of a plan's workloads. Each has a separate directory on the source disk, so that their files
+    /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their files
     /// never collide.
-    pub fn of(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
+    pub fn for_workload(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
         Place { root: root.into(), other: other.join(workload.directory()), server_user: None }
     }
 
@@ -101,36 +100,36 @@ impl Place {
     }
 }
 
-/// The room that a workload needs.
+/// The space that a workload needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
-    /// Bytes of file data at the fullest moment on the filesystem under test.
+    /// Largest number of bytes of file data on the filesystem under test at one time.
     pub bytes: u64,
-    /// Files and directories at the fullest moment.
+    /// Largest number of files and directories at one time.
     pub inodes: u64,
     /// Bytes on the source disk.
     pub other_bytes: u64,
 }
 
-/// The requirements of a workload, known before it begins. Making a survey reads the inputs only once.
+/// The requirements of a workload, known before a run. One survey reads the inputs for all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// The room it needs, so that fsarena reports too little room before the run.
+    /// The space that it needs, so that fsarena reports too little space before the run.
     pub room: Room,
-    /// Features it requires of the filesystem under test, so that fsarena reports a missing one before the run.
+    /// Features that it requires of the filesystem under test, so that fsarena reports a missing one before the run.
     pub demands: Demands,
-    /// Remarks that every report must make: cache states, payload, how copies are done.
+    /// Remarks for every report: cache states, payload, how copies are made.
     pub remarks: Vec<Note>,
-    /// The metrics that it declares before a run: those of rules for what its commands print.
+    /// Metrics that the workload declares before a run, from its rules for the output of commands.
     pub prints: Vec<Declaration>,
 }
 
-/// A remark that every report must make.
+/// Makes a remark for every report.
 pub fn remark(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Remark, text)
 }
 
-/// A remark on what makes a comparison unfair.
+/// Makes a remark on something that makes a comparison unfair.
 pub fn fairness(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Fairness, text)
 }
@@ -138,9 +137,9 @@ pub fn fairness(text: impl Into<String>) -> Note {
 /// The power cut that ends the first task of a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cut {
-    /// When it happens, counted from the beginning of that task.
+    /// Time from the start of that task to the cut.
     pub after: Duration,
-    /// The seed that chooses writes after the disk's last flush that survive; without it none does.
+    /// The seed that chooses which writes after the disk's last flush survive. Without a seed none survives.
     pub chosen: Option<u64>,
 }
 
@@ -156,32 +155,32 @@ pub trait Workload: Sync {
     /// Its name, help and settings.
     fn def(&self) -> &'static WorkloadDef;
 
-    /// The tasks in their order, without doing anything: for progress and for reports.
+    /// Names the tasks in their order, for progress and for reports.
     fn outline(&self, job: &Job) -> Vec<TaskInfo>;
 
-    /// What must be known of the work before a run.
+    /// Finds out what the work requires, before a run.
     ///
     /// # Errors
-    /// Where it depends on something that cannot be read (`--tree PATH`).
+    /// If it depends on something that cannot be read, such as a directory of the user.
     fn survey(&self, job: &Job) -> Result<Survey>;
 
-    /// The programs that the tasks run; the preflight looks for them.
+    /// The programs that the tasks run. The preflight checks that they are installed.
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
         vec![]
     }
 
-    /// The programs that the user wrote into its settings, by name or path; the preflight checks that the user of the
-    /// workload can execute them.
+    /// The programs from the user's settings, by name or path. The preflight checks that the user of the workload can
+    /// execute them.
     fn own_programs(&self, _job: &Job) -> Vec<String> {
         vec![]
     }
 
-    /// The users to run its server as where the workload runs as root: the first that exists.
+    /// Users for its server if the workload runs as root. The first that exists is taken.
     fn server_users(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The time that each command of the user may take, where it runs any.
+    /// The time limit of each command of the user, if it runs any.
     fn time_limit(&self, _job: &Job) -> Option<Duration> {
         None
     }
@@ -191,7 +190,7 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Makes the inputs that all cells of a run share, on the source disk. Called once a run, never timed.
+    /// Creates the inputs that all cells of a run share, on the source disk. It is called once in a run and not timed.
     ///
     /// # Errors
     /// If reading or writing a file fails.
@@ -199,7 +198,7 @@ pub trait Workload: Sync {
         Ok(())
     }
 
-    /// The tasks, ready to be done once. A workload has these, or [`Workload::steps_of`].
+    /// Makes the tasks of one cell. A workload implements this method or [`Workload::steps_of`].
     ///
     /// # Errors
     /// If the inputs are missing.
@@ -207,12 +206,12 @@ pub trait Workload: Sync {
         self.steps_of(job, place, Client::ALONE)
     }
 
-    /// Whether its clients work in one directory. Otherwise each has a separate one.
+    /// Whether its clients work in one directory. Otherwise each client has a separate directory.
     fn shares(&self) -> bool {
         false
     }
 
-    /// The tasks of one of several clients; all clients have the same tasks in the same order.
+    /// Makes the tasks of one of several clients. All clients have the same tasks in the same order.
     ///
     /// # Errors
     /// Those of [`Workload::steps`].
@@ -220,29 +219,115 @@ pub trait Workload: Sync {
         self.steps(job, place)
     }
 
-    /// Checks of a task after its data is on the device, not timed. Where one fails, the cell fails.
+    /// Untimed checks of a task after its data is on the device. If one fails, the cell fails.
     fn checks(&self, _job: &Job, _place: &Place, _task: &TaskId) -> Vec<Action> {
         vec![]
     }
 
-    /// An action without work, done as those of the tasks are: its time is the cost of starting one.
+    /// An action without work. Its time is the cost of starting an action of this workload.
     fn nothing(&self, _job: &Job, _place: &Place) -> Option<Action> {
         None
     }
 
-    /// The power cut that its first task works until, where there is one. Its other tasks follow once the filesystem has
-    /// come back.
+    /// The power cut that ends its first task, if there is one. Its other tasks follow once the filesystem is mounted again.
     fn cut(&self, _job: &Job) -> Option<Cut> {
         None
     }
 
-    /// Whether it can do without a filesystem, on the bare device.
+    /// Whether it can run on a bare device, without a filesystem.
     fn supports_raw(&self) -> bool {
         false
     }
 
-    /// Whether its copies may share blocks with their originals, where the filesystem can do that.
+    /// Whether its copies may share blocks with their originals, if the filesystem can do that.
     fn may_clone(&self, _job: &Job) -> bool {
         false
+    }
+}
+
+/// Entries that not every filesystem can hold: the first one of each kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Demands {
+    /// A symbolic link.
+    pub link: Option<PathBuf>,
+    /// An entry with another owner than the user who unpacks it, if the task restores owners.
+    pub owned: Option<PathBuf>,
+    /// An entry whose name differs from another of its directory only in case.
+    pub twin_but_for_case: Option<PathBuf>,
+    /// An entry whose name has a character that Windows reserves.
+    pub reserved: Option<PathBuf>,
+    /// The entry with the longest name.
+    pub longest: Option<PathBuf>,
+    /// Files that are opened with `O_DIRECT`.
+    pub direct_io: bool,
+}
+
+/// Characters that Windows forbids in names (Microsoft, "Naming Files, Paths, and Namespaces").
+const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
+
+impl Demands {
+    /// Finds the demands of these paths.
+    pub fn of_names<'a>(paths: impl Iterator<Item = &'a Path>) -> Demands {
+        let mut demands = Demands::default();
+        let mut seen = HashSet::new();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !seen.insert(path.to_string_lossy().to_lowercase()) {
+                demands.twin_but_for_case.get_or_insert_with(|| path.into());
+            }
+            let odd = |letter: char| RESERVED.contains(&letter) || letter.is_control();
+            if name.contains(odd) || name.ends_with(['.', ' ']) {
+                demands.reserved.get_or_insert_with(|| path.into());
+            }
+            if name_bytes(path) > demands.longest.as_deref().map_or(0, name_bytes) {
+                demands.longest = Some(path.into());
+            }
+        }
+        demands
+    }
+
+    /// Merges these demands with those of other work on the same filesystem.
+    pub fn and(self, other: Demands) -> Demands {
+        Demands {
+            link: self.link.or(other.link),
+            owned: self.owned.or(other.owned),
+            twin_but_for_case: self.twin_but_for_case.or(other.twin_but_for_case),
+            reserved: self.reserved.or(other.reserved),
+            longest: self.longest.into_iter().chain(other.longest).max_by_key(|path| name_bytes(path)),
+            direct_io: self.direct_io || other.direct_io,
+        }
+    }
+}
+
+/// The length of a path's last name in bytes.
+pub fn name_bytes(path: &Path) -> u64 {
+    path.file_name().map_or(0, |name| name.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demands_of(names: &[&str]) -> Demands {
+        Demands::of_names(names.iter().map(Path::new))
+    }
+
+    #[test]
+    fn names_that_only_some_filesystems_can_hold_are_found() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        let plain = demands_of(&["t/a.c", "t/b/a.c", "t/A"]);
+        assert_eq!(plain, Demands { longest: path("t/a.c"), ..Demands::default() });
+        let odd = demands_of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
+        assert_eq!(odd.twin_but_for_case, path("t/xt_tcpmss.h"));
+        assert_eq!((odd.reserved, odd.longest), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
+        assert_eq!(demands_of(&["t/etc."]).reserved, path("t/etc."));
+    }
+
+    #[test]
+    fn the_first_of_a_kind_and_the_longest_of_all_stay() {
+        let link = Demands { link: Some("t/l".into()), ..demands_of(&["t/short"]) };
+        let both = demands_of(&["t/a:", "t/longest-of-all"]).and(link);
+        assert_eq!(both.link, Some("t/l".into()));
+        assert_eq!((both.reserved, both.longest), (Some("t/a:".into()), Some("t/longest-of-all".into())));
     }
 }

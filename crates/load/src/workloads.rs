@@ -46,10 +46,10 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &webproxy::Webproxy,
 ];
 
-/// Every reading that the load engine, dbench's player and the workloads can have.
+/// Every reading that the load engine, the player of dbench's loadfiles and the workloads can have.
 pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
     let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::defs());
-    of_engines.chain(web::readings::DEFS).chain(postgres::READINGS)
+    of_engines.chain(web::READINGS).chain(postgres::READINGS)
 }
 
 /// Finds a workload by its name.

@@ -9,15 +9,15 @@ use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
-/// The argument that starts it.
+/// The argument that makes a process the guard.
 const ARGUMENT: &str = "guard";
-/// How long the other ranks of a machine may take to die.
-const GRACE: Duration = Duration::from_millis(200);
+/// How long the guard waits for the other ranks of its machine to die.
+const EXIT_DELAY: Duration = Duration::from_millis(200);
 
-/// Starts the guard of this machine. It guards as long as the pipe is open.
+/// Starts the guard of this machine. It cleans up once the returned pipe is closed.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// If the guard cannot be started.
 pub fn start() -> Result<ChildStdin, RunError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
@@ -28,14 +28,14 @@ pub fn start() -> Result<ChildStdin, RunError> {
     })
 }
 
-/// Takes the process over where it was started as a guard.
-pub fn take_over() {
+/// Runs the guard and exits if this process was started as one; returns otherwise.
+pub fn run_if_guard() {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(ARGUMENT)) || args.next().is_some() {
         return;
     }
     drop(std::io::stdin().read_to_end(&mut vec![]));
-    std::thread::sleep(GRACE);
+    std::thread::sleep(EXIT_DELAY);
     let recovered = undo::recover(&SysRoot::host(), &undo::state_dir(), &mut |_| ());
     std::process::exit(i32::from(recovered.is_err()))
 }

@@ -1,25 +1,18 @@
-//! One load from many clients: the ranks of an MPI job do the cells of a plan together.
+//! One load from many clients: the ranks of an MPI job run the cells of a plan together.
 //!
-//! Each rank is a process that only passes messages; the work of a rank is done by an agent that it starts, as
-//! everywhere in fsarena. So work that crashes or hangs ends its cell, and never the MPI job. Rank 0 drives: it has the
-//! plan, the rounds and the store, tells the others each cell, and merges what their agents measured.
+//! Each rank only passes messages; an agent process that it starts does the work, as everywhere in fsarena. So work that
+//! crashes or hangs ends its cell and never the MPI job. Rank 0, the coordinator, has the plan, the rounds and the store,
+//! sends each cell to the other ranks, the workers, and merges what all agents measured.
 //!
 //! Only the module `rsmpi`, which the feature `mpi` brings, needs an MPI library.
 
 mod agent;
-mod cell;
-pub mod clock;
-pub mod follow;
+mod coordinator;
 pub mod guard;
-mod lead;
-pub mod mapping;
 pub mod measure;
 mod merge;
-pub mod message;
-mod mountstats;
-mod part;
 pub mod ranks;
-mod remarks;
 #[cfg(feature = "mpi")]
 pub mod rsmpi;
 pub mod wire;
+pub mod worker;

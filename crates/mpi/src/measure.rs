@@ -1,10 +1,9 @@
-//! The constants of this code on these machines, from which the guide computes what 10,000 ranks would take.
+//! Measures the cost of messages, clocks, barriers and merging on these machines. The guide computes from these constants
+//! what 10,000 ranks would take.
 
-use crate::clock::{self, Offset};
-use crate::merge::{Part, merge, specs};
-use crate::message::{FromRank, Machine, ToRank};
-use crate::part;
-use crate::wire::{self, Wire};
+use crate::agent;
+use crate::merge::{ClientSample, merge, specs};
+use crate::wire::{self, ClockOffset, FromRank, Machine, ToRank, Wire};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
@@ -16,51 +15,53 @@ use std::time::{Duration, Instant};
 const READINGS: usize = 60;
 const POINTS: u32 = 60;
 const LATENCIES: u64 = 300;
-/// How long ranks wait in the barrier.
-const WAIT: Duration = Duration::from_secs(3);
-/// How long ranks may take to answer.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Ranks of the job that is computed.
+/// How long the other ranks wait in the barrier for rank 0.
+const BARRIER_WAIT: Duration = Duration::from_secs(3);
+/// Time limit for the answers of all ranks.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Number of samples that are merged, as in a job of this many ranks.
 const MANY: usize = 10_000;
 
-/// Waits in the barrier; the CPU time that it took, and the memory of this process.
+/// Waits in the barrier and reports the CPU time that it took and the memory of this process.
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
-    match asleep {
-        true => drop(wire.barrier(PATIENCE)),
-        false => wire.barrier_awake(),
+    if asleep {
+        let _ = wire.barrier(WAIT_TIMEOUT);
+    } else {
+        wire.barrier_awake();
     }
     FromRank::Barrier(cpu_s() - before, memory())
 }
 
-/// Measures for rank 0, a line a constant.
+/// Measures everything on rank 0 and returns a line of text for each constant.
 pub fn report(wire: &dyn Wire) -> Vec<String> {
     let ranks = wire.size();
     let mut lines = vec![format!("ranks: {ranks}")];
     let mut met = 1;
-    wire::wait(PATIENCE, || {
-        while wire::told(wire).is_some() {
+    wire::poll_until(WAIT_TIMEOUT, || {
+        while wire::receive_from_worker(wire).is_some() {
             met += 1;
         }
         (met == ranks).then_some(())
     });
     if ranks > 1 {
-        lines.push(offsets(wire));
-        lines.push(asking(wire));
-        lines.extend([true, false].map(|asleep| waiting(wire, asleep)));
+        lines.push(clock_offsets(wire));
+        lines.push(round_trips(wire));
+        lines.extend([true, false].map(|asleep| barrier_costs(wire, asleep)));
     }
-    let sample = typical();
+    let sample = typical_sample();
     let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
     lines.push(format!("sample of one client: {bytes} bytes"));
-    lines.push(merging(&sample, bytes));
+    lines.push(merge_costs(&sample, bytes));
     lines
 }
 
-fn offsets(wire: &dyn Wire) -> String {
+/// Time to measure the clock offset of a rank, and the largest offset.
+fn clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
-    let all: Vec<Offset> = (1..wire.size()).map(|rank| clock::measure(wire, rank)).collect();
+    let all: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
     let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
-    let largest = |of: fn(&Offset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
+    let largest = |of: fn(&ClockOffset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
     let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
         "clock: {each_ms:.2} ms a rank; largest offset {:.1} us, largest error {:.1} us, {outside} offsets beyond their error",
@@ -69,22 +70,25 @@ fn offsets(wire: &dyn Wire) -> String {
     )
 }
 
-/// What it takes to ask all ranks and to have all answers.
-fn asking(wire: &dyn Wire) -> String {
+/// Time to send a message to all ranks and to receive all answers.
+fn round_trips(wire: &dyn Wire) -> String {
     const TIMES: u32 = 20;
     let begun = Instant::now();
     for _ in 0..TIMES {
-        (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Echo(vec![])));
-        answers(wire, |_| ());
+        for rank in 1..wire.size() {
+            wire::send_to_worker(wire, rank, &ToRank::Echo(vec![]));
+        }
+        receive_answers(wire, |_| ());
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
     format!("ask and answer of all ranks: {ms:.2} ms, {:.1} us a rank", 1e3 * ms / f64::from(wire.size() - 1))
 }
 
-fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
+/// Receives one answer of every other rank and passes it to `take`.
+fn receive_answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     let mut missing = wire.size() - 1;
-    wire::wait(PATIENCE, || {
-        while let Some((_, message)) = wire::told(wire) {
+    wire::poll_until(WAIT_TIMEOUT, || {
+        while let Some((_, message)) = wire::receive_from_worker(wire) {
             take(message);
             missing -= 1;
         }
@@ -92,13 +96,15 @@ fn answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     });
 }
 
-/// What waiting takes until the last rank comes to the barrier.
-fn waiting(wire: &dyn Wire, asleep: bool) -> String {
-    (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::Barrier(asleep)));
-    std::thread::sleep(WAIT);
+/// CPU time and memory of a rank that waits in the barrier for the last one.
+fn barrier_costs(wire: &dyn Wire, asleep: bool) -> String {
+    for rank in 1..wire.size() {
+        wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep));
+    }
+    std::thread::sleep(BARRIER_WAIT);
     let _ = barrier(wire, asleep);
     let (mut cpu, mut memory) = (0.0, 0);
-    answers(wire, |message| {
+    receive_answers(wire, |message| {
         if let FromRank::Barrier(s, bytes) = message {
             cpu += s;
             memory += bytes;
@@ -107,17 +113,19 @@ fn waiting(wire: &dyn Wire, asleep: bool) -> String {
     let others = f64::from(wire.size() - 1);
     let how = if asleep { "asleep" } else { "awake" };
     let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
-    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {WAIT:?}; memory of a rank {memory:.1} MiB")
+    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB")
 }
 
-fn merging(sample: &Sample, bytes: usize) -> String {
+/// Time and memory to parse and merge the samples of [`MANY`] clients.
+fn merge_costs(sample: &Sample, bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
     let samples: Vec<Sample> = (0..MANY).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
-    let clock = Offset::default();
-    let parts: Vec<Part> = samples.iter().map(|sample| Part { machine: &machine, clock, sample }).collect();
+    let clock = ClockOffset::default();
+    let parts: Vec<ClientSample> =
+        samples.iter().map(|sample| ClientSample { machine: &machine, clock, sample }).collect();
     let merged = merge(&parts, &specs);
     format!(
         "samples of {MANY} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
@@ -129,11 +137,13 @@ fn merging(sample: &Sample, bytes: usize) -> String {
     )
 }
 
-/// A sample as the load engine makes it, as it travels.
-fn typical() -> Sample {
+/// A partial sample as the load engine makes it.
+fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);
-    registry::readings().take(READINGS).enumerate().for_each(|(at, def)| readings.set(def.id, value(at)));
+    for (at, def) in registry::readings().take(READINGS).enumerate() {
+        readings.set(def.id, value(at));
+    }
     let point = |at: u32| Point {
         start_s: f64::from(at) / 10.0,
         length_s: 0.1,
@@ -144,9 +154,9 @@ fn typical() -> Sample {
     };
     let task =
         TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
-    part::reduced(Sample {
+    agent::partial_sample(Sample {
         task,
-        started_at: clock::now(),
+        started_at: wire::wall_clock_s(),
         readings,
         series: (0..POINTS).map(point).collect(),
         latencies: Latencies::new((0..LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),
@@ -158,7 +168,7 @@ fn cpu_s() -> f64 {
     Cpu::of_this_process().total_ns() as f64 / 1e9
 }
 
-/// Memory of this process, in bytes; of what it shares with others, its share.
+/// Memory of this process in bytes, with its share of shared pages (PSS).
 fn memory() -> u64 {
     SysRoot::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }

@@ -4,7 +4,8 @@
 //! defines them, so a late client lowers the rate. The merged sample also has the rates of the time in which all clients
 //! worked: from the last start to the first end.
 
-use crate::{clock::Offset, message::Machine};
+use crate::wire::{ClockOffset, Machine};
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::latency::Latencies;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Fold, MetricSpec, Over, Readings, Sample};
@@ -21,11 +22,11 @@ pub fn specs() -> Specs {
 
 /// The sample of one client.
 #[derive(Debug, Clone)]
-pub struct Part<'a> {
+pub struct ClientSample<'a> {
     /// The machine of the client.
     pub machine: &'a Machine,
     /// How far the clock of the client is ahead of that of rank 0.
-    pub clock: Offset,
+    pub clock: ClockOffset,
     /// What it measured.
     pub sample: &'a Sample,
 }
@@ -62,7 +63,7 @@ impl Window {
     }
 }
 
-impl Part<'_> {
+impl ClientSample<'_> {
     /// A reading of the sample.
     fn get(&self, id: &str) -> Option<f64> {
         self.sample.readings.get(id)
@@ -127,8 +128,8 @@ impl Part<'_> {
 }
 
 /// Merges the samples of all clients of a task.
-pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
-    let measured: Vec<Window> = parts.iter().map(Part::measured).collect();
+pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
+    let measured: Vec<Window> = parts.iter().map(ClientSample::measured).collect();
     let common = Window::common(&measured);
     let clients: Vec<Client> = parts.iter().zip(measured).collect();
     let mut readings = Readings::default();
@@ -160,7 +161,7 @@ pub fn merge(parts: &[Part], specs: &Specs) -> Sample {
 }
 
 /// Sets the readings that only a group of clients has: their number, fairness, and rates in the common window.
-fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) {
+fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Readings) {
     readings.set(reading::CLIENTS, parts.len() as f64);
     readings.set(reading::COMMON_TIME, common.length() * 1e9);
     if common.length() > 0.0 {
@@ -177,7 +178,7 @@ fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) 
         .set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
     let errors = parts.iter().map(|part| part.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
-    let rates: Vec<f64> = parts.iter().map(Part::rate).collect();
+    let rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let most = rates.iter().copied().fold(0.0, f64::max);
@@ -185,7 +186,7 @@ fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) 
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, least / most);
     }
-    let reached: Vec<DataPath> = parts.iter().filter_map(Part::fetched).map(DataPath::of).collect();
+    let reached: Vec<DataPath> = parts.iter().filter_map(ClientSample::fetched).map(DataPath::of).collect();
     if !reached.is_empty() {
         let cached = reached.iter().filter(|reach| **reach == DataPath::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
@@ -193,7 +194,7 @@ fn set_common_readings(parts: &[Part], common: Window, readings: &mut Readings) 
 }
 
 /// A client, and the window that its rates refer to.
-type Client<'a> = (&'a Part<'a>, Window);
+type Client<'a> = (&'a ClientSample<'a>, Window);
 
 /// The value of a reading for all clients. A quotient is the combined numerator divided by the combined denominator.
 fn merged(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
@@ -244,6 +245,84 @@ fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
     }
 }
 
+/// A client is a straggler below this share of the median rate.
+const STRAGGLES: f64 = 2.0 / 3.0;
+
+/// Observations of single clients over all rounds: who was slow, and whose reads a cache answered.
+#[derive(Debug, Default)]
+pub struct ClientObservations {
+    tasks: BTreeMap<(String, String), TaskObservations>,
+}
+
+#[derive(Debug, Default)]
+struct TaskObservations {
+    rounds: u32,
+    /// By rank and host: rounds in which it straggled, and its smallest share of the median rate.
+    stragglers: BTreeMap<(usize, String), (u32, f64)>,
+    /// Clients that read, over all rounds, and those that a cache answered, by host.
+    readers: u32,
+    cached: BTreeMap<String, u32>,
+}
+
+impl ClientObservations {
+    /// Notes what the clients of one round did; the parts by rank.
+    pub fn record(&mut self, variant: &str, parts: &[ClientSample]) {
+        let task = parts[0].sample.task.id.to_string();
+        let observations = self.tasks.entry((task, variant.to_string())).or_default();
+        observations.rounds += 1;
+        let mut rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
+        rates.sort_by(f64::total_cmp);
+        let median = rates[rates.len() / 2];
+        for (rank, part) in parts.iter().enumerate() {
+            let share = part.rate() / median;
+            if share < STRAGGLES {
+                let straggler =
+                    observations.stragglers.entry((rank, part.machine.host.clone())).or_insert((0, share));
+                *straggler = (straggler.0 + 1, straggler.1.min(share));
+            }
+            if let Some(fetched) = part.fetched() {
+                observations.readers += 1;
+                if DataPath::of(fetched) == DataPath::Cache {
+                    *observations.cached.entry(part.machine.host.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// The notes of the report.
+    pub fn remarks(&self) -> Vec<Note> {
+        self.tasks
+            .iter()
+            .flat_map(|((task, variant), observations)| observations.remarks(task, variant))
+            .collect()
+    }
+}
+
+impl TaskObservations {
+    fn remarks(&self, task: &str, variant: &str) -> Vec<Note> {
+        let stragglers = self.stragglers.iter().map(|((rank, host), (rounds, share))| {
+            let text = format!(
+                "rank {rank} on {host} straggled in {rounds} of {} rounds: at least {:.0}% of the median client's rate",
+                self.rounds,
+                100.0 * share
+            );
+            Note::new(NoteKind::Remark, text)
+        });
+        let hosts: Vec<&str> = self.cached.keys().map(String::as_str).collect();
+        let cached = (!hosts.is_empty()).then(|| {
+            let text = format!(
+                "a cache of {} answered {} of {} clients: their bytes did not come from the device or the server",
+                hosts.join(", "),
+                self.cached.values().sum::<u32>(),
+                self.readers
+            );
+            Note::new(NoteKind::Fairness, text)
+                .fix("run ranks on more machines, or read past the page cache (--set direct=true)")
+        });
+        stragglers.chain(cached).map(|note| note.task(task).variant(variant)).collect()
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -277,12 +356,12 @@ pub mod tests {
 
     fn merged_by(samples: &[(&str, f64, Sample)], all: Specs) -> Readings {
         let machines: Vec<Machine> = samples.iter().map(|(host, ..)| machine(host)).collect();
-        let parts: Vec<Part> = samples
+        let parts: Vec<ClientSample> = samples
             .iter()
             .zip(&machines)
-            .map(|((_, ahead_s, sample), machine)| Part {
+            .map(|((_, ahead_s, sample), machine)| ClientSample {
                 machine,
-                clock: Offset { ahead_s: *ahead_s, error_s: 0.001 },
+                clock: ClockOffset { ahead_s: *ahead_s, error_s: 0.001 },
                 sample,
             })
             .collect();
@@ -410,5 +489,31 @@ pub mod tests {
         let nothing =
             merged(&[("a", 0.0, sample(0.0, 1.0, &[(reading::READ, 10.0), (reading::FETCHED, 0.0)]))]);
         assert_eq!(nothing.get(reading::CACHED_CLIENTS), None);
+    }
+
+    #[test]
+    fn stragglers_and_caches_are_named_by_host() {
+        let machines = ["a", "b", "c"].map(|host| Machine { host: host.into(), boot: String::new() });
+        let mut observations = ClientObservations::default();
+        for slow in [4.0, 1.0] {
+            let samples = [(1.0, 1e6), (1.0, 0.0), (slow, 1e6)]
+                .map(|(s, fetched)| sample(0.0, s, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]));
+            let parts: Vec<ClientSample> = machines
+                .iter()
+                .zip(&samples)
+                .map(|(machine, sample)| ClientSample { machine, clock: ClockOffset::default(), sample })
+                .collect();
+            observations.record("v", &parts);
+        }
+        let notes = observations.remarks();
+        let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "rank 2 on c straggled in 1 of 2 rounds: at least 25% of the median client's rate",
+                "a cache of b answered 2 of 6 clients: their bytes did not come from the device or the server"
+            ]
+        );
+        assert_eq!(notes[0].task.as_deref(), Some("t"));
     }
 }

@@ -1,48 +1,50 @@
-//! The ranks of a job as rank 0 knows them: who they are, what they answer, and how their clocks differ.
+//! The ranks of a job as rank 0 knows them: their machines and clocks, and which client reads what another one wrote.
+//!
+//! A machine has in its page cache what its own clients wrote. So each client reads the files of a client of another
+//! machine, as IOR does with `-C` and `-Q`, but by the machines that the ranks are really on.
 
-use crate::clock::{self, Offset};
-use crate::merge::{Specs, specs};
-use crate::message::{FromRank, Machine, ToRank};
-use crate::wire::{self, GLANCE, LEAVING, Wire};
-use crate::{guard, mapping, remarks::Seen};
+use crate::guard;
+use crate::merge::{ClientObservations, Specs, specs};
+use crate::wire::{self, ClockOffset, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
 use fsarena_load::workload::Client;
 use fsarena_run::{RunError, protocol::Request};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, process::ChildStdin, rc::Rc};
+use std::{process::ChildStdin, rc::Rc};
 
-/// How long a rank may take at most to answer that has no work.
-const ANSWER: Duration = Duration::from_secs(30);
-/// The same as a multiple of what its tasks may take.
-const TIMES: u32 = 4;
-/// How long ranks may take to leave a job that failed: one of them may hang.
-const FAILED: Duration = Duration::from_secs(5);
+/// Longest time limit for the answer of a rank that has no work.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same time limit as a multiple of the time limit of a task.
+const TIMEOUT_FACTOR: u32 = 4;
+/// Time limit for ranks to leave a job that failed. It is short because one of them may hang.
+const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The ranks of a job, as the clients of a run.
 pub struct Ranks {
     pub(crate) wire: Rc<dyn Wire>,
     /// The longest that one task may take.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// The machine of each rank.
     pub(crate) machines: Vec<Machine>,
     /// The first rank of each machine.
     pub(crate) leaders: Vec<u32>,
-    pub(crate) clocks: BTreeMap<Machine, Offset>,
+    pub(crate) clocks: BTreeMap<Machine, ClockOffset>,
     pub(crate) specs: Specs,
-    pub(crate) seen: Seen,
+    pub(crate) observations: ClientObservations,
     clients: Vec<Client>,
     _guard: ChildStdin,
 }
 
 impl Ranks {
-    /// Meets all ranks.
+    /// Waits for the first message of every rank and starts the guard of every machine.
     ///
     /// # Errors
-    /// One that does not answer.
-    pub fn meet(wire: Rc<dyn Wire>, patience: Duration) -> Result<Ranks, RunError> {
+    /// If a rank does not answer.
+    pub fn meet(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![None; wire.size() as usize];
         machines[0] = Some(Machine::here());
-        let all = wire::wait(ANSWER, || {
-            while let Some((from, message)) = wire::told(&*wire) {
+        let all = wire::poll_until(ANSWER_TIMEOUT, || {
+            while let Some((from, message)) = wire::receive_from_worker(&*wire) {
                 if let FromRank::Hello(machine) = message {
                     machines[from as usize] = Some(machine);
                 }
@@ -51,21 +53,22 @@ impl Ranks {
         });
         let Some(machines) = all else {
             let silent = machines.iter().position(Option::is_none).unwrap_or(0);
-            return Err(RunError::Missing(format!("rank {silent} did not answer within {ANSWER:?}")));
+            return Err(RunError::Missing(format!("rank {silent} did not answer within {ANSWER_TIMEOUT:?}")));
         };
-        let (clients, leaders) = (mapping::clients(&machines), mapping::leaders(&machines));
-        let (clocks, specs, seen, _guard) = (BTreeMap::new(), specs(), Seen::default(), guard::start()?);
-        let ranks = Ranks { wire, patience, machines, leaders, clocks, specs, seen, clients, _guard };
-        ranks.ask_all(ranks.other_leaders(), &ToRank::Guard);
+        let (clients, leaders) = (map_clients(&machines), machine_leaders(&machines));
+        let (clocks, specs, observations, _guard) =
+            (BTreeMap::new(), specs(), ClientObservations::default(), guard::start()?);
+        let ranks = Ranks { wire, timeout, machines, leaders, clocks, specs, observations, clients, _guard };
+        ranks.send_all(ranks.other_leaders(), &ToRank::Guard);
         Ok(ranks)
     }
 
-    /// All ranks but this one.
+    /// All ranks except rank 0.
     pub(crate) fn others(&self) -> std::ops::Range<u32> {
         1..self.wire.size()
     }
 
-    /// The first rank of each machine but this one.
+    /// The first rank of each machine except that of rank 0.
     pub(crate) fn other_leaders(&self) -> impl Iterator<Item = u32> {
         self.leaders.iter().copied().filter(|leader| *leader != 0)
     }
@@ -75,16 +78,16 @@ impl Ranks {
         format!("rank {rank} on {}", self.machines[rank as usize].host)
     }
 
-    /// The request to a rank as one of the clients.
+    /// The request of a cell for one rank, with its number as a client.
     pub(crate) fn request(&self, request: &Request, rank: u32) -> Request {
         Request { client: Some(self.clients[rank as usize]), ..request.clone() }
     }
 
-    pub(crate) fn ask_all(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
-        ranks.for_each(|rank| wire::ask(&*self.wire, rank, message));
+    pub(crate) fn send_all(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
+        ranks.for_each(|rank| wire::send_to_worker(&*self.wire, rank, message));
     }
 
-    /// Waits until every other rank has answered what is looked for.
+    /// Waits for one message of every other rank, and hands each to `take`.
     pub(crate) fn await_all(
         &self,
         mut take: impl FnMut(u32, FromRank) -> Result<(), RunError>,
@@ -92,44 +95,105 @@ impl Ranks {
         let mut missing: Vec<u32> = self.others().collect();
         let begun = Instant::now();
         while !missing.is_empty() {
-            match wire::wait(GLANCE, || wire::told(&*self.wire)) {
+            match wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_worker(&*self.wire)) {
                 Some((from, message)) => {
                     missing.retain(|rank| *rank != from);
                     take(from, message)?;
                 }
-                None if begun.elapsed() > self.answer() => return Err(self.silent(missing[0], self.answer())),
+                None if begun.elapsed() > self.answer_timeout() => {
+                    return Err(self.silent_rank_error(missing[0], self.answer_timeout()));
+                }
                 None => {}
             }
         }
         Ok(())
     }
 
-    /// How long a rank may take to answer.
-    pub(crate) fn answer(&self) -> Duration {
-        ANSWER.min(TIMES * self.patience)
+    /// Time limit for the answer of a rank that has no work.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        ANSWER_TIMEOUT.min(TIMEOUT_FACTOR * self.timeout)
     }
 
-    /// The failure of a rank that did not answer in time.
-    pub(crate) fn silent(&self, rank: u32, patience: Duration) -> RunError {
+    /// The error of a rank that did not answer in time.
+    pub(crate) fn silent_rank_error(&self, rank: u32, timeout: Duration) -> RunError {
         let rank = self.name(rank);
         RunError::Missing(format!(
-            "{rank} did not answer within {patience:?}: its machine or its filesystem hangs; leave it out and resume"
+            "{rank} did not answer within {timeout:?}: its machine or its filesystem hangs; leave it out and resume"
         ))
     }
 
-    /// Measures the clocks of all other machines.
+    /// Measures the clock offsets of all other machines.
     pub(crate) fn set_clocks(&mut self) {
-        let own = (self.machines[0].clone(), Offset::default());
-        let others = self
-            .other_leaders()
-            .map(|leader| (self.machines[leader as usize].clone(), clock::measure(&*self.wire, leader)));
+        let own = (self.machines[0].clone(), ClockOffset::default());
+        let others = self.other_leaders().map(|leader| {
+            (self.machines[leader as usize].clone(), wire::measure_clock_offset(&*self.wire, leader))
+        });
         self.clocks = others.chain([own]).collect();
     }
 
-    /// Ends the job for all ranks. False where not all of them leave it.
+    /// Ends the job for all ranks. Returns false if some did not leave it in time.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
-        (1..wire.size()).for_each(|rank| wire::ask(wire, rank, &ToRank::End));
-        wire.barrier(if failed { FAILED } else { LEAVING })
+        (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::End));
+        wire.barrier(if failed { FAILED_LEAVE_TIMEOUT } else { LEAVE_TIMEOUT })
+    }
+}
+
+/// Gives each rank a client number and the client whose files it reads, by the machines of the ranks.
+///
+/// The ranks are sorted by machine and shifted by the largest number on one machine: then all ranks move to another
+/// machine, unless one machine has more than half of them.
+fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
+    let mut sorted: Vec<usize> = (0..machines.len()).collect();
+    sorted.sort_by_key(|rank| &machines[*rank]);
+    let largest = sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
+    // On one machine only the reader can be another one.
+    let shift = if largest == machines.len() { 1 } else { largest };
+    let mut clients = vec![Client::ALONE; machines.len()];
+    for (at, rank) in sorted.iter().enumerate() {
+        let reads = sorted[(at + shift) % sorted.len()] as u32;
+        clients[*rank] = Client { index: *rank as u32, of: machines.len() as u32, reads };
+    }
+    clients
+}
+
+/// The first rank of each machine.
+fn machine_leaders<M: Ord>(machines: &[M]) -> Vec<u32> {
+    let mut seen = BTreeSet::new();
+    (0..).zip(machines).filter(|(_, machine)| seen.insert(*machine)).map(|(rank, _)| rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(machines: &[&str]) -> Vec<u32> {
+        map_clients(machines).iter().map(|client| client.reads).collect()
+    }
+
+    #[test]
+    fn every_client_reads_what_another_machine_wrote() {
+        assert_eq!(reads(&["a", "a", "b", "b"]), [2, 3, 0, 1]);
+        // Ranks by turns over the machines, which a shift by one process a machine would not notice.
+        assert_eq!(reads(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
+        for machines in
+            [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]]
+        {
+            let mut all = reads(machines);
+            assert!(all.iter().enumerate().all(|(own, other)| machines[own] != machines[*other as usize]));
+            all.sort_unstable();
+            assert!(all.iter().enumerate().all(|(at, rank)| at as u32 == *rank), "all files are read");
+        }
+    }
+
+    #[test]
+    fn on_one_machine_the_next_client_is_read() {
+        assert_eq!(reads(&["a", "a", "a"]), [1, 2, 0]);
+        assert_eq!(reads(&["a"]), [0]);
+    }
+
+    #[test]
+    fn each_machine_has_one_leader() {
+        assert_eq!(machine_leaders(&["b", "a", "b", "c", "a"]), [0, 1, 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! The wire of an MPI library.
+//! The implementation of [`Wire`] by an MPI library.
 
 use crate::wire::{self, Wire};
 use mpi::request::{Request, Scope, scope};
@@ -19,7 +19,7 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Joins the job that this process was started for. None where it has done so already.
+    /// Joins the job that this process was started for. Returns none if the process has joined it before.
     pub fn join() -> Option<Mpi> {
         let universe = mpi::initialize()?;
         Some(Mpi { world: universe.world(), _universe: universe })
@@ -31,14 +31,14 @@ impl Mpi {
     }
 }
 
-/// Waits, asleep, until an operation is done. False where it is not within this time.
+/// Sleeps until an operation completes. Returns false on timeout.
 fn complete<'a, D: ?Sized, S: Scope<'a>>(
     request: Request<'a, D, S>,
     longest_pause: Duration,
-    patience: Duration,
+    timeout: Duration,
 ) -> bool {
     let mut request = Some(request);
-    let done = wire::wait_by(longest_pause, patience, || {
+    let done = wire::poll_with_pause(longest_pause, timeout, || {
         request = request.take()?.test().err();
         request.is_none().then_some(())
     });
@@ -59,7 +59,7 @@ impl Wire for Mpi {
     fn send(&self, to: u32, message: &[u8]) {
         let to = self.world.process_at_rank(to as i32);
         scope(|scope| {
-            complete(to.immediate_send_with_tag(scope, message, MESSAGE), wire::PRECISE, Duration::MAX)
+            complete(to.immediate_send_with_tag(scope, message, MESSAGE), wire::PRECISE_PAUSE, Duration::MAX)
         });
     }
 
@@ -69,11 +69,11 @@ impl Wire for Mpi {
         Some((status.source_rank() as u32, bytes))
     }
 
-    fn barrier(&self, patience: Duration) -> bool {
-        // The first takes long where the last rank comes late, and little CPU time. All come to the second within the
-        // pause of the first, so it can look often.
-        complete(self.world.immediate_barrier(), wire::LONGEST, patience)
-            && complete(self.world.immediate_barrier(), wire::PRECISE, patience)
+    fn barrier(&self, timeout: Duration) -> bool {
+        // The first barrier may take long if a rank is late, so it polls seldom. All ranks reach the second within one
+        // pause of the first, so that one can poll often.
+        complete(self.world.immediate_barrier(), wire::MAX_PAUSE, timeout)
+            && complete(self.world.immediate_barrier(), wire::PRECISE_PAUSE, timeout)
     }
 
     fn barrier_awake(&self) {

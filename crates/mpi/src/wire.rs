@@ -1,19 +1,30 @@
-//! What passes between ranks.
+//! Messages between the ranks of a job, waiting for them, and the offsets between the clocks of machines.
+//!
+//! Messages are JSON, because a cluster can mix machines.
+//!
+//! A clock offset comes from messages there and back. The answer was stamped at some moment between question and answer,
+//! so the middle of the two is at most half a round trip away from it, and the shortest round trip bounds the offset most
+//! tightly (Cristian 1989).
 
-use crate::message::{FromRank, ToRank};
-use std::time::{Duration, Instant};
+use fsarena_core::event::{Note, Outcome};
+use fsarena_core::sample::{MetricSpec, Sample};
+use fsarena_run::protocol::{PrivilegedRequest, Request};
+use fsarena_sys::{kernel::SysRoot, process};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
-/// The first pause between two looks of a rank that waits. Each pause is twice the one before.
-const FIRST: Duration = Duration::from_micros(100);
-/// The longest pause of a rank that waits for a message, or for others to come to the barrier.
-pub const LONGEST: Duration = Duration::from_millis(10);
-/// The longest pause where all ranks have come to the barrier: clients begin as far apart as this.
-pub const PRECISE: Duration = Duration::from_micros(200);
+/// First pause between two polls. Each pause is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+/// Longest pause between two polls for a message, or for the other ranks at the barrier.
+pub const MAX_PAUSE: Duration = Duration::from_millis(10);
+/// Longest pause once all ranks are at the barrier: clients start at most this far apart.
+pub const PRECISE_PAUSE: Duration = Duration::from_micros(200);
 
-/// How long a rank looks for messages before it looks for signals.
-pub const GLANCE: Duration = Duration::from_millis(200);
-/// How long ranks may take to meet at the end of the job.
-pub const LEAVING: Duration = Duration::from_secs(60);
+/// How long a rank polls for messages before it checks for signals.
+pub const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Time limit of the barrier at the end of the job.
+pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Messages between the ranks of a job.
 pub trait Wire {
@@ -23,64 +34,68 @@ pub trait Wire {
     /// Number of ranks.
     fn size(&self) -> u32;
 
-    /// Sends a message; sleeps until it is on its way.
+    /// Sends a message and sleeps until the library has taken it.
     fn send(&self, to: u32, message: &[u8]);
 
-    /// The next message, and who sent it, if one has come.
+    /// Receives the next message and the rank that sent it, if one has arrived.
     fn receive(&self) -> Option<(u32, Vec<u8>)>;
 
-    /// Waits, asleep, until all ranks are here. False where they are not within this time.
+    /// Sleeps until all ranks are at the barrier. Returns false on timeout.
     #[must_use]
-    fn barrier(&self, patience: Duration) -> bool;
+    fn barrier(&self, timeout: Duration) -> bool;
 
-    /// Waits in the barrier of the MPI library, which polls without sleep; to measure what that costs.
+    /// Waits in the barrier of the MPI library, which polls without sleep. Only used to measure what that costs.
     fn barrier_awake(&self);
 
-    /// Sends the time of a clock, in seconds, at once.
+    /// Sends a clock's time, in seconds, without sleeping.
     fn send_time(&self, to: u32, seconds: f64);
 
-    /// Waits, awake, for the time of another clock.
+    /// Receives another clock's time, polling without sleep.
     fn receive_time(&self, from: u32) -> f64;
 }
 
-/// Sends what a rank tells rank 0.
-pub fn tell(wire: &dyn Wire, message: &FromRank) {
+/// Sends a message to rank 0.
+pub fn send_to_coordinator(wire: &dyn Wire, message: &FromRank) {
     wire.send(0, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
-/// Sends what rank 0 asks of a rank.
-pub fn ask(wire: &dyn Wire, to: u32, message: &ToRank) {
+/// Sends a message of rank 0 to another rank.
+pub fn send_to_worker(wire: &dyn Wire, to: u32, message: &ToRank) {
     wire.send(to, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
-/// The next message of a rank to rank 0, and which rank sent it, if one has come.
-pub fn told(wire: &dyn Wire) -> Option<(u32, FromRank)> {
-    wire.receive().map(|(from, text)| (from, read(&text)))
+/// Receives the next message to rank 0 and the rank that sent it, if one has arrived.
+pub fn receive_from_worker(wire: &dyn Wire) -> Option<(u32, FromRank)> {
+    wire.receive().map(|(from, text)| (from, decode(&text)))
 }
 
-/// The next message of rank 0, if it has come.
-pub fn asked(wire: &dyn Wire) -> Option<ToRank> {
-    wire.receive().map(|(_, text)| read(&text))
+/// Receives the next message of rank 0, if one has arrived.
+pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
+    wire.receive().map(|(_, text)| decode(&text))
 }
 
-fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
+fn decode<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
     serde_json::from_slice(text).expect("all ranks are of the same build")
 }
 
-/// Looks again and again, asleep between, until there is something. None where there is nothing within this time.
-pub fn wait<T>(patience: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
-    wait_by(LONGEST, patience, look)
+/// Polls until there is a value, with a pause between two polls. Returns none on timeout.
+pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Option<T> {
+    poll_with_pause(MAX_PAUSE, timeout, poll)
 }
 
-/// The same with another longest pause.
-pub fn wait_by<T>(longest: Duration, patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// [`poll_until`] with another longest pause.
+pub fn poll_with_pause<T>(
+    longest: Duration,
+    timeout: Duration,
+    mut poll: impl FnMut() -> Option<T>,
+) -> Option<T> {
     let begun = Instant::now();
-    let mut pause = FIRST;
+    let mut pause = FIRST_PAUSE;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return Some(found);
         }
-        if begun.elapsed() >= patience {
+        if begun.elapsed() >= timeout {
             return None;
         }
         std::thread::sleep(pause);
@@ -88,18 +103,142 @@ pub fn wait_by<T>(longest: Duration, patience: Duration, mut look: impl FnMut() 
     }
 }
 
+/// A message of rank 0 to another rank.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToRank {
+    /// Start the guard of its machine.
+    Guard,
+    /// Report whether these files are visible.
+    Look(Vec<PathBuf>),
+    /// Answer with the time of its clock, this many times.
+    Clock(u32),
+    /// Run a cell; end it if nothing happens for this long.
+    Cell(Box<Request>, Duration),
+    /// Wait until its machine is idle.
+    WaitUntilIdle(String),
+    /// All ranks have reached the same point: continue.
+    Met,
+    /// Begin the next task after the barrier.
+    Begin,
+    /// Give the cell up.
+    Abandon,
+    /// Answer at once.
+    Echo(Vec<u8>),
+    /// Wait in the barrier, asleep or awake, and report the CPU time that it took.
+    Barrier(bool),
+    /// The run is over.
+    End,
+}
+
+/// A message of a rank to rank 0.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromRank {
+    /// Its machine.
+    Hello(Machine),
+    /// The first file that is not visible, and why.
+    Looked(Option<String>),
+    /// The rank waits for the others.
+    Ready(PrivilegedRequest),
+    /// Its machine is idle, or busy all the same.
+    Idle(Option<Note>),
+    /// A command of the rank printed a metric that is new to the run.
+    Reading(MetricSpec),
+    /// The rank has measured a task.
+    Sample(Box<Sample>),
+    /// A note for the report.
+    Note(Note),
+    /// The cell of the rank ended.
+    Ended(Outcome),
+    /// The answer to an echo.
+    Echo(Vec<u8>),
+    /// CPU time that the barrier took, in seconds, and memory of the process, in bytes.
+    Barrier(f64, u64),
+}
+
+/// The machine that a rank runs on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// The id of its boot: machines can have the same name, and containers of one machine different ones.
+    pub boot: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn here() -> Machine {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Machine { host, boot: process::boot_id(&SysRoot::host()).unwrap_or_default() }
+    }
+}
+
+/// Round trips that measure an offset.
+const TRIPS: u32 = 20;
+
+/// The offset of a rank's clock from that of rank 0.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ClockOffset {
+    /// Seconds that it is ahead.
+    pub ahead_s: f64,
+    /// The most that this can be wrong by, in seconds.
+    pub error_s: f64,
+}
+
+/// Seconds since 1970 by this machine's clock.
+pub fn wall_clock_s() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// Measures the offset of a rank's clock; for rank 0.
+pub fn measure_clock_offset(wire: &dyn Wire, rank: u32) -> ClockOffset {
+    send_to_worker(wire, rank, &ToRank::Clock(TRIPS));
+    let trips = (0..TRIPS).map(|_| {
+        let asked = wall_clock_s();
+        wire.send_time(rank, asked);
+        let stamp = wire.receive_time(rank);
+        (asked, stamp, wall_clock_s())
+    });
+    offset_by_shortest_trip(trips)
+}
+
+/// Answers [`measure_clock_offset`].
+pub fn answer_clock(wire: &dyn Wire, trips: u32) {
+    for _ in 0..trips {
+        wire.receive_time(0);
+        wire.send_time(0, wall_clock_s());
+    }
+}
+
+/// The offset from the shortest round trip. Each trip has the send time, the other clock's stamp and the receive time.
+fn offset_by_shortest_trip(trips: impl Iterator<Item = (f64, f64, f64)>) -> ClockOffset {
+    let shortest = trips.min_by(|a, b| (a.2 - a.0).total_cmp(&(b.2 - b.0)));
+    shortest.map_or(ClockOffset::default(), |(asked, stamp, answered)| ClockOffset {
+        ahead_s: stamp - (asked + answered) / 2.0,
+        error_s: (answered - asked) / 2.0,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn waiting_ends_with_what_is_found_or_with_patience() {
+    fn polling_ends_with_a_value_or_at_the_timeout() {
         let mut looks = 0;
-        let found = wait(Duration::from_secs(60), || {
+        let found = poll_until(Duration::from_secs(60), || {
             looks += 1;
             (looks == 3).then_some(looks)
         });
         assert_eq!(found, Some(3));
-        assert_eq!(wait(Duration::ZERO, || None::<u8>), None);
+        assert_eq!(poll_until(Duration::ZERO, || None::<u8>), None);
+    }
+
+    #[test]
+    fn the_shortest_round_trip_tells_most() {
+        let trips = [(10.0, 15.0, 14.0), (20.0, 23.5, 21.0), (30.0, 35.0, 32.0)];
+        let offset = offset_by_shortest_trip(trips.into_iter());
+        assert_eq!(offset, ClockOffset { ahead_s: 3.0, error_s: 0.5 });
     }
 }

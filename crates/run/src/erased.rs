@@ -6,7 +6,7 @@ use crate::executor::{Log, RunSink, logged};
 use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::event::{Event, Note, NoteKind};
-use fsarena_engine::{Bound, Files, Job, Open, Outcome, Pattern, Warmup, steady::pts_steady};
+use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::{argv::Argv, device::BlockDevice};
 use serde_json::Value;
@@ -151,10 +151,10 @@ const THREADS: u32 = 4;
 /// Where the device cannot be written.
 fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.begin()?;
-    let files = Files::device(device.path()).map_err(fsarena_load::task::Error::from)?;
+    let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
     let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
-    let write = |block_bytes, pattern, bound| -> Result<Outcome> {
-        let job = Job {
+    let write = |block_bytes, pattern, bound| -> Result<LoadOutcome> {
+        let job = LoadJob {
             open: Open { direct: true, ..Open::default() },
             block_bytes,
             threads: THREADS,
@@ -162,9 +162,9 @@ fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
             read_share: 0.0,
             bound,
             warmup: Warmup::None,
-            ..Job::default()
+            ..LoadJob::default()
         };
-        Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::Error::from)?)
+        Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?)
     };
     let mut pass_s = 0.0;
     for _ in 0..PASSES {
@@ -186,7 +186,7 @@ fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
     ))
 }
 
-fn seconds(outcome: &Outcome) -> f64 {
+fn seconds(outcome: &LoadOutcome) -> f64 {
     outcome.elapsed_ns as f64 / 1e9
 }
 

@@ -116,7 +116,7 @@ pub enum RunError {
     Guest(#[from] fsarena_guest::Error),
     /// The inputs of a workload.
     #[error(transparent)]
-    Workload(#[from] fsarena_load::task::Error),
+    Workload(#[from] fsarena_load::task::TaskError),
     /// The run could not be stored, or not be read to resume it.
     #[error(transparent)]
     Store(#[from] fsarena_store::Error),
@@ -164,9 +164,9 @@ impl RunError {
             RunError::User(error) => cause_of(error),
             RunError::Filesystem(error) => cause_of(error),
             RunError::Guest(error) => cause_of(error),
-            RunError::Workload(fsarena_load::task::Error::Command(error)) => cause_of(error),
-            RunError::Workload(fsarena_load::task::Error::Dbench(error)) => cause_of(error),
-            RunError::Workload(fsarena_load::task::Error::Plan(_)) | RunError::Plan(_) => Cause::Usage,
+            RunError::Workload(fsarena_load::task::TaskError::Command(error)) => cause_of(error),
+            RunError::Workload(fsarena_load::task::TaskError::Dbench(error)) => cause_of(error),
+            RunError::Workload(fsarena_load::task::TaskError::Plan(_)) | RunError::Plan(_) => Cause::Usage,
             RunError::Workload(_) | RunError::Missing(_) | RunError::Recover(_) => Cause::Missing,
             RunError::Store(error) => cause_of(error),
             RunError::File(error) => cause_of(error),

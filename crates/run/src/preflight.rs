@@ -18,7 +18,7 @@ use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef};
-use fsarena_load::{demands::Demands, workload::Room};
+use fsarena_load::workload::{Demands, Room};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_at, storage_of};
 use fsarena_sys::permitted::{self, Obstacle};

@@ -164,7 +164,7 @@ fn restrict_writes(request: &Request, own_proc: bool) -> io::Result<()> {
         work::of_cell(&request.cell).ok().and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
     );
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
-    let is_device = Place::of(&request.cell.workload, &request.root, &request.other).is_device();
+    let is_device = Place::for_workload(&request.cell.workload, &request.root, &request.other).is_device();
     if mounted.is_none() && !is_device {
         dirs.push(request.root.clone());
     }
@@ -198,7 +198,7 @@ pub fn supervise_worker(
     bench: &mut Bench,
     answers: Answers,
 ) -> CellResult {
-    let place = Place::of(&request.cell.workload, &request.root, &request.other);
+    let place = Place::for_workload(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
     if !rights.user.is_root() {
         let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);

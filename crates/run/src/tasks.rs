@@ -9,7 +9,7 @@ use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
-use fsarena_load::task::{Action, Before, Error, Task};
+use fsarena_load::task::{Action, Before, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
 use std::{path::Path, time::Instant};
@@ -24,7 +24,7 @@ type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellRe
 pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> CellResult {
     let cell = &request.cell;
     let (workload, job) = work::of_cell(cell).map_err(CellError::internal)?;
-    let mut place = Place::of(&cell.workload, &request.root, &request.other);
+    let mut place = Place::for_workload(&cell.workload, &request.root, &request.other);
     if let Some(client) = request.client.filter(|_| !workload.shares()) {
         place = place.of_client(client);
     }
@@ -70,7 +70,7 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
 }
 
 /// Nanoseconds that an action without work takes, where there is one: the median of five.
-fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, Error> {
+fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
     let mut times = [0.0; 5];
     for time in &mut times {
         let Some(action) = nothing() else { return Ok(None) };
@@ -97,7 +97,7 @@ fn one_task(
     for action in task.prepare {
         let done = action.perform(&mut bench.log());
         match done {
-            Err(Error::LeftOut(why)) => {
+            Err(TaskError::LeftOut(why)) => {
                 bench.note(Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name));
                 return Ok(());
             }
@@ -119,7 +119,7 @@ fn one_task(
     let work = |log: Log| {
         let mut found = perform_all(task.work, &by, declared, log)?;
         start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
-        Ok::<_, Error>(found)
+        Ok::<_, TaskError>(found)
     };
     bench.measure(&task.info, "timed", work, || sync_all(&request.places()))?;
     if let Some(tracer) = tracer {
@@ -144,16 +144,21 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
 }
 
 /// Does the work of a task. Of the metrics that its commands printed, those remain that are new to the run.
-fn perform_all(work: Vec<Action>, by: &str, declared: &mut Declared, log: Log) -> Result<TaskOutput, Error> {
+fn perform_all(
+    work: Vec<Action>,
+    by: &str,
+    declared: &mut Declared,
+    log: Log,
+) -> Result<TaskOutput, TaskError> {
     let mut total = TaskOutput::default();
     let mut all = vec![];
     for action in work {
         let mut found = action.perform(log)?;
         all.extend(found.printed.iter().cloned());
-        found.printed = printed::take(declared, &found.printed, by).map_err(Error::Unfit)?;
+        found.printed = printed::take(declared, &found.printed, by).map_err(TaskError::Unfit)?;
         total.extend(found);
     }
-    printed::check_parts(declared, &all).map_err(Error::Unfit)?;
+    printed::check_parts(declared, &all).map_err(TaskError::Unfit)?;
     Ok(total)
 }
 

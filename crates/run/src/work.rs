@@ -10,7 +10,7 @@ use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Direction;
 use fsarena_core::{event::Note, metric::reading, record::RunRecord, scale::Scale};
-use fsarena_load::demands::Demands;
+use fsarena_load::workload::Demands;
 use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
 use fsarena_load::workloads;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
         }
         let (workload, job) = workload(plan, &way)?;
         // Inputs know no filesystem under test: they are the same for every variant.
-        let place = Place::of(&way, other, other);
+        let place = Place::for_workload(&way, other, other);
         fsarena_sys::tree::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;
     }

@@ -39,14 +39,14 @@ pub fn run(args: Args) -> Outcome {
 
 /// Runs the phases in a directory of our own, and prints what each came to.
 fn metadata(args: &Args) -> Outcome {
-    let job = meta::Job {
+    let job = meta::MetaJob {
         phases: args.meta.clone(),
         threads: args.numjobs,
         names: args.files,
         sharing: if args.shared { meta::Sharing::Shared } else { meta::Sharing::Private },
         depth: args.depth,
         fan_out: args.fan_out,
-        ..meta::Job::default()
+        ..meta::MetaJob::default()
     };
     job.check()?;
     let place = Place::below(&args.dir)?;

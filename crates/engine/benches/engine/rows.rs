@@ -1,10 +1,10 @@
 //! The rows of the comparison and their contenders.
 
-use crate::scratch::{CACHED_BYTES, Cached, Failure, OnLoop, in_memory};
+use crate::scratch::{Cached, Failure, LARGE_BYTES, OnLoop, SMALL_BYTES, in_memory};
 use crate::table::{Row, Run};
 use crate::{bare, peer};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{self as engine, Bound, Engine, Files, Job, Warmup};
+use fsarena_engine::{self as engine, Bound, Engine, Files, LoadJob, Warmup};
 use std::rc::Rc;
 
 /// How long one run takes, in seconds.
@@ -15,19 +15,23 @@ type Make = fn(&'static str) -> Result<Row<'static>, Failure>;
 
 /// Every row.
 pub const ROWS: &[(&str, Make)] = &[
-    ("cached 4 KiB random pread, 1 thread", cached_pread),
-    ("cached 4 KiB random reads, io_uring, depth 32", cached_uring),
+    ("cached 4 KiB random pread, 1 thread", |title| cached_pread(title, SMALL_BYTES, [0.9, 1.5])),
+    ("cached 4 KiB random pread of 256 MiB, 1 thread", |title| cached_pread(title, LARGE_BYTES, [0.95, 1.0])),
+    ("cached 4 KiB random reads, io_uring, depth 32", |title| cached_uring(title, SMALL_BYTES, [1.5, 1.0])),
+    ("cached 4 KiB random reads of 256 MiB, io_uring, depth 32", |title| {
+        cached_uring(title, LARGE_BYTES, [1.0, 1.0])
+    }),
     ("4 KiB direct random reads on a loop image, io_uring, depth 32", direct_uring),
     ("4 KiB direct random reads on a loop image, 128 threads", direct_threads),
     ("NOP ring, batch 32", nop_ring),
     ("create and unlink 100,000 files in memory, 1 thread", create_unlink),
 ];
 
-fn timed(job: Job) -> Job {
-    Job { bound: Bound::Seconds(SECONDS), warmup: Warmup::None, ..job }
+fn timed(job: LoadJob) -> LoadJob {
+    LoadJob { bound: Bound::Seconds(SECONDS), warmup: Warmup::None, ..job }
 }
 
-fn ours(job: &Job, files: &Files) -> Result<Option<Run>, Failure> {
+fn ours(job: &LoadJob, files: &Files) -> Result<Option<Run>, Failure> {
     let outcome = engine::run(job, files, &mut |_| {})?;
     let operations = outcome.operations() as f64;
     let (user, system) = (outcome.cpu.user_ns as f64, outcome.cpu.system_ns as f64);
@@ -38,20 +42,20 @@ fn ours(job: &Job, files: &Files) -> Result<Option<Run>, Failure> {
     }))
 }
 
-fn cached_pread(title: &'static str) -> Result<Row<'static>, Failure> {
-    let cached = Rc::new(Cached::new()?);
+fn cached_pread(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<'static>, Failure> {
+    let cached = Rc::new(Cached::new(bytes)?);
     let [us, bare, psync] = std::array::from_fn(|_| Rc::clone(&cached));
     Ok(Row {
         title,
         contenders: vec![
-            ("fsarena sync, every latency", Box::new(move || ours(&timed(Job::default()), &us.files))),
-            ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], CACHED_BYTES, SECONDS))),
+            ("fsarena sync, every latency", Box::new(move || ours(&timed(LoadJob::default()), &us.files))),
+            ("bare pread loop", Box::new(move || bare::pread(&bare.files.paths()[0], bytes, SECONDS))),
             (
                 "fio psync, default statistics",
                 Box::new(move || peer::fio(&psync.files.paths()[0], SECONDS, &["--ioengine=psync"])),
             ),
         ],
-        goals: vec![0.9, 1.5],
+        goals: goals.into(),
     })
 }
 
@@ -65,12 +69,12 @@ const FIO_TUNED: &[&str] = &[
     "--iodepth_batch_complete_min=32",
 ];
 
-fn uring() -> Job {
-    timed(Job { engine: Engine::IoUring, depth: 32, ..Job::default() })
+fn uring() -> LoadJob {
+    timed(LoadJob { engine: Engine::IoUring, depth: 32, ..LoadJob::default() })
 }
 
-fn cached_uring(title: &'static str) -> Result<Row<'static>, Failure> {
-    let cached = Rc::new(Cached::new()?);
+fn cached_uring(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<'static>, Failure> {
+    let cached = Rc::new(Cached::new(bytes)?);
     let [us, default, tuned] = std::array::from_fn(|_| Rc::clone(&cached));
     Ok(Row {
         title,
@@ -88,11 +92,11 @@ fn cached_uring(title: &'static str) -> Result<Row<'static>, Failure> {
                 Box::new(move || peer::fio(&tuned.files.paths()[0], SECONDS, FIO_TUNED)),
             ),
         ],
-        goals: vec![1.5, 1.0],
+        goals: goals.into(),
     })
 }
 
-fn direct(mut job: Job) -> Job {
+fn direct(mut job: LoadJob) -> LoadJob {
     job.open.direct = true;
     job
 }
@@ -124,7 +128,9 @@ fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
         contenders: vec![
             (
                 "fsarena sync",
-                Box::new(move || ours(&direct(timed(Job { threads: 128, ..Job::default() })), &us.files)),
+                Box::new(move || {
+                    ours(&direct(timed(LoadJob { threads: 128, ..LoadJob::default() })), &us.files)
+                }),
             ),
             (
                 "sysbench fileio (user: goal ≤ 0.7)",
@@ -139,8 +145,8 @@ fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
 }
 
 fn nop_ring(title: &'static str) -> Result<Row<'static>, Failure> {
-    let cached = Rc::new(Cached::new()?);
-    let job = Job { bound: Bound::Operations(1), ..uring() };
+    let cached = Rc::new(Cached::new(SMALL_BYTES)?);
+    let job = LoadJob { bound: Bound::Operations(1), ..uring() };
     Ok(Row {
         title,
         contenders: vec![
@@ -164,7 +170,7 @@ const NAMES: u32 = 100_000;
 fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
     let ours = || {
         let dir = in_memory()?;
-        let job = meta::Job {
+        let job = meta::MetaJob {
             phases: vec![Operation::Create, Operation::Unlink],
             names: NAMES,
             ..Default::default()

@@ -11,9 +11,11 @@ use tempfile::TempDir;
 /// Anything that ends the benchmark.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Bytes of the file that is read from the page cache: so few that processor caches hold most of them, or
-/// the loops would be compared by the memory of the machine.
-pub const CACHED_BYTES: u64 = 16 << 20;
+/// Bytes of a file in the page cache that the caches of the processor hold for the most part, so that a loop costs more
+/// than the copying.
+pub const SMALL_BYTES: u64 = 16 << 20;
+/// Bytes of a file in the page cache that is larger than the caches of the processor, so that copying costs the most.
+pub const LARGE_BYTES: u64 = 256 << 20;
 /// Bytes of the file on the loop image.
 pub const LOOP_BYTES: u64 = 256 << 20;
 
@@ -31,10 +33,10 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Prepares it.
-    pub fn new() -> Result<Cached, Failure> {
+    /// Prepares a file of this size.
+    pub fn new(bytes: u64) -> Result<Cached, Failure> {
         let dir = tempfile::tempdir()?;
-        Ok(Cached { files: prepare(dir.path(), CACHED_BYTES)?, _dir: dir })
+        Ok(Cached { files: prepare(dir.path(), bytes)?, _dir: dir })
     }
 }
 

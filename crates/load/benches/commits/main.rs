@@ -161,9 +161,10 @@ fn compiled(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
     if name == "sqlite" {
         gcc.arg(our_sqlite()?);
     }
-    match gcc.args(["-lpthread", "-lm", "-ldl"]).status()?.success() {
-        true => Ok(program),
-        false => Err(format!("{gcc:?} failed").into()),
+    if gcc.args(["-lpthread", "-lm", "-ldl"]).status()?.success() {
+        Ok(program)
+    } else {
+        Err(format!("{gcc:?} failed").into())
     }
 }
 

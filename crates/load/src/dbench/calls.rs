@@ -1,13 +1,17 @@
 //! The system calls of each operation, as the real dbench makes them.
+//!
+//! They go through the C library where rustix makes newer system calls than dbench does (`openat`, `statx`). nix and the
+//! standard library call the functions of the C library.
 
-use super::c_library;
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat, stat};
 use rustix::{fd::OwnedFd, fs::RawDir};
-use std::{ffi::CStr, io, mem::MaybeUninit};
+use std::ffi::{CStr, OsStr};
+use std::{io, mem::MaybeUninit, os::unix::ffi::OsStrExt, path::Path};
 
-/// What glibc takes for the entries of a directory.
+/// Bytes of glibc's buffer for the entries of a directory.
 const DIRECTORY_BYTES: usize = 32 << 10;
-/// How opendir opens.
+/// The flags of opendir.
 const LIST: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
 /// Characters that make a name a pattern for FIND_FIRST.
 const PATTERN: &[u8] = b"<>*?\"";
@@ -16,7 +20,7 @@ const PATTERN: &[u8] = b"<>*?\"";
 pub struct Entries(Vec<MaybeUninit<u8>>);
 
 impl Entries {
-    /// An empty one.
+    /// Allocates the buffer.
     pub fn new() -> Entries {
         Entries(vec![MaybeUninit::uninit(); DIRECTORY_BYTES])
     }
@@ -25,12 +29,12 @@ impl Entries {
 /// A path in a buffer that can be cut at its last slash.
 #[derive(Debug, Default)]
 pub struct Name {
-    /// The path and a zero.
+    /// The path and a zero byte.
     bytes: Vec<u8>,
 }
 
 impl Name {
-    /// Puts a path in: the root, then what is added.
+    /// Sets the path to the root and what `add` appends.
     pub fn set(&mut self, root: &[u8], add: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
         self.bytes.extend_from_slice(root);
@@ -38,30 +42,30 @@ impl Name {
         self.bytes.push(0);
     }
 
-    /// The path without the zero.
+    /// The path without the zero byte.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.bytes.len().saturating_sub(1)]
     }
 
-    /// As system calls take it.
+    /// The path in the form for system calls.
     pub fn path(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
-    /// Puts more behind it.
+    /// Appends parts to the path.
     fn extend(&mut self, parts: &[&[u8]]) {
         self.bytes.pop();
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.bytes.push(0);
     }
 
-    /// Shortens it to `length` bytes.
+    /// Shortens the path to `length` bytes.
     fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
         self.bytes.push(0);
     }
 
-    /// Does something with the directory and the last part.
+    /// Calls `with` with the directory and the last part of the path.
     fn cut<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
         let slash = self.bytes.iter().rposition(|byte| *byte == b'/')?;
         self.bytes[slash] = 0;
@@ -98,9 +102,9 @@ pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
     });
 }
 
-/// Goes through a directory until told to stop, with the calls of opendir, readdir and closedir.
+/// Reads a directory until `stop` returns true, with the system calls of opendir, readdir and closedir.
 fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
-    let Ok(open) = c_library::open(directory, LIST) else { return };
+    let Ok(open) = open_file(directory, LIST) else { return };
     // glibc asks for the best size of its buffer.
     let _ = fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
@@ -113,7 +117,7 @@ fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> 
 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut Name) {
-    let Ok(open) = c_library::open(path.path(), LIST) else { return };
+    let Ok(open) = open_file(path.path(), LIST) else { return };
     let _ = fstat(&open);
     let mut entries = Entries::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
@@ -126,7 +130,7 @@ pub fn delete_tree(path: &mut Name) {
         path.extend(&[b"/", last]);
         match stat(path.path()) {
             Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
-            // The next operation that needs it gone will tell.
+            // The next operation that requires the removal fails instead.
             Ok(_) => drop(nix::unistd::unlink(path.path())),
             Err(_) => {}
         }
@@ -134,7 +138,7 @@ pub fn delete_tree(path: &mut Name) {
     }
 }
 
-/// Sets the times of a file some seconds back. It fails where the file was renamed, as in the real one.
+/// Sets the times of a file back by some seconds. It fails if the file was renamed, as in the real dbench.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
     if let Ok(now) = fstat(file) {
         let times = libc::utimbuf { actime: now.st_atime - 10, modtime: now.st_mtime - 12 };
@@ -143,7 +147,7 @@ pub fn set_times(file: &OwnedFd, path: &CStr) {
     }
 }
 
-/// Locks or unlocks a range, and waits for it. The real dbench takes 32 bits of offset, and looks at no refusal.
+/// Locks or unlocks a range, and waits for the lock. The real dbench uses 32 bits of the offset and ignores errors.
 pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
     let range = libc::flock {
         l_type: if unlock { libc::F_UNLCK } else { libc::F_WRLCK } as libc::c_short,
@@ -155,7 +159,7 @@ pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
     let _ = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_SETLKW(&range));
 }
 
-/// Opens a file, or makes it, or makes and opens a directory.
+/// Opens a file, creates it, or creates and opens a directory.
 ///
 /// # Errors
 /// The error of the system call.
@@ -164,26 +168,42 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
     let directory = libc::O_RDONLY | libc::O_DIRECTORY;
-    if options & super::census::DIRECTORY != 0 {
+    if options & super::load_stats::DIRECTORY != 0 {
         // It may be there already.
         let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
-        return c_library::open(path, directory);
+        return open_file(path, directory);
     }
     let how = match disposition {
         CREATE => libc::O_CREAT,
         OVERWRITE | OVERWRITE_IF => libc::O_CREAT | libc::O_TRUNC,
         _ => 0,
     };
-    match c_library::open(path, libc::O_RDWR | how) {
-        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => c_library::open(path, directory),
+    match open_file(path, libc::O_RDWR | how) {
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => open_file(path, directory),
         done => done,
     }
+}
+
+/// The mode of the files that dbench creates.
+const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+
+/// Converts a path for the standard library.
+pub fn as_path(text: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(text.to_bytes()))
+}
+
+/// Opens a file by open(2). A new file gets mode 0600.
+///
+/// # Errors
+/// The error of the system call.
+pub fn open_file(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
+    use std::os::unix::fs::MetadataExt;
 
     fn name(path: &std::path::Path) -> Name {
         let mut name = Name::default();

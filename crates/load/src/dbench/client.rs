@@ -1,70 +1,74 @@
-//! One client: plays the program over and over until the run is over.
+//! A client, which plays the program repeatedly until the run is over, with its open files and the data that it writes.
 
-use super::board::{Board, Phase, Recorder, add};
-use super::calls::{self, Entries, Name};
-use super::cursor::{Cursor, Next};
-use super::handles::{Handles, MOST, Open};
-use super::kind::{Kind, Numbers};
-use super::program::{Expected, Instruction, Program};
-use super::{c_library::path, options::Options, payload::Payloads};
+use crate::dbench::Options;
+use crate::dbench::calls::{self, Entries, Name, as_path};
+use crate::dbench::cursor::{Cursor, Step};
+use crate::dbench::kind::{Numbers, OperationKind};
+use crate::dbench::program::{Expected, Instruction, Program};
+use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
+use chacha20::ChaCha8Rng;
+use fsarena_core::schedule::mix;
+use fsarena_engine::Content;
 use fsarena_engine::clock::{Clock, Scale};
 use nix::sys::stat::{Mode, fstat};
+use rand::{Rng, SeedableRng};
+use rustix::fd::OwnedFd;
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 pub struct Shared<'r, C> {
-    /// What they play.
+    /// The program that they play.
     pub program: &'r Program,
     /// Where they tell what they did.
-    pub board: &'r Board,
-    /// What they write.
+    pub counters: &'r SharedCounters,
+    /// The data that they write.
     pub payloads: &'r Payloads,
     /// The directory they work in.
     pub root: CString,
-    /// How they play.
+    /// The options of the player.
     pub options: &'r Options,
-    /// Bytes a nanosecond that each of them is held to.
+    /// Limit of each client in bytes a nanosecond; none for no limit.
     pub rate: Option<f64>,
     /// The clock.
     pub clock: C,
-    /// Its rate.
+    /// The rate of the clock.
     pub scale: Scale,
 }
 
-/// The client cannot go on; its recorder has the reason.
-struct Stuck;
-/// What an operation gives, or that the client is stuck.
-type Done<T = ()> = Result<T, Stuck>;
+/// The client cannot continue. Its counters have the reason.
+struct ClientFailed;
+/// The result of an operation, or the failure of the client.
+type ClientResult<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
 pub struct Client<'r, C> {
     shared: &'r Shared<'r, C>,
     cursor: Cursor<'r>,
-    recorder: &'r Recorder,
-    /// What it puts for `client1`.
+    counters: &'r ClientCounters,
+    /// The name that replaces `client1` in names.
     own: Vec<u8>,
     handles: Handles,
     names: [Name; 2],
     entries: Entries,
     /// The buffer of reads.
     buffer: Vec<u8>,
-    /// The place of the pattern that is written, where there is one.
+    /// The index of the pattern to write, if there is one.
     pattern: Option<usize>,
-    /// When this pass began, in ticks.
+    /// The start of this pass, in ticks.
     begun: u64,
-    /// When the last operation was let go, in ticks, and the bytes moved by then.
-    let_go: Option<(u64, u64)>,
+    /// The last operation under a rate: its start in ticks, and the bytes moved by then.
+    last_paced: Option<(u64, u64)>,
     bytes: u64,
     writes: usize,
 }
 
 impl<'r, C: Clock> Client<'r, C> {
-    /// Gets a client ready, from 0.
+    /// Makes the client of this number, from 0.
     pub fn new(shared: &'r Shared<'r, C>, number: u32) -> Client<'r, C> {
         Client {
             shared,
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
-            recorder: shared.board.recorder(number),
+            counters: shared.counters.client(number),
             own: format!("client{number}").into_bytes(),
             handles: Handles::default(),
             names: Default::default(),
@@ -72,25 +76,25 @@ impl<'r, C: Clock> Client<'r, C> {
             buffer: vec![0; shared.program.largest],
             pattern: None,
             begun: 0,
-            let_go: None,
+            last_paced: None,
             bytes: 0,
             writes: 0,
         }
     }
 
-    /// Waits for the start and plays until the run is over. Why it ended earlier is on its recorder.
+    /// Waits for the start and plays until the run is over. If the client fails earlier, its counters have the reason.
     pub fn run(mut self) {
-        self.shared.board.wait_for_start();
+        self.shared.counters.wait_for_start();
         self.begin_pass();
         // The code that finds the reason records it.
-        let _stuck = self.play();
+        let _failed = self.play();
     }
 
-    fn play(&mut self) -> Done {
+    fn play(&mut self) -> ClientResult {
         let clock = self.shared.clock;
-        while self.shared.board.phase() != Phase::Over {
+        while self.shared.counters.phase() != Phase::Over {
             match self.cursor.step() {
-                Next::Operation(kind, instruction, numbers) => {
+                Step::Operation(kind, instruction, numbers) => {
                     if let Some(rate) = self.shared.rate {
                         self.pace(rate);
                     }
@@ -98,11 +102,11 @@ impl<'r, C: Clock> Client<'r, C> {
                     self.operation(kind, instruction, numbers)?;
                     self.count(kind, numbers, clock.now().saturating_sub(from));
                 }
-                Next::At(ns) if self.shared.rate.is_none() => {
+                Step::At(ns) if self.shared.rate.is_none() => {
                     self.wait_until(self.begun + self.shared.scale.ticks(ns));
                 }
-                Next::At(_) => {}
-                Next::End => self.begin_pass(),
+                Step::At(_) => {}
+                Step::End => self.begin_pass(),
                 other => {
                     self.control(other);
                     self.begin_pass();
@@ -116,37 +120,38 @@ impl<'r, C: Clock> Client<'r, C> {
     /// on files.
     fn begin_pass(&mut self) {
         self.begun = self.shared.clock.now();
-        self.let_go = None;
+        self.last_paced = None;
     }
 
-    fn control(&mut self, next: Next) {
+    fn control(&mut self, next: Step) {
         match next {
-            Next::Sleep(us) => {
+            Step::Sleep(us) => {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
             }
-            Next::SetPoint(point) => self.recorder.point.store(point, Relaxed),
-            Next::WaitPoint { client, point } => {
-                let other = self.shared.board.recorder(client as u32);
-                while other.point.load(Relaxed) != point && self.shared.board.phase() != Phase::Over {
+            Step::SetPoint(point) => self.counters.point.store(point, Relaxed),
+            Step::WaitPoint { client, point } => {
+                let other = self.shared.counters.client(client as u32);
+                while other.point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Next::Pattern(which) => self.pattern = Some(which),
+            Step::Pattern(which) => self.pattern = Some(which),
             _ => {}
         }
     }
 
     #[inline]
-    fn count(&mut self, kind: Kind, numbers: Numbers, ticks: u64) {
+    fn count(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
         // Counts the requested bytes, even if the read returned fewer.
-        let moved = if matches!(kind, Kind::ReadX | Kind::WriteX) { numbers[2] as u64 } else { 0 };
+        let moved =
+            if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
         self.bytes += moved;
-        add(&self.recorder.operations, 1);
-        add(&self.recorder.bytes, moved);
-        if self.shared.board.phase() == Phase::Measured {
-            self.recorder.count(kind, self.shared.scale.ns(ticks));
-            add(&self.recorder.measured_bytes[usize::from(kind == Kind::WriteX)], moved);
+        add(&self.counters.operations, 1);
+        add(&self.counters.bytes, moved);
+        if self.shared.counters.phase() == Phase::Measured {
+            self.counters.count(kind, self.shared.scale.ns(ticks));
+            add(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
         }
     }
 
@@ -154,196 +159,332 @@ impl<'r, C: Clock> Client<'r, C> {
     /// up.
     fn pace(&mut self, rate: f64) {
         let now = self.shared.clock.now();
-        let Some((last, bytes)) = self.let_go else {
-            self.let_go = (self.bytes > 0).then_some((now, self.bytes));
+        let Some((last, bytes)) = self.last_paced else {
+            self.last_paced = (self.bytes > 0).then_some((now, self.bytes));
             return;
         };
         let ns = ((self.bytes - bytes) as f64 / rate) as u64;
         self.wait_until(last + self.shared.scale.ticks(ns));
-        self.let_go = Some((self.shared.clock.now(), self.bytes));
+        self.last_paced = Some((self.shared.clock.now(), self.bytes));
     }
 
-    /// Waits for a moment, in ticks, and notes how late it is where it has passed.
+    /// Waits for a time, in ticks. If it has passed, records how late the client is.
     fn wait_until(&mut self, due: u64) {
         let now = self.shared.clock.now();
         if now <= due {
             return self.sleep_until(due);
         }
         let late = self.shared.scale.ns(now - due);
-        if self.shared.board.phase() == Phase::Measured && late > self.recorder.lateness_ns.load(Relaxed) {
-            self.recorder.lateness_ns.store(late, Relaxed);
+        if self.shared.counters.phase() == Phase::Measured && late > self.counters.lateness_ns.load(Relaxed) {
+            self.counters.lateness_ns.store(late, Relaxed);
         }
     }
 
-    /// Sleeps until a moment, in ticks, or until the run is over.
+    /// Sleeps until a time, in ticks, or until the run is over.
     fn sleep_until(&self, due: u64) {
         loop {
-            let (now, phase) = (self.shared.clock.now(), self.shared.board.phase());
+            let (now, phase) = (self.shared.clock.now(), self.shared.counters.phase());
             if now >= due || phase == Phase::Over {
                 return;
             }
-            self.shared.board.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
+            self.shared.counters.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
         }
     }
 
-    fn operation(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
+    fn operation(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
         for which in 0..kind.def().names {
             self.name(which, one)?;
-            if kind != Kind::Deltree {
+            if kind != OperationKind::Deltree {
                 calls::resolve(&mut self.names[which], &mut self.entries);
             }
         }
         let [name, other] = &self.names;
         match kind {
-            Kind::NtCreateX => return self.create(one, numbers),
-            Kind::Close => match self.handles.take(numbers[0]) {
+            OperationKind::NtCreateX => return self.create(one, numbers),
+            OperationKind::Close => match self.handles.take(numbers[0]) {
                 Some(closed) => drop(closed),
                 None => return self.no_handle(one, numbers[0]),
             },
-            Kind::Rename => {
-                return self.expect(one, "rename", std::fs::rename(path(name.path()), path(other.path())));
+            OperationKind::Rename => {
+                return self.expect(
+                    one,
+                    "rename",
+                    std::fs::rename(as_path(name.path()), as_path(other.path())),
+                );
             }
-            Kind::Unlink => {
+            OperationKind::Unlink => {
                 return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
             }
-            Kind::Rmdir => return self.expect(one, "rmdir", std::fs::remove_dir(path(name.path()))),
-            Kind::Mkdir => {
+            OperationKind::Rmdir => {
+                return self.expect(one, "rmdir", std::fs::remove_dir(as_path(name.path())));
+            }
+            OperationKind::Mkdir => {
                 // It may be there already; another client makes it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
-            Kind::Deltree => calls::delete_tree(&mut self.names[0]),
-            Kind::QueryPath => {}
-            Kind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
-            Kind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
+            OperationKind::Deltree => calls::delete_tree(&mut self.names[0]),
+            OperationKind::QueryPath => {}
+            OperationKind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
+            OperationKind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
             _ => return self.on_handle(kind, one, numbers),
         }
         Ok(())
     }
 
     /// Operations on an open file.
-    fn on_handle(&mut self, kind: Kind, one: &Instruction, numbers: Numbers) -> Done {
+    fn on_handle(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
         let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
         match kind {
-            Kind::Flush => drop(rustix::fs::fsync(&open.file)),
-            Kind::QueryFile => drop(fstat(&open.file)),
-            Kind::SetFile => {
+            OperationKind::Flush => drop(rustix::fs::fsync(&open.file)),
+            OperationKind::QueryFile => drop(fstat(&open.file)),
+            OperationKind::SetFile => {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
                 calls::set_times(&open.file, path);
             }
-            Kind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
-            Kind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
-            Kind::ReadX => return self.read(one, numbers),
+            OperationKind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
+            OperationKind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
+            OperationKind::ReadX => return self.read(one, numbers),
             _ => return self.write(one, numbers),
         }
         Ok(())
     }
 
-    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> Done {
+    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> ClientResult {
         let name = &self.names[0];
         let file = match calls::create(name.path(), options, disposition) {
             Ok(file) => file,
             Err(error) if one.expected == Expected::Success => {
                 if is_shortage(&error) {
-                    return self.stuck(one, Some(error), &[b"open ", name.bytes()]);
+                    return self.fail(one, Some(error), &[b"open ", name.bytes()]);
                 }
-                self.surprise(one, Some(error), &[b"open ", name.bytes()]);
+                self.unexpected_result(one, Some(error), &[b"open ", name.bytes()]);
                 return Ok(());
             }
             Err(_) => return Ok(()),
         };
         if one.expected == Expected::Failure {
-            self.surprise(one, None, &[b"open succeeded: ", name.bytes()]);
+            self.unexpected_result(one, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
         let _ = fstat(&file);
         let name = name.path().to_bytes_with_nul().to_vec();
-        if self.handles.keep(number, Open { file, name }).is_err() {
-            let why = format!("{MOST} files are open, and no client can have more");
-            return self.stuck(one, None, &[why.as_bytes()]);
+        if self.handles.keep(number, OpenFile { file, name }).is_err() {
+            let why = format!("{MAX_HANDLES} files are open, and no client can have more");
+            return self.fail(one, None, &[why.as_bytes()]);
         }
         Ok(())
     }
 
-    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
+    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
         let size = self.size(one, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
         if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
             let error = done.err().map(io::Error::from);
-            self.surprise(one, error, &[b"read another number of bytes of ", &open.name]);
+            self.unexpected_result(one, error, &[b"read another number of bytes of ", &open.name]);
         }
         Ok(())
     }
 
-    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> Done {
+    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
         let size = self.size(one, size)?;
         self.writes = self.writes.wrapping_add(1);
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let payload = self.shared.payloads.slice(self.pattern, self.writes, size);
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
             Ok(written) if written as i64 == result => Ok(()),
-            Ok(_) => self.stuck(one, None, &[b"wrote another number of bytes to ", &open.name]),
-            Err(errno) => self.stuck(one, Some(errno.into()), &[b"write ", &open.name]),
+            Ok(_) => self.fail(one, None, &[b"wrote another number of bytes to ", &open.name]),
+            Err(errno) => self.fail(one, Some(errno.into()), &[b"write ", &open.name]),
         }
     }
 
-    /// A size that only the run tells is checked here.
-    fn size(&self, one: &Instruction, size: i64) -> Done<usize> {
+    /// Checks a size that may depend on random numbers.
+    fn size(&self, one: &Instruction, size: i64) -> ClientResult<usize> {
         match usize::try_from(size) {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
                 let what = format!("{size} bytes to read or write");
-                self.stuck(one, None, &[what.as_bytes()])
+                self.fail(one, None, &[what.as_bytes()])
             }
         }
     }
 
-    /// Puts a name of the operation together.
-    fn name(&mut self, which: usize, one: &Instruction) -> Done {
+    /// Composes a name of the operation.
+    fn name(&mut self, which: usize, one: &Instruction) -> ClientResult {
         let (names, id) = (&self.shared.program.names, one.names[which]);
         let root = self.shared.root.as_bytes();
         let (own, strings) = (&self.own, &self.cursor.strings);
         self.names[which].set(root, |bytes| names.compose(id, own, strings, bytes));
         if names.is_random(id) && super::name::check(&self.names[which].bytes()[root.len()..]).is_err() {
             let name = self.names[which].bytes();
-            return self.stuck(one, None, &[b"a name that leads out: ", name]);
+            return self.fail(one, None, &[b"a name that leads out: ", name]);
         }
         Ok(())
     }
 
-    /// Where these end otherwise than their status says, the real dbench ends, too.
-    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> Done {
+    /// Fails the client if an operation has another result than the loadfile states, as in the real dbench.
+    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> ClientResult {
         let name = self.names[0].bytes();
         match (done, one.expected) {
-            (Ok(()), Expected::Failure) => self.stuck(one, None, &[what.as_bytes(), b" succeeded: ", name]),
-            (Err(error), Expected::Success) => self.stuck(one, Some(error), &[what.as_bytes(), b" ", name]),
+            (Ok(()), Expected::Failure) => self.fail(one, None, &[what.as_bytes(), b" succeeded: ", name]),
+            (Err(error), Expected::Success) => self.fail(one, Some(error), &[what.as_bytes(), b" ", name]),
             _ => Ok(()),
         }
     }
 
-    fn no_handle<T>(&self, one: &Instruction, number: i64) -> Done<T> {
+    fn no_handle<T>(&self, one: &Instruction, number: i64) -> ClientResult<T> {
         let what = format!("handle {number} is not open");
-        // What went wrong before is why.
-        let before = match self.recorder.surprise.said() {
+        // An earlier unexpected result is the cause.
+        let before = match self.counters.unexpected_result.message() {
             Some(said) => format!("; before, at line {}: {}", said.line, said.text),
             None => String::new(),
         };
-        self.stuck(one, None, &[what.as_bytes(), before.as_bytes()])
+        self.fail(one, None, &[what.as_bytes(), before.as_bytes()])
     }
 
-    fn surprise(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
-        self.recorder.surprise.say(one.line, error, parts);
+    fn unexpected_result(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
+        self.counters.unexpected_result.record(one.line, error, parts);
     }
 
-    fn stuck<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> Done<T> {
-        self.recorder.failure.say(one.line, error, parts);
-        Err(Stuck)
+    fn fail<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> ClientResult<T> {
+        self.counters.failure.record(one.line, error, parts);
+        Err(ClientFailed)
     }
 }
 
-/// Errors that the load did not cause.
+/// Whether the machine or the filesystem caused the error rather than the load.
 fn is_shortage(error: &io::Error) -> bool {
     use libc::{EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
     let shortages = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
     error.raw_os_error().is_some_and(|code| shortages.contains(&code))
+}
+
+/// Largest number of open files of one client, as in the real dbench.
+pub const MAX_HANDLES: usize = 200;
+
+/// An open file, and the name it was opened by.
+#[derive(Debug)]
+struct OpenFile {
+    /// The file.
+    pub file: OwnedFd,
+    /// Its path, with a zero at the end.
+    pub name: Vec<u8>,
+}
+
+/// The open files of a client, by the numbers of the loadfile. As in the real dbench, a number that is used twice means the
+/// file in the first free place.
+#[derive(Debug, Default)]
+struct Handles {
+    numbers: Vec<Option<i64>>,
+    open: Vec<Option<OpenFile>>,
+}
+
+impl Handles {
+    /// Stores a file under a number.
+    ///
+    /// # Errors
+    /// Returns the file if the table is full.
+    pub fn keep(&mut self, number: i64, file: OpenFile) -> Result<(), OpenFile> {
+        let free = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+        if free == MAX_HANDLES {
+            return Err(file);
+        }
+        if free == self.numbers.len() {
+            self.numbers.push(None);
+            self.open.push(None);
+        }
+        (self.numbers[free], self.open[free]) = (Some(number), Some(file));
+        Ok(())
+    }
+
+    /// The file of a number.
+    #[inline]
+    pub fn get(&self, number: i64) -> Option<&OpenFile> {
+        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
+        self.open[place].as_ref()
+    }
+
+    /// Removes the file of a number.
+    pub fn take(&mut self, number: i64) -> Option<OpenFile> {
+        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
+        self.numbers[place] = None;
+        self.open[place].take()
+    }
+}
+
+/// Number of offsets in the noise at which a write can begin, so that successive writes differ.
+const PLACES: usize = 256;
+/// Bytes between two such offsets.
+const APART: usize = 509;
+
+/// The data that clients write. It is made before the start and shared by all clients.
+#[derive(Debug)]
+pub struct Payloads {
+    /// Data for writes without a pattern.
+    plain: Vec<u8>,
+    /// Whether each write takes another part of `plain`.
+    varies: bool,
+    patterns: Vec<Vec<u8>>,
+}
+
+impl Payloads {
+    /// Makes the data for a program.
+    pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
+        let varies = content != Content::Zeros;
+        let mut plain = vec![0; program.largest + if varies { PLACES * APART } else { 0 }];
+        if varies {
+            ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut plain);
+        }
+        let fill = |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.largest).collect();
+        Payloads { plain, varies, patterns: program.patterns.iter().map(fill).collect() }
+    }
+
+    /// Returns `bytes` bytes for the write of this number.
+    #[inline]
+    pub fn slice(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
+        match pattern {
+            Some(which) => &self.patterns[which][..bytes],
+            None => {
+                let from = if self.varies { write % PLACES * APART } else { 0 };
+                &self.plain[from..from + bytes]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dbench::loadfile;
+
+    fn open(name: &str) -> OpenFile {
+        OpenFile { file: tempfile::tempfile().unwrap().into(), name: name.into() }
+    }
+
+    #[test]
+    fn places_are_used_again_and_their_number_is_bounded() {
+        let mut handles = Handles::default();
+        for number in 0..MAX_HANDLES as i64 {
+            handles.keep(number, open("a")).unwrap();
+        }
+        assert!(handles.keep(999, open("b")).is_err());
+        assert!(handles.take(7).is_some() && handles.take(7).is_none() && handles.get(7).is_none());
+        // The same number twice: the first place counts.
+        handles.keep(100, open("c")).unwrap();
+        assert_eq!(handles.get(100).unwrap().name, b"c");
+        handles.take(100).unwrap();
+        assert_eq!(handles.get(100).unwrap().name, b"a");
+    }
+
+    #[test]
+    fn patterns_zeros_and_noise() {
+        let text = "WRITEPATTERN ab\nWriteX 1 0 7 7 *\n";
+        let program = loadfile::parse("f", text.as_bytes()).unwrap();
+        let zeros = Payloads::new(&program, Content::Zeros, 1);
+        assert_eq!(zeros.slice(None, 5, 7), [0; 7]);
+        assert_eq!(zeros.slice(Some(0), 5, 7), b"ab\nab\na");
+        let noise = Payloads::new(&program, Content::Random, 1);
+        assert_ne!(noise.slice(None, 1, 7), noise.slice(None, 2, 7));
+        assert_eq!(noise.slice(None, 1, 7), Payloads::new(&program, Content::Random, 1).slice(None, 1, 7));
+    }
 }

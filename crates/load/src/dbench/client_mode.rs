@@ -1,31 +1,33 @@
-//! Clients as processes or threads: started together, watched, and ended together.
+//! Clients as processes or threads: starts them together, watches them through the phases, records their time series, and
+//! ends them together.
 
-use super::board::{Board, Phase};
-use super::client::{Client, Shared};
-use super::options::{ClientMode, Options};
-use super::{error::Error, time_series::TimeSeries};
-use fsarena_core::series::Point;
+use crate::dbench::client::{self, Client, Shared};
+use crate::dbench::error::DbenchError;
+use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
+use crate::dbench::{ClientMode, Options};
+use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_engine::clock::Clock;
+use fsarena_engine::series::{Stretch, points};
 use fsarena_sys::cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal, WaitOptions, getrlimit, pidfd_open, waitpid};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often the watcher looks at the recorders.
-const LOOK: Duration = Duration::from_millis(10);
-/// A client keeps no large thing on its stack, except where it deletes a tree.
+/// How often the watcher reads the counters.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Stack size of a client. It keeps no large value on its stack, except where it deletes a tree.
 const STACK_BYTES: usize = 512 << 10;
 
-/// How long the phases took, and what was moved meanwhile.
+/// The lengths of the phases, and the bytes and operations in them.
 #[derive(Debug, Clone)]
 pub struct Times {
-    /// The warm-up.
+    /// Length of the warm-up.
     pub warm_up: Duration,
-    /// The measured phase.
+    /// Length of the measured phase.
     pub measured: Duration,
-    /// Bytes read and written in it.
+    /// Bytes read and written in the measured phase.
     pub bytes: [u64; 2],
     /// All phases over time.
     pub series: Vec<Point>,
@@ -34,15 +36,15 @@ pub struct Times {
 /// Runs all clients from start to end.
 ///
 /// # Errors
-/// Clients that cannot be had, and the first that could not go on.
-pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+/// If the clients cannot be started, or the first client that failed.
+pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     match shared.options.mode {
         ClientMode::Threads => threads(shared),
         ClientMode::Processes => processes(shared),
     }
 }
 
-fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
@@ -50,25 +52,25 @@ fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
             match builder.spawn_scoped(scope, move || Client::new(shared, number).run()) {
                 Ok(handle) => started.push(handle),
                 Err(source) => {
-                    shared.board.enter(Phase::Over);
+                    shared.counters.enter(Phase::Over);
                     let what =
                         format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
-                    return Err(Error::Resource { what, source });
+                    return Err(DbenchError::Resource { what, source });
                 }
             }
         }
-        let times = watch(shared.board, shared.options, &mut |wait| {
+        let times = watch(shared.counters, shared.options, &mut |wait| {
             std::thread::sleep(wait);
             started.iter().any(|handle| handle.is_finished())
         });
-        shared.board.enter(Phase::Over);
+        shared.counters.enter(Phase::Over);
         for handle in started {
             if let Err(panic) = handle.join() {
                 std::panic::resume_unwind(panic);
             }
         }
-        said(shared.board)?;
-        times.ok_or(Error::Cancelled)
+        check_failures(shared.counters)?;
+        times.ok_or(DbenchError::Cancelled)
     })
 }
 
@@ -79,27 +81,27 @@ struct Child {
     ended: OwnedFd,
 }
 
-fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, Error> {
+fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
         match start(shared, number) {
             Ok(child) => children.push(child),
             Err(source) => {
-                shared.board.enter(Phase::Over);
+                shared.counters.enter(Phase::Over);
                 children.into_iter().try_for_each(reap)?;
                 let what = format!(
                     "no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`"
                 );
-                return Err(Error::Resource { what, source });
+                return Err(DbenchError::Resource { what, source });
             }
         }
     }
-    let times = watch(shared.board, shared.options, &mut |wait| any_ended(&children, wait));
-    shared.board.enter(Phase::Over);
+    let times = watch(shared.counters, shared.options, &mut |wait| any_ended(&children, wait));
+    shared.counters.enter(Phase::Over);
     let lost = children.into_iter().map(reap).fold(Ok(()), Result::and);
-    said(shared.board)?;
+    check_failures(shared.counters)?;
     lost?;
-    times.ok_or(Error::Cancelled)
+    times.ok_or(DbenchError::Cancelled)
 }
 
 fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
@@ -130,7 +132,7 @@ fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
 }
 
 fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
-    // Nobody would end it.
+    // A client without its parent would never end.
     let dies = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if dies.is_ok() && rustix::process::getppid() == Some(parent) {
         Client::new(shared, number).run();
@@ -141,12 +143,12 @@ fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
 fn any_ended(children: &[Child], wait: Duration) -> bool {
     let fds = children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
-    // A signal ends it early; then the caller looks.
+    // A signal ends the wait early, and the caller checks for it.
     poll(&mut fds.collect::<Vec<_>>(), Some(&wait)).is_ok_and(|ended| ended > 0)
 }
 
-fn reap(child: Child) -> Result<(), Error> {
-    let lost = |how: String| Err(Error::Lost { client: child.number, how });
+fn reap(child: Child) -> Result<(), DbenchError> {
+    let lost = |how: String| Err(DbenchError::Lost { client: child.number, how });
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -163,56 +165,210 @@ fn reap(child: Child) -> Result<(), Error> {
     }
 }
 
-/// Leads all through the phases; absent where they end before their time.
-fn watch(board: &Board, options: &Options, ended: &mut dyn FnMut(Duration) -> bool) -> Option<Times> {
+/// Leads all clients through the phases. Returns none if the run ends before its time.
+fn watch(
+    counters: &SharedCounters,
+    options: &Options,
+    ended: &mut dyn FnMut(Duration) -> bool,
+) -> Option<Times> {
     // A client may end before this thread saw it ready, so always check for the end first.
     let mut early = |wait: Duration| {
         ended(wait)
             || cancel::requested().is_some()
-            || board.recorders().any(|recorder| recorder.failure.count.load(Relaxed) > 0)
+            || counters.clients().any(|client| client.failure.count.load(Relaxed) > 0)
     };
-    while board.ready() < options.clients {
+    while counters.ready() < options.clients {
         if early(Duration::from_millis(1)) {
             return None;
         }
     }
     let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
-    board.enter(Phase::WarmUp);
+    counters.enter(Phase::WarmUp);
     let (least, most) = (options.warm_up, options.warm_up + options.measured);
-    // As in the real one, until every client has moved something; but some move nothing at all.
-    let moved = || board.recorders().all(|recorder| recorder.bytes.load(Relaxed) > 0);
+    // As in the real dbench, the warm-up lasts until every client has moved data. Some clients move none at all.
+    let moved = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
     while begun.elapsed() < least || (least > Duration::ZERO && begun.elapsed() < most && !moved()) {
-        if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), LOOK)) {
+        if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL)) {
             return None;
         }
-        series.look(board);
+        series.update(counters);
     }
     if least > Duration::ZERO {
-        series.warmed_up(board);
+        series.end_warm_up(counters);
     }
     let counted = Instant::now();
-    board.enter(Phase::Measured);
+    counters.enter(Phase::Measured);
     while counted.elapsed() < options.measured {
-        if early(options.measured.saturating_sub(counted.elapsed()).min(LOOK)) {
+        if early(options.measured.saturating_sub(counted.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
-        series.look(board);
+        series.update(counters);
     }
     let bytes =
-        [0, 1].map(|way| board.recorders().map(|recorder| recorder.measured_bytes[way].load(Relaxed)).sum());
+        [0, 1].map(|way| counters.clients().map(|client| client.measured_bytes[way].load(Relaxed)).sum());
     let measured = counted.elapsed();
-    board.enter(Phase::Over);
-    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(board) })
+    counters.enter(Phase::Over);
+    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(counters) })
 }
 
-/// The first client that could not go on.
-fn said(board: &Board) -> Result<(), Error> {
-    for (client, recorder) in board.recorders().enumerate() {
-        let Some(said) = recorder.failure.said() else { continue };
-        let system = said.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
-        let full = said.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
-        let why = format!("{}{}", said.text.trim_end_matches('\0'), system.unwrap_or_default());
-        return Err(Error::Client { client: client as u32, line: said.line, why, full });
+/// Returns the error of the first client that failed.
+fn check_failures(counters: &SharedCounters) -> Result<(), DbenchError> {
+    for (number, client) in counters.clients().enumerate() {
+        let Some(message) = client.failure.message() else { continue };
+        let system = message.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
+        let full = message.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
+        let why = format!("{}{}", message.text.trim_end_matches('\0'), system.unwrap_or_default());
+        return Err(DbenchError::Client { client: number as u32, line: message.line, why, full });
     }
     Ok(())
+}
+
+/// Other descriptors of this program and its libraries.
+const OTHERS: u64 = 32;
+
+/// The open file limit that one process requires if a client has at most `open_at_most` files open.
+///
+/// Threads share one table. Each client process has a separate table, but the parent holds one descriptor for each
+/// client, and each client inherits those of the clients before it.
+fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
+    // One more than its handles: the directory that it reads.
+    let each = open_at_most.min(client::MAX_HANDLES as u64) + 1;
+    match mode {
+        ClientMode::Threads => u64::from(clients) * each + OTHERS,
+        ClientMode::Processes => u64::from(clients) + each + OTHERS,
+    }
+}
+
+/// Checks before a run that the limit of open files is high enough.
+///
+/// # Errors
+/// [`DbenchError::Limit`].
+pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), DbenchError> {
+    check_against_limit(
+        clients,
+        mode,
+        open_files_needed(clients, mode, open_at_most),
+        getrlimit(Resource::Nofile).maximum,
+    )
+}
+
+fn check_against_limit(
+    clients: u32,
+    mode: ClientMode,
+    needed: u64,
+    hard: Option<u64>,
+) -> Result<(), DbenchError> {
+    let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
+    let instead = match mode {
+        ClientMode::Threads => ", or make them processes: --set by=processes",
+        ClientMode::Processes => "",
+    };
+    Err(DbenchError::Limit(format!(
+        "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
+         (`ulimit -Hn`), or take fewer clients{instead}"
+    )))
+}
+
+/// The shortest stretch of the series.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The operations and bytes of all clients over time, from their counters. It has no latencies, because summing the
+/// histograms of a thousand clients again and again would take CPU time from them.
+pub struct TimeSeries {
+    begun: Instant,
+    every: Duration,
+    /// The end of the last stretch, and the operations and bytes until then.
+    last: (Duration, u64, u64),
+    stretches: Vec<Stretch<'static>>,
+    warm_up: usize,
+}
+
+impl TimeSeries {
+    /// Starts the series now.
+    pub fn begin(options: &Options) -> TimeSeries {
+        let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
+        let last = (Duration::ZERO, 0, 0);
+        TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
+    }
+
+    /// Reads the counters if the current stretch is over.
+    pub fn update(&mut self, counters: &SharedCounters) {
+        if self.begun.elapsed() >= self.last.0 + self.every {
+            self.close(counters);
+        }
+    }
+
+    /// Ends the warm-up.
+    fn end_warm_up(&mut self, counters: &SharedCounters) {
+        self.close(counters);
+        self.warm_up = self.stretches.len();
+    }
+
+    /// Ends the series and returns its points.
+    pub fn points(mut self, counters: &SharedCounters) -> Vec<Point> {
+        self.close(counters);
+        points(&self.stretches, self.warm_up)
+    }
+
+    fn close(&mut self, counters: &SharedCounters) {
+        let now = self.begun.elapsed();
+        let sum = |counter: fn(&ClientCounters) -> u64| counters.clients().map(counter).sum::<u64>();
+        let operations = sum(|client| client.operations.load(Relaxed));
+        let bytes = sum(|client| client.bytes.load(Relaxed));
+        let (before, operations_before, bytes_before) = self.last;
+        if now > before {
+            self.stretches.push(Stretch {
+                start_s: before.as_secs_f64(),
+                length_s: (now - before).as_secs_f64(),
+                operations: operations - operations_before,
+                bytes: bytes - bytes_before,
+                latencies: &[],
+            });
+        }
+        self.last = (now, operations, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dbench::shared_counters::add;
+    use fsarena_engine::Content;
+
+    #[test]
+    fn a_thousand_clients_need_more_than_256_files() {
+        for mode in [ClientMode::Processes, ClientMode::Threads] {
+            let needed = open_files_needed(1000, mode, 23);
+            let said = check_against_limit(1000, mode, needed, Some(256)).unwrap_err().to_string();
+            assert!(said.contains("1000 clients") && said.contains("256 are allowed"), "{said}");
+            assert!(check_against_limit(1000, mode, needed, Some(needed)).is_ok());
+            assert!(check_against_limit(1000, mode, needed, None).is_ok());
+        }
+        assert_eq!(open_files_needed(1000, ClientMode::Processes, 23), 1056);
+        assert_eq!(open_files_needed(1000, ClientMode::Threads, 23), 24_032);
+    }
+
+    #[test]
+    fn counters_become_points_by_phase() {
+        let options = Options {
+            clients: 2,
+            mode: ClientMode::Threads,
+            warm_up: Duration::ZERO,
+            measured: Duration::from_secs(1),
+            rate_mb_s: None,
+            content: Content::Zeros,
+            seed: 1,
+        };
+        let counters = SharedCounters::new(2).unwrap();
+        let mut series = TimeSeries::begin(&options);
+        assert_eq!(series.every, SHORTEST);
+        add(&counters.client(0).operations, 3);
+        add(&counters.client(1).bytes, 500);
+        series.end_warm_up(&counters);
+        add(&counters.client(1).operations, 4);
+        let points = series.points(&counters);
+        let told: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();
+        assert_eq!(told, [(true, 3, 500), (false, 4, 0)]);
+        assert_eq!(points[0].end_s(), points[1].start_s);
+    }
 }

@@ -1,17 +1,17 @@
-//! Walks a program: loops, repetitions, and numbers that only a run tells. Does nothing itself.
+//! Walks through a program: resolves loops, repetitions, and numbers that depend on the run. It performs no operations.
 
-use super::kind::{Kind, NUMBERS, Numbers};
+use super::kind::{NUMBERS, Numbers, OperationKind};
 use super::name::STRINGS;
 use super::number::{Number, integer};
 use super::program::{Action, Instruction, Program};
 use fsarena_core::schedule::mix;
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-/// What comes next.
+/// The next step of a program.
 #[derive(Debug, Clone, Copy)]
-pub enum Next<'p> {
-    /// An operation, its numbers known.
-    Operation(Kind, &'p Instruction, Numbers),
+pub enum Step<'p> {
+    /// An operation with its resolved numbers.
+    Operation(OperationKind, &'p Instruction, Numbers),
     /// See [`Action::At`]: nanoseconds.
     At(u64),
     /// See [`Action::Sleep`]: microseconds.
@@ -20,33 +20,33 @@ pub enum Next<'p> {
     SetPoint(i64),
     /// See [`Action::WaitPoint`].
     WaitPoint {
-        /// Whose, from 0.
+        /// The number of the other client, from 0.
         client: i64,
-        /// Which.
+        /// The point that it has to reach.
         point: i64,
     },
-    /// See [`Action::Pattern`]: its place in [`Program::patterns`].
+    /// See [`Action::Pattern`]: the index in [`Program::patterns`].
     Pattern(usize),
-    /// A random string was drawn anew.
+    /// A random string has been drawn.
     Drawn,
-    /// The program is at its end; it begins anew.
+    /// The end of the program. The next step is the first one again.
     End,
 }
 
-/// Where a client is in a program, and what it knows.
+/// The position of a client in a program.
 #[derive(Debug)]
 pub struct Cursor<'p> {
     program: &'p Program,
     at: usize,
-    /// Repetitions of the current operation that are left.
+    /// Remaining repetitions of the current operation.
     repeat: i64,
-    /// Where the loop begins, and the rounds that are left.
+    /// The start of the loop, and its remaining rounds.
     round: (usize, i64),
     previous: Numbers,
     client: i64,
     clients: i64,
     rng: Xoshiro256PlusPlus,
-    /// The random strings as they are.
+    /// The current random strings.
     pub strings: [Vec<u8>; STRINGS],
 }
 
@@ -66,14 +66,14 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    /// What comes next.
+    /// Moves to the next step and returns it.
     #[inline]
-    pub fn step(&mut self) -> Next<'p> {
+    pub fn step(&mut self) -> Step<'p> {
         loop {
             let program = self.program;
             let Some(instruction) = program.instructions().get(self.at) else {
                 self.at = 0;
-                return Next::End;
+                return Step::End;
             };
             if let Action::Operation(kind) = instruction.action {
                 self.repeat -= 1;
@@ -81,7 +81,7 @@ impl<'p> Cursor<'p> {
                     (self.at, self.repeat) = (self.at + 1, 1);
                 }
                 self.previous = std::array::from_fn(|which| self.value(instruction, which));
-                return Next::Operation(kind, instruction, self.previous);
+                return Step::Operation(kind, instruction, self.previous);
             }
             self.at += 1;
             if let Some(next) = self.control(instruction) {
@@ -90,19 +90,19 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    fn control(&mut self, instruction: &Instruction) -> Option<Next<'p>> {
+    fn control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
         let program = self.program;
         let number = |which| program.number(instruction, which).unwrap_or(0);
         Some(match instruction.action {
-            Action::At => Next::At(number(0) as u64),
-            Action::Sleep => Next::Sleep(number(0) as u64),
-            Action::SetPoint => Next::SetPoint(number(0)),
-            Action::WaitPoint => Next::WaitPoint { client: number(0), point: number(1) },
-            Action::Pattern => Next::Pattern(number(0) as usize),
+            Action::At => Step::At(number(0) as u64),
+            Action::Sleep => Step::Sleep(number(0) as u64),
+            Action::SetPoint => Step::SetPoint(number(0)),
+            Action::WaitPoint => Step::WaitPoint { client: number(0), point: number(1) },
+            Action::Pattern => Step::Pattern(number(0) as usize),
             Action::Draw => {
                 let (place, string) = &program.strings[number(0) as usize];
                 string.draw(&mut self.rng, &mut self.strings[usize::from(*place)]);
-                Next::Drawn
+                Step::Drawn
             }
             Action::Loop => {
                 self.round = (self.at, number(0));
@@ -156,7 +156,7 @@ mod tests {
         let mut said = vec![];
         for _ in 0..steps {
             said.push(match cursor.step() {
-                Next::Operation(_, _, numbers) => numbers[0].to_string(),
+                Step::Operation(_, _, numbers) => numbers[0].to_string(),
                 other => format!("{other:?}"),
             });
         }
@@ -186,7 +186,7 @@ mod tests {
             let mut cursor = Cursor::new(&program, client, 8, 5);
             let mut drawn = vec![];
             while drawn.len() < 100 {
-                if let Next::Operation(_, _, numbers) = cursor.step() {
+                if let Step::Operation(_, _, numbers) = cursor.step() {
                     drawn.push(numbers[0]);
                 }
             }

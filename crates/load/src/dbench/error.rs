@@ -1,21 +1,21 @@
-//! Why a load cannot be read, or was not played to its end.
+//! The errors of the player.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::PathBuf;
 
-/// Why a load cannot be read, or was not played to its end.
+/// A load cannot be read, or was not played to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No loadfile was found.
+pub enum DbenchError {
+    /// No loadfile is installed or named.
     #[error(
         "no loadfile: fsarena does not bring dbench's own, which is under the GPL. On Debian: apt install dbench \
          (looked for {looked_for}); or name one with --set loadfile=FILE, or use the workload dbench-like"
     )]
     NoLoadfile {
-        /// Where.
+        /// The places that were searched.
         looked_for: String,
     },
-    /// It cannot be read.
+    /// A loadfile cannot be read.
     #[error("loadfile {path:?}: {source}")]
     Read {
         /// The file.
@@ -28,15 +28,15 @@ pub enum Error {
     Unfit {
         /// The file.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// What is wrong and what to do.
         why: String,
     },
-    /// A line of it is wrong.
+    /// A line of a loadfile is wrong.
     #[error("loadfile {path:?}, line {line}: {why}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The number of the line, from 1.
         line: u32,
         /// The problem.
         why: String,
@@ -50,27 +50,27 @@ pub enum Error {
         needed = .client + 1
     )]
     TooFew {
-        /// The client that another one waits for.
+        /// The client that another one waits for, from 0.
         client: u32,
-        /// How many there are.
+        /// Number of clients.
         clients: u32,
     },
-    /// A client could not go on.
+    /// A client failed.
     #[error("client {client} failed at line {line}: {why}")]
     Client {
         /// Which, from 0.
         client: u32,
         /// The line of the loadfile.
         line: u32,
-        /// What went wrong, to which file.
+        /// The failed operation and its file.
         why: String,
         /// Whether the filesystem was full.
         full: bool,
     },
-    /// Clients could not be had.
+    /// A resource of this machine is unavailable.
     #[error("{what}: {source}")]
     Resource {
-        /// What could not be had, and what to do.
+        /// What is unavailable, and what to do.
         what: String,
         /// The error of the system call.
         source: std::io::Error,
@@ -78,7 +78,7 @@ pub enum Error {
     /// A signal asked fsarena to stop.
     #[error("interrupted")]
     Cancelled,
-    /// A client ended without saying why.
+    /// A client process ended without a message.
     #[error("client {client} ended by {how}")]
     Lost {
         /// Which, from 0.
@@ -88,16 +88,23 @@ pub enum Error {
     },
 }
 
-impl Exits for Error {
+impl Exits for DbenchError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Error::NoLoadfile { .. } | Error::Limit(_) | Error::Resource { .. } => ExitCode::Missing,
-            Error::Client { full: true, .. } => ExitCode::Missing,
-            Error::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => ExitCode::Missing,
-            Error::Read { .. } | Error::Unfit { .. } | Error::Line { .. } | Error::TooFew { .. } => {
-                ExitCode::Usage
+            DbenchError::NoLoadfile { .. } | DbenchError::Limit(_) | DbenchError::Resource { .. } => {
+                ExitCode::Missing
             }
-            Error::Client { .. } | Error::Cancelled | Error::Lost { .. } => ExitCode::Internal,
+            DbenchError::Client { full: true, .. } => ExitCode::Missing,
+            DbenchError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                ExitCode::Missing
+            }
+            DbenchError::Read { .. }
+            | DbenchError::Unfit { .. }
+            | DbenchError::Line { .. }
+            | DbenchError::TooFew { .. } => ExitCode::Usage,
+            DbenchError::Client { .. } | DbenchError::Cancelled | DbenchError::Lost { .. } => {
+                ExitCode::Internal
+            }
         }
     }
 }

@@ -3,15 +3,15 @@
 use fsarena_core::dbench::{OPERATIONS, Operation};
 use serde::{Deserialize, Serialize};
 
-/// What an operation does.
+/// An operation of a loadfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
-pub enum Kind {
-    /// Opens or makes a file, or makes a directory, and gives it a handle.
+pub enum OperationKind {
+    /// Opens or creates a file, or creates a directory, and assigns a handle.
     NtCreateX,
     /// Closes a handle.
     Close,
-    /// Renames.
+    /// Renames a file.
     Rename,
     /// Removes a file.
     Unlink,
@@ -19,13 +19,13 @@ pub enum Kind {
     Deltree,
     /// Removes a directory.
     Rmdir,
-    /// Makes a directory, if it is not there.
+    /// Creates a directory unless it exists.
     Mkdir,
     /// Looks a name up.
     QueryPath,
-    /// fstat.
+    /// Reads the status of an open file (fstat).
     QueryFile,
-    /// statvfs.
+    /// Reads the status of the filesystem (statvfs).
     QueryFs,
     /// Sets the times of a file.
     SetFile,
@@ -39,71 +39,71 @@ pub enum Kind {
     LockX,
     /// Unlocks a range.
     UnlockX,
-    /// fsync.
+    /// Syncs a file (fsync).
     Flush,
 }
 
 /// The properties of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct KindDef {
-    /// Which.
-    pub kind: Kind,
+    /// The kind.
+    pub kind: OperationKind,
     /// Its name in loadfiles and in the output of dbench 5.0.
     pub name: &'static str,
     /// Its name in the output of dbench 4.0.
     pub printed: &'static str,
     /// The prefix of its readings.
     pub reading: &'static str,
-    /// How many names it takes.
+    /// Number of names that it takes.
     pub names: usize,
-    /// How many numbers it needs behind them. A loadfile may have more.
+    /// Number of numbers that it needs behind the names. A loadfile may have more.
     pub numbers: usize,
 }
 
-/// Numbers of one operation that mean something: handle, offset, size, result.
+/// Largest number of an operation's numbers that have a meaning: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
 /// The numbers of one operation.
 pub type Numbers = [i64; NUMBERS];
 
-const fn def(kind: Kind, name: &'static str, [names, numbers]: [usize; 2]) -> KindDef {
+const fn def(kind: OperationKind, name: &'static str, [names, numbers]: [usize; 2]) -> KindDef {
     let Operation { printed, reading } = OPERATIONS[kind as usize];
     KindDef { kind, name, printed, reading, names, numbers }
 }
 
-/// Every kind, in the order of [`Kind`] and of [`OPERATIONS`].
+/// Every kind, in the order of [`OperationKind`] and of [`OPERATIONS`].
 pub const KINDS: [KindDef; 17] = [
-    def(Kind::NtCreateX, "NTCreateX", [1, 3]),
-    def(Kind::Close, "Close", [0, 1]),
-    def(Kind::Rename, "Rename", [2, 0]),
-    def(Kind::Unlink, "Unlink", [1, 0]),
-    def(Kind::Deltree, "Deltree", [1, 0]),
-    def(Kind::Rmdir, "Rmdir", [1, 0]),
-    def(Kind::Mkdir, "Mkdir", [1, 0]),
-    def(Kind::QueryPath, "QUERY_PATH_INFORMATION", [1, 0]),
-    def(Kind::QueryFile, "QUERY_FILE_INFORMATION", [0, 1]),
-    def(Kind::QueryFs, "QUERY_FS_INFORMATION", [0, 0]),
-    def(Kind::SetFile, "SET_FILE_INFORMATION", [0, 1]),
-    def(Kind::Find, "FIND_FIRST", [1, 2]),
-    def(Kind::WriteX, "WriteX", [0, 4]),
-    def(Kind::ReadX, "ReadX", [0, 4]),
-    def(Kind::LockX, "LockX", [0, 3]),
-    def(Kind::UnlockX, "UnlockX", [0, 3]),
-    def(Kind::Flush, "Flush", [0, 1]),
+    def(OperationKind::NtCreateX, "NTCreateX", [1, 3]),
+    def(OperationKind::Close, "Close", [0, 1]),
+    def(OperationKind::Rename, "Rename", [2, 0]),
+    def(OperationKind::Unlink, "Unlink", [1, 0]),
+    def(OperationKind::Deltree, "Deltree", [1, 0]),
+    def(OperationKind::Rmdir, "Rmdir", [1, 0]),
+    def(OperationKind::Mkdir, "Mkdir", [1, 0]),
+    def(OperationKind::QueryPath, "QUERY_PATH_INFORMATION", [1, 0]),
+    def(OperationKind::QueryFile, "QUERY_FILE_INFORMATION", [0, 1]),
+    def(OperationKind::QueryFs, "QUERY_FS_INFORMATION", [0, 0]),
+    def(OperationKind::SetFile, "SET_FILE_INFORMATION", [0, 1]),
+    def(OperationKind::Find, "FIND_FIRST", [1, 2]),
+    def(OperationKind::WriteX, "WriteX", [0, 4]),
+    def(OperationKind::ReadX, "ReadX", [0, 4]),
+    def(OperationKind::LockX, "LockX", [0, 3]),
+    def(OperationKind::UnlockX, "UnlockX", [0, 3]),
+    def(OperationKind::Flush, "Flush", [0, 1]),
 ];
 
-impl Kind {
+impl OperationKind {
     /// Its properties.
     pub const fn def(self) -> &'static KindDef {
         &KINDS[self as usize]
     }
 
     /// Finds a kind by its name in a loadfile. dbench 5.0 takes either case.
-    pub fn find(name: &[u8]) -> Option<Kind> {
+    pub fn find(name: &[u8]) -> Option<OperationKind> {
         KINDS.iter().find(|def| def.name.as_bytes().eq_ignore_ascii_case(name)).map(|def| def.kind)
     }
 
     /// Finds a kind by its name in the output of dbench 4.0 or 5.0.
-    pub fn of_printed(name: &str) -> Option<Kind> {
+    pub fn of_printed(name: &str) -> Option<OperationKind> {
         KINDS.iter().find(|def| def.printed == name || def.name == name).map(|def| def.kind)
     }
 }
@@ -116,8 +116,8 @@ mod tests {
     fn the_table_is_in_the_order_of_the_kinds() {
         for (at, def) in KINDS.iter().enumerate() {
             assert_eq!(def.kind as usize, at);
-            assert_eq!(Kind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
-            assert_eq!(Kind::of_printed(def.printed), Some(def.kind));
+            assert_eq!(OperationKind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
+            assert_eq!(OperationKind::of_printed(def.printed), Some(def.kind));
             assert!(def.printed == def.name || def.name.contains('_'), "{} is not {}", def.printed, def.name);
             assert!(def.numbers <= NUMBERS);
         }

@@ -1,64 +1,67 @@
 //! Finds, decompresses and reads loadfiles line by line. Rejects other files by their first bytes, their size or
 //! their first long line, so memory use stays bounded for any input.
 
-use super::parse::{LONGEST_LINE, Parser, not_text};
-use super::{Program, error::Error};
+use crate::dbench::kind::{NUMBERS, OperationKind};
+use crate::dbench::number::{Number, RandomString, integer};
+use crate::dbench::program::{Action, Builder, Expected};
+use crate::{dbench::Program, dbench::error::DbenchError};
 use flate2::bufread::MultiGzDecoder;
 use fsarena_sys::input;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Where dbench's own loadfile is: Debian's package, then the places of 5.0 installed from its sources.
-pub const INSTALLED: [&str; 4] = [
+/// Paths of dbench's own loadfile: those of Debian's package, then those of 5.0 installed from its sources.
+const INSTALLED: [&str; 4] = [
     "/usr/share/dbench/client.txt",
     "/usr/share/dbench/client.load",
     "/usr/local/share/doc/dbench/loadfiles/client.load",
     "/usr/share/doc/dbench/loadfiles/client.load",
 ];
-/// The largest text that is read, in bytes: twenty times the standard one.
+/// Largest text in bytes, twenty times the standard loadfile.
 const MOST_BYTES: u64 = 512 << 20;
-/// The most lines that do something: 320 MB in memory.
+/// Largest number of lines of a program, which take 320 MB in memory.
 const MOST_LINES: usize = 10_000_000;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The loadfile that is meant: the one named, else the installed one.
+/// Returns the loadfile that the user named, or else the installed one.
 ///
 /// # Errors
-/// Where none is named and none is installed.
-pub fn find(named: &str) -> Result<PathBuf, Error> {
+/// If none is named and none is installed.
+pub fn find(named: &str) -> Result<PathBuf, DbenchError> {
     if !named.is_empty() {
         return Ok(named.into());
     }
     let installed = INSTALLED.iter().map(PathBuf::from).find(|path| path.is_file());
-    installed.ok_or_else(|| Error::NoLoadfile { looked_for: INSTALLED.join(", ") })
+    installed.ok_or_else(|| DbenchError::NoLoadfile { looked_for: INSTALLED.join(", ") })
 }
 
 /// Reads a loadfile, which may be packed with gzip.
 ///
 /// # Errors
-/// If the file cannot be read or is not a loadfile; names the line.
-pub fn load(path: &Path) -> Result<Program, Error> {
-    let failed = |source| Error::Read { path: path.into(), source };
-    let unfit = |why: String| Error::Unfit { path: path.into(), why };
+/// If the file cannot be read or is not a loadfile, with the number of the line.
+pub fn load(path: &Path) -> Result<Program, DbenchError> {
+    let failed = |source| DbenchError::Read { path: path.into(), source };
+    let unfit = |why: String| DbenchError::Unfit { path: path.into(), why };
     let file = input::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MOST_BYTES {
         return Err(unfit(too_large(bytes)));
     }
     let mut plain = BufReader::with_capacity(CHUNK, file);
-    match plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
-        false => read(path, plain),
-        true => read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain))),
+    if plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
+        read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain)))
+    } else {
+        read(path, plain)
     }
 }
 
-/// Reads the text of a loadfile. `origin` names it in errors.
+/// Parses the text of a loadfile. `origin` names it in errors.
 ///
 /// # Errors
-/// If the text is not a loadfile; names the line.
-pub fn parse(origin: &str, text: &[u8]) -> Result<Program, Error> {
+/// If the text is not a loadfile, with the number of the line.
+pub fn parse(origin: &str, text: &[u8]) -> Result<Program, DbenchError> {
     read(Path::new(origin), text)
 }
 
@@ -67,8 +70,8 @@ fn too_large(bytes: u64) -> String {
     format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
 }
 
-fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
-    let at = |line: u32, why: String| Error::Line { path: path.into(), line, why };
+fn read(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
+    let at = |line: u32, why: String| DbenchError::Line { path: path.into(), line, why };
     let mut parser = Parser::default();
     let (mut line, mut number, mut bytes) = (Vec::with_capacity(LONGEST_LINE + 2), 0, 0);
     loop {
@@ -98,13 +101,281 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, Error> {
     parser.finish().map_err(|(line, why)| at(line, why))
 }
 
-fn broken(path: &Path, line: u32, source: std::io::Error) -> Error {
+fn broken(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
     let why = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
-        _ => return Error::Read { path: path.into(), source },
+        _ => return DbenchError::Read { path: path.into(), source },
     };
-    Error::Line { path: path.into(), line, why }
+    DbenchError::Line { path: path.into(), line, why }
+}
+
+/// The result of parsing a line; the error describes it for the user.
+type Parsed = Result<(), String>;
+
+/// The longest line, in bytes, as in the real dbench.
+pub const LONGEST_LINE: usize = 1022;
+/// Most words of a line; the real dbench ignores further ones.
+const MOST_WORDS: usize = 19;
+
+/// Parses the lines of a loadfile, of dbench 4.0 and 5.0: `[time] OPERATION ["name"] ["name"] number… STATUS`.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The program so far.
+    pub builder: Builder,
+    /// The line and the count of a REPEAT whose operation comes next.
+    repeat: Option<(u32, i64)>,
+    /// Open handles, and the lines that opened them.
+    open: Vec<(i64, u32)>,
+    // Buffers that every line uses again.
+    names: [Vec<u8>; 2],
+    numbers: Vec<Number>,
+}
+
+/// Returns the error for a line that is not text; none for text.
+pub fn not_text(line: &[u8]) -> Option<String> {
+    let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
+    Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
+}
+
+impl Parser {
+    /// Parses a line without its end.
+    ///
+    /// # Errors
+    /// Describes the error for the user.
+    pub fn line(&mut self, number: u32, line: &[u8]) -> Parsed {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        not_text(line).map_or(Ok(()), Err)?;
+        let mut words = Words(line);
+        let Some(first) = words.next().transpose()? else { return Ok(()) };
+        if first.starts_with(b"#") {
+            return Ok(());
+        }
+        let from_time = first.first().is_some_and(u8::is_ascii_digit);
+        if !from_time && self.directive(number, first, line)? {
+            return Ok(());
+        }
+        let (time, operation) = if from_time {
+            (Some(time(first)?), words.next().transpose()?.ok_or("nothing behind the time")?)
+        } else {
+            (None, first)
+        };
+        self.operation(number, time, operation, words)
+    }
+
+    /// Returns the program after the last line.
+    ///
+    /// # Errors
+    /// Describes the missing part, with the number of its line.
+    pub fn finish(self) -> Result<super::Program, (u32, String)> {
+        if let Some((line, _)) = self.repeat {
+            return Err((line, "nothing follows this REPEAT".into()));
+        }
+        // A file that was cut short between two lines: every pass would leave them open.
+        if let Some((handle, line)) = self.open.first() {
+            let why = format!("handle {handle} is opened here and never closed: is the file cut short?");
+            return Err((*line, why));
+        }
+        self.builder.finish()
+    }
+
+    /// Parses a control line such as LOOP or SLEEP. Returns false for any other line.
+    fn directive(&mut self, number: u32, first: &[u8], line: &[u8]) -> Result<bool, String> {
+        const DIRECTIVES: [&[u8]; 8] =
+            [b"LOOP", b"ENDLOOP", b"REPEAT", b"SLEEP", b"SETSP", b"WAITSP", b"WRITEPATTERN", b"RANDOMSTRING"];
+        if !DIRECTIVES.contains(&first) {
+            return Ok(false);
+        }
+        self.no_repeat()?;
+        let rest =
+            line[line.windows(first.len()).position(|at| at == first).unwrap_or(0)..].split_at(first.len()).1;
+        match first {
+            b"LOOP" => self.builder.control(number, Action::Loop, &[one(rest, "LOOP", 1)?])?,
+            b"ENDLOOP" => self.builder.control(number, Action::EndLoop, &[])?,
+            b"REPEAT" => self.repeat = Some((number, one(rest, "REPEAT", 1)?)),
+            b"SLEEP" => self.builder.control(number, Action::Sleep, &[one(rest, "SLEEP", 0)?])?,
+            b"SETSP" => self.builder.control(number, Action::SetPoint, &[one(rest, "SETSP", i64::MIN)?])?,
+            b"WAITSP" => {
+                let numbers = integers(rest)?;
+                let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
+                let client = u32::try_from(client)
+                    .map_err(|_| format!("client {client}: clients are numbered from 0"))?;
+                self.builder.wait_for(client);
+                self.builder.control(number, Action::WaitPoint, &numbers)?;
+            }
+            b"WRITEPATTERN" => self.pattern(number, rest)?,
+            _ => self.random_string(number, rest)?,
+        }
+        Ok(true)
+    }
+
+    /// Adds a pattern: the rest of the line with its end, as in the real dbench.
+    fn pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
+        let text = rest.get(1..).filter(|text| !text.is_empty()).ok_or("WRITEPATTERN takes a text")?;
+        self.builder.pattern(number, &[text, b"\n"].concat())
+    }
+
+    fn random_string(&mut self, number: u32, rest: &[u8]) -> Parsed {
+        let rest = rest.trim_ascii();
+        let (place, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len()));
+        let [place @ b'0'..=b'9'] = place else {
+            return Err("RANDOMSTRING takes a place, 0 to 9, and a string".into());
+        };
+        let text = text.trim_ascii();
+        let text = text.strip_prefix(b"\"").unwrap_or(text);
+        let text = text.strip_suffix(b"\"").unwrap_or(text);
+        self.builder.draw(number, place - b'0', RandomString::parse(text)?)
+    }
+
+    fn no_repeat(&self) -> Parsed {
+        match self.repeat {
+            Some((line, _)) => Err(format!("no operation, and the REPEAT of line {line} needs one")),
+            None => Ok(()),
+        }
+    }
+
+    fn operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> Parsed {
+        let (mut all, mut count) = ([&b""[..]; MOST_WORDS], 0);
+        for (place, word) in all.iter_mut().zip(words) {
+            (*place, count) = (word?, count + 1);
+        }
+        let Some((status, words)) = all[..count].split_last() else {
+            return Err(format!("`{}` stands alone: an operation ends with a status", shown(operation)));
+        };
+        // dbench 4.0 has this among its operations, and does not count it.
+        if operation.eq_ignore_ascii_case(b"Sleep") {
+            self.no_repeat()?;
+            let microseconds = words.first().and_then(|word| integer(word)).filter(|one| *one >= 0);
+            let microseconds = microseconds.ok_or("Sleep takes microseconds")?;
+            return self.builder.control(line, Action::Sleep, &[microseconds]);
+        }
+        let Some(kind) = OperationKind::find(operation) else { return Err(unknown(operation)) };
+        let expected = expected(status)?;
+        let (names, numbers) = words.split_at(kind.def().names.min(words.len()));
+        self.numbers.clear();
+        for word in numbers {
+            self.numbers.push(Number::parse(word)?);
+        }
+        self.numbers.truncate(NUMBERS);
+        if let Some(ns) = time {
+            self.builder.control(line, Action::At, &[ns])?;
+        }
+        if let Some((at, count)) = self.repeat.take() {
+            self.builder.control(at, Action::Repeat, &[count])?;
+        }
+        let mut slashed = [&b""[..]; 2];
+        for ((slashed, name), room) in slashed.iter_mut().zip(names).zip(&mut self.names) {
+            *slashed = slashes(name, room);
+        }
+        self.builder.operation(line, kind, &slashed[..names.len()], &self.numbers, expected)?;
+        self.follow(line, kind, expected);
+        Ok(())
+    }
+
+    /// Tracks open handles, if their numbers are literal.
+    fn follow(&mut self, line: u32, kind: OperationKind, expected: Expected) {
+        match (kind, self.numbers.as_slice()) {
+            (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..])
+                if expected == Expected::Success =>
+            {
+                self.open.push((*handle, line));
+            }
+            (OperationKind::Close, [Number::Literal(handle), ..]) => {
+                if let Some(at) = self.open.iter().rposition(|(open, _)| open == handle) {
+                    self.open.swap_remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn shown(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).chars().take(40).collect()
+}
+
+fn unknown(operation: &[u8]) -> String {
+    if operation.starts_with(b"SMB") {
+        return "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into();
+    }
+    let shown = shown(operation);
+    format!("unknown operation `{shown}`: fsarena plays the file operations of 4.0 and 5.0")
+}
+
+/// Parses seconds such as `12.5` to nanoseconds.
+fn time(word: &[u8]) -> Result<i64, String> {
+    let seconds: Option<f64> = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
+    match seconds.filter(|seconds| (0.0..1e9).contains(seconds)) {
+        Some(seconds) => Ok((seconds * 1e9).round() as i64),
+        None => Err(format!("`{}`: expected seconds, such as 12.5", shown(word))),
+    }
+}
+
+/// Parses a status to the expected result. SUCCESS, ERROR and `*` are of dbench 5.0, which uses them for other backends than
+/// files.
+fn expected(status: &[u8]) -> Result<Expected, String> {
+    match status {
+        b"NT_STATUS_OK" | b"SUCCESS" => Ok(Expected::Success),
+        b"*" => Ok(Expected::Anything),
+        [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(Expected::Success),
+        [b'0', b'x', ..] => Ok(Expected::Failure),
+        _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(Expected::Failure),
+        _ => {
+            Err(format!("unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *", shown(status)))
+        }
+    }
+}
+
+fn slashes<'b>(name: &[u8], into: &'b mut Vec<u8>) -> &'b [u8] {
+    into.clear();
+    into.extend(name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }));
+    into
+}
+
+fn integers(rest: &[u8]) -> Result<Vec<i64>, String> {
+    let words = rest.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    words.map(|word| integer(word).ok_or_else(|| format!("`{}`: expected an integer", shown(word)))).collect()
+}
+
+fn one(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {
+    match integers(rest)?[..] {
+        [value] if value >= least => Ok(value),
+        _ if least > i64::MIN => Err(format!("{what} takes a number from {least}")),
+        _ => Err(format!("{what} takes a number")),
+    }
+}
+
+/// Iterates over the words between blanks. A quoted word may contain blanks.
+struct Words<'l>(&'l [u8]);
+
+impl<'l> Iterator for Words<'l> {
+    type Item = Result<&'l [u8], String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.0.trim_ascii_start();
+        let (word, after) = match rest {
+            [] => return None,
+            [b'"', quoted @ ..] => match quoted.iter().position(|byte| *byte == b'"') {
+                Some(end) => (&quoted[..end], &quoted[end + 1..]),
+                None => return self.fail("a name without its closing quote"),
+            },
+            _ => {
+                rest.split_at(rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len()))
+            }
+        };
+        if !after.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')) || (word.contains(&b'"')) {
+            return self.fail("a quote in the middle of a word");
+        }
+        self.0 = after;
+        Some(Ok(word))
+    }
+}
+
+impl Words<'_> {
+    fn fail<T>(&mut self, why: &str) -> Option<Result<T, String>> {
+        self.0 = &[];
+        Some(Err(why.into()))
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Names of files, kept once each and cut where something is put in for each client.
+//! The names of files in a program. Each is stored once, and cut where the name of a client or a random string goes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What a loadfile calls the client; every client puts its own name there.
+/// The name of the client in a loadfile. Every client replaces it by its own name.
 pub const CLIENT: &[u8] = b"client1";
-/// Random strings that a loadfile can keep.
+/// Number of random strings that a loadfile can store.
 pub const STRINGS: usize = 10;
 
-/// Which name. [`NameId::NONE`] for operations without one.
+/// The id of a name; [`NameId::NONE`] for operations without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameId(u32);
 
@@ -17,7 +17,7 @@ impl NameId {
     pub const NONE: NameId = NameId(u32::MAX);
 }
 
-/// A stretch of text, and what follows it.
+/// A piece of text, and what follows it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Piece {
     start: u32,
@@ -25,7 +25,7 @@ struct Piece {
     then: Then,
 }
 
-/// What follows a stretch of text.
+/// The part of a name that follows a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Then {
     Nothing,
@@ -38,30 +38,30 @@ enum Then {
 pub struct Names {
     text: Vec<u8>,
     pieces: Vec<Piece>,
-    /// The end of each name's pieces. They begin where those of the name before end.
+    /// The end of each name's pieces, which begin where those of the previous name end.
     ends: Vec<u32>,
 }
 
 impl Names {
-    /// How many there are.
+    /// Number of names.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes that they take in memory.
+    /// Bytes that the names take in memory.
     pub fn bytes(&self) -> usize {
         self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.ends.as_slice())
     }
 
-    /// Whether a random string is part of it, so that only a run tells what it is.
+    /// Whether a random string is part of the name, so that it is known only during a run.
     pub fn is_random(&self, name: NameId) -> bool {
-        self.of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
+        self.pieces_of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
     }
 
-    /// Puts a name behind what is in the buffer.
+    /// Appends a name to a buffer, with the name of the client and the random strings.
     pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; STRINGS], into: &mut Vec<u8>) {
-        for piece in self.of(name) {
+        for piece in self.pieces_of(name) {
             into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.then {
                 Then::Nothing => {}
@@ -71,14 +71,14 @@ impl Names {
         }
     }
 
-    fn of(&self, NameId(at): NameId) -> &[Piece] {
+    fn pieces_of(&self, NameId(at): NameId) -> &[Piece] {
         let at = at as usize;
         let begin = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.pieces[begin as usize..self.ends[at] as usize]
     }
 }
 
-/// Names while a program is made.
+/// Builds the names of a program.
 #[derive(Debug, Default)]
 pub struct NamesBuilder {
     names: Names,
@@ -106,7 +106,7 @@ impl NamesBuilder {
         Ok(id)
     }
 
-    /// All of them.
+    /// Returns all names.
     pub fn finish(self) -> Names {
         self.names
     }
@@ -139,10 +139,10 @@ impl NamesBuilder {
     }
 }
 
-/// Names stay below the directory they are played in.
+/// Checks that a name stays below the directory of the run.
 ///
 /// # Errors
-/// Why this one does not.
+/// Describes why it does not.
 pub fn check(name: &[u8]) -> Result<(), String> {
     match name {
         [b'/', ..] if name.split(|byte| *byte == b'/').any(|part| part == b"..") => {

@@ -1,37 +1,38 @@
-//! Numbers of a loadfile: literal, random, relative to the operation before, or of the client.
+//! The numbers of a loadfile (literal, random, relative to the previous operation, or of the client) and its random strings.
 
+use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-/// A number as a loadfile has it.
+/// A number of a loadfile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Number {
     /// `4096`, `0x40`, `-1`.
     Literal(i64),
     /// `*%1024/2+1`: a random number, then qualified from left to right.
     Random(Vec<Qualifier>),
-    /// `+1024`: that much more than the same number of the operation before.
+    /// `+1024`: the same number of the previous operation plus this value.
     Previous(i64),
-    /// `+child`: that number and the client's own, from 0.
+    /// `+child`: the same number of the previous operation plus the client's number, from 0.
     PreviousAndChild,
-    /// `+num_children`: that number and the number of clients.
+    /// `+num_children`: the same number of the previous operation plus the number of clients.
     PreviousAndClients,
-    /// `$3`: what the third random string says.
+    /// `$3`: the value of the third random string.
     Stored(u8),
 }
 
 /// The operation applied to a random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Qualifier {
-    /// `%n`: the remainder.
+    /// `%n`: takes the remainder.
     Modulo(i64),
-    /// `/n`: rounded down to a multiple.
+    /// `/n`: rounds down to a multiple.
     Align(i64),
-    /// `+n`: added.
+    /// `+n`: adds.
     Plus(i64),
 }
 
 impl Number {
-    /// Reads a number.
+    /// Parses a number.
     ///
     /// # Errors
     /// Describes the error for the user.
@@ -68,7 +69,7 @@ fn random(mut text: &[u8]) -> Result<Number, String> {
     Ok(Number::Random(qualifiers))
 }
 
-/// A whole number as C reads it: decimal, hexadecimal behind `0x`, octal behind `0`.
+/// Parses a whole number as C does: decimal, hexadecimal behind `0x`, octal behind `0`.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -88,7 +89,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 }
 
 impl Qualifier {
-    /// Does it to a number.
+    /// Applies the operation to a number.
     pub fn apply(self, value: i64) -> i64 {
         match self {
             Qualifier::Modulo(by) => value % by,
@@ -98,9 +99,62 @@ impl Qualifier {
     }
 }
 
+/// The longest random string, in bytes, as in the real dbench.
+const LONGEST: usize = 255;
+
+/// The text of RANDOMSTRING, in which a character of each `[set]` is drawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RandomString(Vec<StringPart>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum StringPart {
+    Text(Vec<u8>),
+    OneOf(Vec<u8>),
+}
+
+impl RandomString {
+    /// Parses a text such as `file[0123456789].dat`.
+    ///
+    /// # Errors
+    /// Describes the error for the user.
+    pub fn parse(text: &[u8]) -> Result<RandomString, String> {
+        let mut parts = vec![];
+        let mut rest = text;
+        while let Some(open) = rest.iter().position(|byte| *byte == b'[') {
+            let set = &rest[open + 1..];
+            let close = set.iter().position(|byte| *byte == b']').ok_or("`[` without `]`")?;
+            if close == 0 {
+                return Err("nothing to draw from: `[]`".into());
+            }
+            parts.push(StringPart::Text(rest[..open].to_vec()));
+            parts.push(StringPart::OneOf(set[..close].to_vec()));
+            rest = &set[close + 1..];
+        }
+        parts.push(StringPart::Text(rest.to_vec()));
+        let length: usize =
+            parts.iter().map(|part| if let StringPart::Text(text) = part { text.len() } else { 1 }).sum();
+        match length {
+            0..=LONGEST => Ok(RandomString(parts)),
+            _ => Err(format!("a random string of {length} bytes; {LONGEST} is the longest")),
+        }
+    }
+
+    /// Draws a string.
+    pub fn draw(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
+        into.clear();
+        for part in &self.0 {
+            match part {
+                StringPart::Text(text) => into.extend_from_slice(text),
+                StringPart::OneOf(set) => into.push(set[rng.random_range(0..set.len())]),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
     #[test]
     fn whole_numbers_are_read_as_c_reads_them() {
@@ -136,5 +190,26 @@ mod tests {
         assert_eq!(qualified(&[Qualifier::Modulo(5000), Qualifier::Align(4), Qualifier::Plus(3)]), 7);
         assert_eq!(qualified(&[Qualifier::Align(4), Qualifier::Modulo(5000)]), 4);
         assert_eq!(Qualifier::Plus(9).apply(i64::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn every_character_of_a_set_is_drawn() {
+        let string = RandomString::parse(b"f[ab]x[0]").unwrap();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut seen = std::collections::BTreeSet::new();
+        let mut drawn = vec![];
+        for _ in 0..100 {
+            string.draw(&mut rng, &mut drawn);
+            seen.insert(String::from_utf8(drawn.clone()).unwrap());
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["fax0", "fbx0"]);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        assert!(RandomString::parse(b"a[b").unwrap_err().contains("without"));
+        assert!(RandomString::parse(b"a[]").unwrap_err().contains("nothing"));
+        assert!(RandomString::parse(&[b'a'; 256]).unwrap_err().contains("256"));
+        assert!(RandomString::parse(b"a]").is_ok());
     }
 }

@@ -1,8 +1,8 @@
-//! What a run came to, and its readings.
+//! The result of a run, and its readings.
 
-use super::board::{Board, Recorder, Said};
 use super::client_mode::Times;
-use super::kind::{KINDS, Kind};
+use super::kind::{KINDS, OperationKind};
+use super::shared_counters::{ClientCounters, Message, SharedCounters};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
@@ -17,13 +17,13 @@ const DIGITS: u8 = 3;
 /// Operations of the measured phase.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// Nanoseconds of all of them.
+    /// Sum of their latencies, in nanoseconds.
     pub total_ns: u64,
-    /// Nanoseconds of the longest.
+    /// Latency of the slowest operation, in nanoseconds.
     pub max_ns: u64,
-    /// All of them.
+    /// Latencies of all operations, in nanoseconds.
     pub latency: Histogram<u64>,
 }
 
@@ -45,47 +45,47 @@ impl Measured {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
-pub struct Outcome {
-    /// How long it took.
+pub struct DbenchOutcome {
+    /// The lengths of the phases, and the series.
     pub times: Times,
-    /// Kinds that there were.
-    pub kinds: Vec<(Kind, Measured)>,
+    /// The operations of each kind that occurred.
+    pub kinds: Vec<(OperationKind, Measured)>,
     /// Operations of all phases.
     pub operations: u64,
     /// Operations of each client in all phases.
     pub by_client: Vec<u64>,
     /// CPU time of all clients in all phases.
     pub cpu: Cpu,
-    /// The longest that an operation began after it was due, nanoseconds; only where there is a rate or a time.
+    /// Nanoseconds by which the latest operation started after its due time; 0 without a rate or timed lines.
     pub lateness_ns: u64,
     /// Operations that ended otherwise than their status says, where the real dbench goes on.
-    pub surprises: u64,
+    pub unexpected_results: u64,
     /// The first of them.
-    pub surprise: Option<Said>,
+    pub unexpected_result: Option<Message>,
 }
 
-impl Outcome {
-    /// Takes it from the recorders of clients that have ended.
-    pub fn of(board: &Board, times: Times, cpu: Cpu) -> Outcome {
-        let each = |counter: fn(&Recorder) -> &AtomicU64| {
-            board.recorders().map(move |recorder| counter(recorder).load(Relaxed))
+impl DbenchOutcome {
+    /// Sums up the counters of clients that have ended.
+    pub fn from_counters(counters: &SharedCounters, times: Times, cpu: Cpu) -> DbenchOutcome {
+        let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
+            counters.clients().map(move |client| counter(client).load(Relaxed))
         };
-        Outcome {
+        DbenchOutcome {
             times,
-            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(board, def.kind)?))).collect(),
-            operations: each(|recorder| &recorder.operations).sum(),
-            by_client: each(|recorder| &recorder.operations).collect(),
+            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(counters, def.kind)?))).collect(),
+            operations: each(|client| &client.operations).sum(),
+            by_client: each(|client| &client.operations).collect(),
             cpu,
-            lateness_ns: each(|recorder| &recorder.lateness_ns).max().unwrap_or(0),
-            surprises: each(|recorder| &recorder.surprise.count).sum(),
-            surprise: board.recorders().find_map(|recorder| recorder.surprise.said()),
+            lateness_ns: each(|client| &client.lateness_ns).max().unwrap_or(0),
+            unexpected_results: each(|client| &client.unexpected_result.count).sum(),
+            unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
         }
     }
 
-    /// What a sample takes over.
-    pub fn found(&self) -> TaskOutput {
+    /// Readings, series and latencies in the form that a sample stores.
+    pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.times.series.clone(),
             latencies: fsarena_engine::latencies(&self.measured().latency),
@@ -111,7 +111,9 @@ impl Outcome {
         for (kind, one) in &self.kinds {
             let prefix = format!("{}_", kind.def().reading);
             one.set(&mut readings, &prefix);
-            if let Some(way) = [Kind::ReadX, Kind::WriteX].iter().position(|moves| moves == kind) {
+            if let Some(way) =
+                [OperationKind::ReadX, OperationKind::WriteX].iter().position(|moves| moves == kind)
+            {
                 self.set_rates(&mut readings, &prefix, one.count, self.times.bytes[way]);
             }
         }
@@ -119,7 +121,7 @@ impl Outcome {
         all.set(&mut readings, "all_");
         self.set_rates(&mut readings, "all_", all.count, bytes);
         if all.count > 0 {
-            // Lateness counts as latency, as in the real one.
+            // Lateness counts as latency, as in the original dbench.
             readings.set("all_latency_max_ns", all.max_ns.max(self.lateness_ns) as f64);
         }
         let seconds = self.times.measured.as_secs_f64();
@@ -128,7 +130,7 @@ impl Outcome {
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
         set_cpu(&mut readings, self.cpu, self.operations);
         readings.set("fairness_ratio", jain(&self.by_client));
-        readings.set("surprises_count", self.surprises as f64);
+        readings.set("surprises_count", self.unexpected_results as f64);
         readings
     }
 
@@ -139,11 +141,11 @@ impl Outcome {
     }
 }
 
-/// Operations of one kind, where there were any.
-fn measured(board: &Board, kind: Kind) -> Option<Measured> {
+/// The operations of one kind; none if there were none.
+fn measured(counters: &SharedCounters, kind: OperationKind) -> Option<Measured> {
     let mut all = Measured::none();
-    for recorder in board.recorders() {
-        let one = &recorder.kinds[kind as usize];
+    for client in counters.clients() {
+        let one = &client.kinds[kind as usize];
         let count = one.count.load(Relaxed);
         // Clients leave unused counters unwritten, so their pages are never allocated.
         if count > 0 {

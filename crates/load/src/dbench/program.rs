@@ -1,13 +1,13 @@
-//! A load in the compact form in which it is kept and played: 32 bytes for each line.
+//! A load in the compact form in which it is stored and played, with 32 bytes for each line.
 
-use super::error::Error;
-use super::kind::{Kind, NUMBERS};
-use super::name::{NameId, Names, NamesBuilder};
-use super::number::{Number, Qualifier};
-use super::random_string::RandomString;
+use crate::dbench::error::DbenchError;
+use crate::dbench::kind::{NUMBERS, OperationKind};
+use crate::dbench::name::{NameId, Names, NamesBuilder};
+use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-/// The most that one operation reads or writes, in bytes. The real dbench 5.0 has a buffer of this size.
+/// Most bytes that one operation reads or writes. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
 /// The expected result of an operation.
@@ -25,7 +25,7 @@ pub enum Expected {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// A file operation.
-    Operation(Kind),
+    Operation(OperationKind),
     /// Waits until a time after the start of the pass, in nanoseconds.
     At,
     /// Sleeps for a number of microseconds.
@@ -46,7 +46,7 @@ pub enum Action {
     Repeat,
 }
 
-/// A number, or where to find it: below 2³¹ the number itself, above that its place in a table.
+/// A number below 2³¹, or 2³¹ plus the index of another number in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed(u32);
 
@@ -78,13 +78,13 @@ pub struct Program {
     instructions: Vec<Instruction>,
     /// Numbers that are not small and literal.
     table: Vec<Number>,
-    /// The names in it.
+    /// All names.
     pub names: Names,
-    /// What `Action::Pattern` chooses from.
+    /// The patterns for `Action::Pattern`.
     pub patterns: Vec<Vec<u8>>,
-    /// What `Action::Draw` chooses from, with the place it is kept in.
+    /// The random strings for `Action::Draw`, each with the number under which it is stored.
     pub strings: Vec<(u8, RandomString)>,
-    /// The most that an operation can read or write, in bytes.
+    /// Most bytes that an operation can read or write.
     pub largest: usize,
     /// The highest client, from 0, that another one waits for.
     waits_for: Option<u32>,
@@ -94,10 +94,10 @@ impl Program {
     /// Refuses too few clients.
     ///
     /// # Errors
-    /// [`Error::TooFew`], where one would wait for a client that is not there.
-    pub fn check_clients(&self, clients: u32) -> Result<(), Error> {
+    /// [`DbenchError::TooFew`] if a client would wait for one that does not exist.
+    pub fn check_clients(&self, clients: u32) -> Result<(), DbenchError> {
         let missing = self.waits_for.filter(|client| *client >= clients);
-        missing.map_or(Ok(()), |client| Err(Error::TooFew { client, clients }))
+        missing.map_or(Ok(()), |client| Err(DbenchError::TooFew { client, clients }))
     }
 
     /// Every line.
@@ -105,17 +105,17 @@ impl Program {
         &self.instructions
     }
 
-    /// Number of operations, each repetition once.
+    /// Number of operations. A repeated operation counts once.
     pub fn operations(&self) -> usize {
         self.instructions.iter().filter(|one| one.is_operation()).count()
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes that the program takes in memory.
     pub fn bytes(&self) -> usize {
         size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
     }
 
-    /// A number of an instruction, where it is literal; else where it comes from.
+    /// A literal number of an instruction, or as an error the definition of another number.
     pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
         match instruction.numbers[which].0 {
             small if small < IN_TABLE => Ok(i64::from(small)),
@@ -125,9 +125,43 @@ impl Program {
             },
         }
     }
+
+    /// Encodes the program; the bytes are fewer than it takes in memory.
+    pub fn pack(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a program is plain data, and memory does not refuse it")
+    }
+
+    /// Decodes a program that [`Program::pack`] encoded.
+    ///
+    /// # Errors
+    /// Describes the error for the user.
+    pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
+        postcard::from_bytes(bytes).map_err(|error| format!("cannot decode this stored load: {error}"))
+    }
+
+    /// Writes the encoded program to a file, for the cells of a run. Reading it takes milliseconds where parsing a
+    /// loadfile takes tenths of a second, and guests have no loadfile.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_to(&self, path: &Path) -> Result<(), DbenchError> {
+        let failed =
+            |source| DbenchError::Resource { what: format!("write the load to {}", path.display()), source };
+        std::fs::write(path, self.pack()).map_err(failed)
+    }
+
+    /// Reads a program that [`Program::write_to`] wrote.
+    ///
+    /// # Errors
+    /// If the file is missing or damaged.
+    pub fn read_from(path: &Path) -> Result<Program, DbenchError> {
+        let failed = |source| DbenchError::Read { path: path.into(), source };
+        let bytes = std::fs::read(path).map_err(failed)?;
+        Program::unpack(&bytes).map_err(|why| DbenchError::Unfit { path: path.into(), why })
+    }
 }
 
-/// A program while it is made.
+/// Builds a program.
 #[derive(Debug, Default)]
 pub struct Builder {
     /// The program so far; its names are still in `names`.
@@ -145,7 +179,7 @@ impl Builder {
     pub fn operation(
         &mut self,
         line: u32,
-        kind: Kind,
+        kind: OperationKind,
         names: &[&[u8]],
         numbers: &[Number],
         expected: Expected,
@@ -158,7 +192,7 @@ impl Builder {
             let needs = count(def.numbers, "number");
             return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
         }
-        if matches!(kind, Kind::ReadX | Kind::WriteX) {
+        if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) {
             self.size(kind, &numbers[2])?;
         }
         let stored = !self.program.strings.is_empty();
@@ -191,24 +225,24 @@ impl Builder {
         self.push(action, line, [NameId::NONE; 2], &numbers, Expected::Anything)
     }
 
-    /// Notes that there must be this client, from 0.
+    /// Records that a line waits for this client, from 0.
     pub fn wait_for(&mut self, client: u32) {
         self.program.waits_for = self.program.waits_for.max(Some(client));
     }
 
-    /// Adds a pattern that writes have from here on.
+    /// Adds a pattern for all later writes.
     ///
     /// # Errors
-    /// There is too much of it.
+    /// If the program is too large.
     pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
         self.program.patterns.push(pattern.to_vec());
         self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
     }
 
-    /// Adds the drawing of a random string.
+    /// Adds a line that draws a random string.
     ///
     /// # Errors
-    /// There is too much of it.
+    /// If the program is too large.
     pub fn draw(&mut self, line: u32, place: u8, string: RandomString) -> Result<(), String> {
         self.program.strings.push((place, string));
         self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
@@ -219,10 +253,10 @@ impl Builder {
         self.program.instructions.len()
     }
 
-    /// The program.
+    /// Returns the program.
     ///
     /// # Errors
-    /// A LOOP without end, or no operation at all; with the line.
+    /// A LOOP without an end, or a program without operations, with the number of the line.
     pub fn finish(self) -> Result<Program, (u32, String)> {
         let last = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
@@ -261,8 +295,8 @@ impl Builder {
         Ok(Packed(IN_TABLE + place))
     }
 
-    /// Notes how much is read or written at most.
-    fn size(&mut self, kind: Kind, number: &Number) -> Result<(), String> {
+    /// Updates the largest size of a read or write.
+    fn size(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
@@ -290,9 +324,10 @@ fn count(number: usize, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dbench::{loadfile, synthetic};
 
     fn close(builder: &mut Builder, handle: i64) -> Result<(), String> {
-        builder.operation(1, Kind::Close, &[], &[Number::Literal(handle)], Expected::Success)
+        builder.operation(1, OperationKind::Close, &[], &[Number::Literal(handle)], Expected::Success)
     }
 
     #[test]
@@ -317,10 +352,10 @@ mod tests {
         let mut builder = Builder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(LARGEST + 1), literal(0)];
-        assert!(builder.operation(1, Kind::WriteX, &[], &write, Expected::Success).is_err());
-        let few = builder.operation(1, Kind::WriteX, &[], &write[..3], Expected::Success);
+        assert!(builder.operation(1, OperationKind::WriteX, &[], &write, Expected::Success).is_err());
+        let few = builder.operation(1, OperationKind::WriteX, &[], &write[..3], Expected::Success);
         assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
-        let names = builder.operation(1, Kind::Rename, &[b"/a"], &[], Expected::Success);
+        let names = builder.operation(1, OperationKind::Rename, &[b"/a"], &[], Expected::Success);
         assert_eq!(names.unwrap_err(), "Rename takes 2 names, and has 1");
         assert!(builder.control(1, Action::EndLoop, &[]).is_err());
         builder.control(7, Action::Loop, &[2]).unwrap();
@@ -331,5 +366,34 @@ mod tests {
         let mut builder = Builder::default();
         builder.control(3, Action::Loop, &[2]).unwrap();
         assert!(builder.control(4, Action::EndLoop, &[]).unwrap_err().contains("no operation"));
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_written() {
+        let text = "RANDOMSTRING 1 \"f[abc]\"\nWRITEPATTERN abc\nLOOP 2\n\
+                    NTCreateX \"\\client1\\$1\" 0x40 0x2 -7 NT_STATUS_OK\n\
+                    REPEAT 3\nWriteX -7 *%4096/512+1 +child 5000000000 *\n\
+                    Close -7 NT_STATUS_OK\nENDLOOP\nWAITSP 3 1\n";
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("load");
+        for program in [loadfile::parse("test", text.as_bytes()).unwrap(), synthetic::program(1)] {
+            program.write_to(&path).unwrap();
+            assert_eq!(format!("{:?}", Program::read_from(&path).unwrap()), format!("{program:?}"));
+            assert!(program.pack().len() < program.bytes() + 200);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("load");
+        let bytes = synthetic::program(1).pack();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(
+            Program::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load")
+        );
+        assert!(
+            Program::read_from(&dir.path().join("none")).unwrap_err().to_string().contains("No such file")
+        );
     }
 }

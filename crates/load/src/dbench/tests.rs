@@ -23,8 +23,8 @@ fn options(mode: ClientMode, clients: u32) -> Options {
 fn play_until(
     text: &str,
     mut options: Options,
-    enough: impl Fn(&Outcome) -> bool,
-) -> (Outcome, tempfile::TempDir) {
+    enough: impl Fn(&DbenchOutcome) -> bool,
+) -> (DbenchOutcome, tempfile::TempDir) {
     loop {
         let dir = tempfile::tempdir().unwrap();
         let outcome = play(&program(text), &options, dir.path()).unwrap();
@@ -72,13 +72,15 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
                 && outcome.by_client.iter().all(|count| *count > 20)
                 && outcome.times.bytes.iter().all(|bytes| *bytes > 0)
         });
-        assert_eq!((outcome.surprises, outcome.surprise), (0, None), "{mode:?}");
+        assert_eq!((outcome.unexpected_results, outcome.unexpected_result), (0, None), "{mode:?}");
         let counts: Vec<u64> = outcome.kinds.iter().map(|(_, one)| one.count).collect();
         assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
         assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
         // Each read and write requests 1,000 bytes, and reads get 1. The bytes are summed just before the clients stop
         // counting operations.
-        for (kind, bytes) in [Kind::ReadX, Kind::WriteX].into_iter().zip(outcome.times.bytes) {
+        for (kind, bytes) in
+            [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.times.bytes)
+        {
             let count = outcome.kinds.iter().find(|(of, _)| *of == kind).unwrap().1.count;
             assert!(bytes % 1000 == 0 && (1..=count).contains(&(bytes / 1000)), "{kind:?}: {bytes}, {count}");
         }
@@ -125,7 +127,7 @@ fn each_client_draws_its_own_strings() {
         "LOOP 30\nRANDOMSTRING 1 \"{}\"\nNTCreateX \"\\client1_$1\" 0x40 0x2 1 0x0\nClose 1 0x0\nENDLOOP\nSLEEP 1000000000\n",
         "[0123456789]".repeat(8)
     );
-    let all = |outcome: &Outcome| outcome.by_client == [60, 60];
+    let all = |outcome: &DbenchOutcome| outcome.by_client == [60, 60];
     let (outcome, dir) = play_until(&text, options(ClientMode::Processes, 2), all);
     assert!(all(&outcome), "{:?}", outcome.by_client);
     let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -143,7 +145,7 @@ fn clients_wait_for_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let reached = text.replace("+0", "7");
     for mode in MODES {
-        let all = |outcome: &Outcome| outcome.by_client.iter().all(|count| *count > 0);
+        let all = |outcome: &DbenchOutcome| outcome.by_client.iter().all(|count| *count > 0);
         let (outcome, _dir) = play_until(&reached, options(mode, 3), all);
         assert!(all(&outcome), "{mode:?}: {:?}", outcome.by_client);
         let outcome = play(&program(&text.replace("+0", "8")), &options(mode, 3), dir.path()).unwrap();

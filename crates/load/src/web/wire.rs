@@ -3,7 +3,7 @@
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// The longest head that is read.
+/// The longest head in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// The head of a request or of an answer.
@@ -21,10 +21,10 @@ pub struct Head {
     pub last: bool,
 }
 
-/// Reads a head; none where the other side has hung up.
+/// Reads a head. Returns none if the other side has closed the connection.
 ///
 /// # Errors
-/// Where it is broken off, too long, or not HTTP.
+/// If the head is incomplete, too long, or not HTTP.
 pub async fn head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Head>> {
     let mut text = Vec::new();
     loop {

@@ -1,8 +1,8 @@
 //! `command`: any program, on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Error, Result, Task};
+use crate::task::{self, Action, Before, Result, Task, TaskError, at};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{error::at, invocation::Invocation, printed::Rule};
+use crate::{invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The workload.
 pub struct Command;
 
-/// The file on the source disk that says that `once` has been done.
+/// The file on the source disk that exists once the command of `once` has run.
 const DONE: &str = ".once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
 const TEMPORARY: &str = "tmp";
@@ -62,14 +62,14 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// One of the commands to time.
-struct Timed {
+struct TimedCommand {
     name: String,
     words: Vec<String>,
     settings: Settings,
 }
 
-impl Timed {
-    fn all(job: &Job) -> Vec<Timed> {
+impl TimedCommand {
+    fn all(job: &Job) -> Vec<TimedCommand> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
         tables.iter().fold(vec![], |mut all, table| {
             let Value::Table(values) = table else { return all };
@@ -82,7 +82,7 @@ impl Timed {
                 "" => unused(&all, &program_of(&settings)),
                 name => name.to_string(),
             };
-            all.push(Timed { name, words, settings });
+            all.push(TimedCommand { name, words, settings });
             all
         })
     }
@@ -106,11 +106,11 @@ impl Timed {
         }
     }
 
-    /// The metrics to find in the task's output: its own rules, or else those of the workload.
+    /// The rules for metrics in the task's output: its own, or else those of the workload.
     fn rules(&self, job: &Job) -> Result<Vec<Rule>> {
         let own = self.settings.words("metric_regex");
         let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
-        let fault = |fault| Error::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
+        let fault = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
         rules.into_iter().map(Rule::parse).collect::<Result<_, _>>().map_err(fault)
     }
 
@@ -137,7 +137,7 @@ fn shell(script: &str) -> Vec<String> {
     ["sh", "-euc", script].map(String::from).into()
 }
 
-/// The name of the program that a task begins with.
+/// The name of the first program of a task.
 fn program_of(settings: &Settings) -> String {
     let first = settings.text("cmd").split_whitespace().next();
     let first = first.or(settings.words("run").first().copied()).unwrap_or_default();
@@ -146,8 +146,8 @@ fn program_of(settings: &Settings) -> String {
     if name.is_empty() { "task".into() } else { name }
 }
 
-/// `make`, `make-2`, …
-fn unused(taken: &[Timed], name: &str) -> String {
+/// Returns the first unused name of `make`, `make-2`, …
+fn unused(taken: &[TimedCommand], name: &str) -> String {
     let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
@@ -158,13 +158,13 @@ fn limit(job: &Job) -> Duration {
     Duration::from_secs_f64(job.settings.float("timeout"))
 }
 
-/// Makes commands in a place.
-struct Maker<'a> {
+/// Builds the actions of commands in a place.
+struct CommandBuilder<'a> {
     job: &'a Job,
     place: &'a Place,
 }
 
-impl Maker<'_> {
+impl CommandBuilder<'_> {
     fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
@@ -176,7 +176,7 @@ impl Maker<'_> {
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
     }
 
-    /// The setup, once a run. The first cell does it, because its process has the rights of the workload.
+    /// The setup that runs once in a run. The first cell does it, because its process has the rights of the workload.
     fn once(&self) -> Vec<Action> {
         let (script, done) = (self.job.settings.text("once"), self.place.other.join(DONE));
         if script.is_empty() || done.exists() {
@@ -187,7 +187,7 @@ impl Maker<'_> {
         vec![work, Action::with(&done, ["touch", DONE], note)]
     }
 
-    /// A shell command, where one is written.
+    /// The action of a shell command; none if it is empty.
     fn script(&self, script: &str) -> Option<Action> {
         (!script.is_empty()).then(|| self.action(&self.place.root, shell(script), vec![]))
     }
@@ -203,23 +203,23 @@ impl Workload for Command {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Timed::all(job).iter().map(Timed::info).collect()
+        TimedCommand::all(job).iter().map(TimedCommand::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let tasks = Timed::all(job);
+        let tasks = TimedCommand::all(job);
         if tasks.is_empty() {
             let why =
                 "the workload command has no task; write the command after `--`, or add [[workload.task]]";
-            return Err(Error::Plan(why.into()));
+            return Err(TaskError::Plan(why.into()));
         }
         let mut prints = vec![];
         for (at, task) in tasks.iter().enumerate() {
             if let Some(fault) = task.fault() {
-                return Err(Error::Plan(fault));
+                return Err(TaskError::Plan(fault));
             }
             if tasks[..at].iter().any(|other| other.name == task.name) {
-                return Err(Error::Plan(format!("two tasks have the name `{}`", task.name)));
+                return Err(TaskError::Plan(format!("two tasks have the name `{}`", task.name)));
             }
             let by = format!("metric_regex of task `{}`", task.name);
             let rules = task.rules(job)?.into_iter();
@@ -231,7 +231,7 @@ impl Workload for Command {
         if !lacking.is_empty() {
             let (names, packages) = (lacking.join(", "), lacking.join(" "));
             let why = format!("not installed: {names}; on Debian: apt-get install {packages}");
-            return Err(Error::Missing(why));
+            return Err(TaskError::Missing(why));
         }
         let bytes = job.settings.int("room") as u64;
         let other_bytes = job.settings.int("source_room") as u64;
@@ -244,7 +244,7 @@ impl Workload for Command {
     }
 
     fn own_programs(&self, job: &Job) -> Vec<String> {
-        let tasks = Timed::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
+        let tasks = TimedCommand::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
         let needed = job.settings.words("needs").into_iter().map(String::from);
         tasks.chain(needed).filter(|program| !is_relative(program)).collect()
     }
@@ -255,42 +255,44 @@ impl Workload for Command {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let maker = Maker { job, place };
-        let mut first = maker.once();
-        first.extend(maker.script(job.settings.text("setup")));
-        let tasks = Timed::all(job).into_iter().map(|task| {
-            let work = maker.action(&place.root, task.words.clone(), task.rules(job)?);
+        let builder = CommandBuilder { job, place };
+        let mut first = builder.once();
+        first.extend(builder.script(job.settings.text("setup")));
+        let tasks = TimedCommand::all(job).into_iter().map(|task| {
+            let work = builder.action(&place.root, task.words.clone(), task.rules(job)?);
             let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };
-            let prepare = first.drain(..).chain(maker.script(task.text(job, "prepare")));
+            let prepare = first.drain(..).chain(builder.script(task.text(job, "prepare")));
             Ok(Task { before, ..Task::new(task.info(), work).after(prepare) })
         });
         tasks.collect()
     }
 
     fn nothing(&self, job: &Job, place: &Place) -> Option<Action> {
-        Some(Maker { job, place }.action(&place.root, vec!["true".into()], vec![]))
+        Some(CommandBuilder { job, place }.action(&place.root, vec!["true".into()], vec![]))
     }
 
     fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
-        let tasks = Timed::all(job);
+        let tasks = TimedCommand::all(job);
         let task = tasks.iter().find(|task| task.name == id.name);
-        task.and_then(|task| Maker { job, place }.script(task.text(job, "check"))).into_iter().collect()
+        task.and_then(|task| CommandBuilder { job, place }.script(task.text(job, "check")))
+            .into_iter()
+            .collect()
     }
 }
 
-/// Whether a program is a path on the filesystem under test, which is made when the run begins.
+/// Whether a program is a path on the filesystem under test, which is created when the run begins.
 fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// Refuses a first task whose program is on the filesystem under test, where nothing has put it.
-fn refuse_unmade(job: &Job, first: &Timed) -> Result<()> {
+/// Refuses a first task whose program is on the filesystem under test if no command before it can have put it there.
+fn refuse_unmade(job: &Job, first: &TimedCommand) -> Result<()> {
     let before = [job.settings.text("once"), job.settings.text("setup"), first.text(job, "prepare")];
     let program = &first.words[0];
     if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {
         return Ok(());
     }
-    Err(Error::Plan(format!(
+    Err(TaskError::Plan(format!(
         "{program}: the working directory is the filesystem under test, which is empty; write an absolute path, or copy the \
          program there with --setup"
     )))

@@ -1,82 +1,82 @@
 //! `coreutils`: the 21 tasks that Justin Piszcz timed in 2004 and 2006, with touch, find, rm, mkdir, cp,
 //! tar, split, dd and cat.
 
-mod room;
-mod settings;
 mod tasks;
 
-use crate::program::{self, clear_the_way};
-use crate::task::{self, Action, Before, Call, Error, Result, Task};
-use crate::workload::{Job, Place, Survey, Workload};
-use crate::{demands::Demands, error::at, payload::Payload, source::compressible};
-use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
-use settings::Chosen;
+use crate::payload::Payload;
+use crate::program::{self, DRIVER, Driver, REFLINK, prepare_destination};
+use crate::source::{COMPRESSIBLE, Contents, Source, TREE, TREE_FILES, compressible};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
+use crate::workloads::coreutils::tasks::{SMALL, Sizes, TARBALL, TASKS, TaskDef, Thing};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note};
 use std::collections::BTreeSet;
-use tasks::{SMALL, Sizes, TARBALL, TaskDef, Thing};
 
 /// The workload.
 pub struct Coreutils;
 
 impl Workload for Coreutils {
     fn def(&self) -> &'static WorkloadDef {
-        &settings::DEF
+        &DEF
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        let sizes = Sizes::of(job);
-        Chosen::of(job).tasks.iter().map(|task| info(task, &sizes)).collect()
+        let sizes = Sizes::from_job(job);
+        CoreutilsSettings::resolve(job).tasks.iter().map(|task| info(task, &sizes)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let chosen = Chosen::of(job);
-        let (contents, demands) = chosen.source.look()?;
-        let room = room::needed(&chosen.tasks, &Sizes::of(job), &contents);
-        let unpacked = tasks::with_suppliers(&chosen.tasks).iter().any(|task| task.makes == Thing::Tree);
+        let settings = CoreutilsSettings::resolve(job);
+        let (contents, demands) = settings.source.look()?;
+        let room = tasks::room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
+        let unpacked = tasks::with_suppliers(&settings.tasks).iter().any(|task| task.makes == Thing::Tree);
         let demands = if unpacked { demands } else { Demands::default() };
-        Ok(Survey { room, demands, remarks: chosen.remarks(&contents, room.bytes), ..Survey::default() })
+        Ok(Survey { room, demands, remarks: settings.remarks(&contents, room.bytes), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        let chosen = Chosen::of(job);
-        if chosen.driver.native {
+        let settings = CoreutilsSettings::resolve(job);
+        if settings.driver.native {
             return vec![];
         }
         // Only the names matter here: nothing is under this root.
-        let (at, sizes) = (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::of(job));
-        let run = tasks::with_suppliers(&chosen.tasks);
+        let (at, sizes) =
+            (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::from_job(job));
+        let run = tasks::with_suppliers(&settings.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
-        let chosen = Chosen::of(job);
+        let settings = CoreutilsSettings::resolve(job);
         let input = place.other.join(TARBALL);
-        // What the archive was made of stands beside it, written last: with it the archive is complete.
-        let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", chosen.source));
+        // A file beside the archive names its source. It is written last, so the archive is complete if it exists.
+        let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
         if std::fs::read_to_string(&beside).is_ok_and(|of| of == made_of) && input.exists() {
             return Ok(());
         }
         let unfinished = input.with_extension("unfinished");
-        let written = chosen.source.archive_to(&unfinished)?;
+        let written = settings.source.archive_to(&unfinished)?;
         written.sync_all().map_err(at("write", &unfinished))?;
         std::fs::rename(&unfinished, input).map_err(at("rename", &unfinished))?;
         std::fs::write(&beside, made_of).map_err(at("write", &beside))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let chosen = Chosen::of(job);
-        let maker = Maker { at: place, sizes: Sizes::of(job), chosen: &chosen, job };
-        let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&chosen.tasks));
+        let settings = CoreutilsSettings::resolve(job);
+        let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
+        let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&settings.tasks));
         if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
             let why = format!("the archive {} is not there: it is made once a run", input.display());
-            return Err(Error::Unfit(why));
+            return Err(TaskError::Unfit(why));
         }
         let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
-        Ok(chosen.tasks.iter().map(|task| maker.task(task, &mut there)).collect())
+        Ok(settings.tasks.iter().map(|task| builder.task(task, &mut there)).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Chosen::of(job).driver.clones
+        CoreutilsSettings::resolve(job).driver.clones
     }
 }
 
@@ -84,29 +84,29 @@ fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
-/// Makes the tasks of a cell of their definitions.
-struct Maker<'a> {
+/// Builds the tasks of a cell from their definitions.
+struct TaskBuilder<'a> {
     at: &'a Place,
     sizes: Sizes,
-    chosen: &'a Chosen,
+    settings: &'a CoreutilsSettings,
     job: &'a Job,
 }
 
-impl Maker<'_> {
+impl TaskBuilder<'_> {
     fn task(&self, task: &TaskDef, there: &mut BTreeSet<Thing>) -> Task {
         let mut prepare = Vec::new();
         self.supply(task.needs, there, &mut prepare);
-        let work = self.ready(task, &mut prepare);
+        let work = self.work(task, &mut prepare);
         if task.uses_up {
             there.remove(&task.needs);
         }
         there.insert(task.makes);
-        let cold = self.chosen.cold && task.needs != Thing::Nothing;
+        let cold = self.settings.cold && task.needs != Thing::Nothing;
         let before = if cold { Before::ColdCache } else { Before::Warm };
         Task { before, prepare, ..Task::new(info(task, &self.sizes), work) }
     }
 
-    /// Untimed, makes what a task needs where the task that makes it was not chosen.
+    /// Adds the untimed work that makes what a task needs, if no chosen task makes it.
     fn supply(&self, thing: Thing, there: &mut BTreeSet<Thing>, prepare: &mut Vec<Action>) {
         if !there.insert(thing) {
             return;
@@ -114,18 +114,18 @@ impl Maker<'_> {
         match tasks::maker_of(thing) {
             Some(task) => {
                 self.supply(task.needs, there, prepare);
-                let work = self.ready(task, prepare);
+                let work = self.work(task, prepare);
                 prepare.push(work);
             }
             None => prepare.push(self.write_small()),
         }
     }
 
-    /// The work of a task, once the way is clear.
-    fn ready(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
+    /// The work of a task. Adds the untimed work that prepares its destination.
+    fn work(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
         let op = (task.op)(self.at, &self.sizes);
-        prepare.extend(clear_the_way(&op));
-        program::action(&op, self.chosen.driver)
+        prepare.extend(prepare_destination(&op));
+        program::action(&op, self.settings.driver)
     }
 
     /// Writes the file that is split. No task makes it.
@@ -137,5 +137,93 @@ impl Maker<'_> {
             Payload::new(seed, compressible).fill(&mut contents);
             std::fs::write(&path, &contents).map_err(at("write", &path))
         }))
+    }
+}
+
+/// The workload's definition.
+const DEF: WorkloadDef = WorkloadDef {
+    id: "coreutils",
+    help: "the 21 tasks of Piszcz (2004, 2006): touch, find, rm, mkdir, cp, tar, split, dd and cat",
+    metrics: &["elapsed", "synced"],
+    settings: &[
+        DRIVER,
+        TREE,
+        TREE_FILES,
+        COMPRESSIBLE,
+        REFLINK,
+        SettingDef::choice("cache", &["warm", "cold"], "warm")
+            .help("warm leaves caches as the task before left them; cold drops them before every task that starts from existing files"),
+        SettingDef::ints("tasks", 1..=21, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21])
+            .help("numbers of the tasks to time; what they need from others is made untimed"),
+    ],
+};
+
+/// The resolved settings of a job.
+struct CoreutilsSettings {
+    driver: Driver,
+    cold: bool,
+    source: Source,
+    /// In the order in which they run.
+    tasks: Vec<&'static TaskDef>,
+}
+
+impl CoreutilsSettings {
+    /// Reads the settings, which are complete and checked.
+    fn resolve(job: &Job) -> CoreutilsSettings {
+        let settings = &job.settings;
+        let numbers = settings.ints("tasks");
+        CoreutilsSettings {
+            driver: Driver::from_settings(settings),
+            cold: settings.text("cache") == "cold",
+            source: Source::from_job(job),
+            tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
+        }
+    }
+    /// The remarks for every report on this machine, if the files of all tasks take at most `bytes` bytes.
+    fn remarks(&self, contents: &Contents, bytes: u64) -> Vec<Note> {
+        let mut notes = Vec::from(self.driver.remarks());
+        notes.push(self.source.remark());
+        if contents.left_out > 0 {
+            let text = format!(
+                "{} sockets, pipes and devices of the tree were left out of the archive",
+                contents.left_out
+            );
+            notes.push(remark(text));
+        }
+        if self.tasks.iter().any(|task| [13, 14, 21].contains(&task.number)) {
+            let text = "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
+            let fix = "compare with compression off, or leave out 13, 14 and 21";
+            notes.push(remark(text).fix(fix));
+        }
+        notes.extend(memory(self.cold, bytes, rustix::system::sysinfo().totalram as u64));
+        notes
+    }
+}
+
+/// The remark on tasks that read from memory instead of the device; none if they do not.
+fn memory(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
+    if cold || working_set > ram {
+        return None;
+    }
+    let text = format!(
+        "all files ({} MiB at most) fit into memory ({} MiB): with cache=warm find, tar, cp and cat read from the page cache, not from the device",
+        working_set >> 20,
+        ram >> 20
+    );
+    Some(fairness(text).fix("--set cache=cold, or --scale paper where memory is small"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::event::NoteKind;
+
+    #[test]
+    fn a_working_set_that_fits_into_memory_is_said_when_the_cache_is_warm() {
+        let note = memory(false, 300 << 20, 8 << 30).unwrap();
+        assert_eq!(note.kind, NoteKind::Fairness);
+        assert!(note.text.starts_with("all files (300 MiB at most) fit into memory (8192 MiB)"));
+        assert_eq!(memory(true, 300 << 20, 8 << 30), None);
+        assert_eq!(memory(false, 9 << 30, 8 << 30), None);
     }
 }

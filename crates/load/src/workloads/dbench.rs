@@ -1,31 +1,30 @@
-//! Clients of a file server, as dbench plays them: each number of clients is a task.
+//! `dbench`: clients of a file server, as dbench plays them. Each number of clients is a task.
 //!
-//! The tasks of a cell come in random order, by the seed of the round, and each begins in an empty directory.
+//! The seed of the round shuffles the tasks of a cell, and each starts in an empty directory.
 
-pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use super::dbench_tool;
-use crate::dbench::{self as dbench, Options, Program, census::Census, compact, like, limits, loadfile};
+use crate::dbench::{self, ClientMode, Options, Program, check_open_file_limit, loadfile, synthetic};
+use crate::payload::{self, content, fresh_dir};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
-use crate::{pace::shuffled, payload::fresh_dir};
-use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
+use crate::{dbench::load_stats::LoadStats, pace::shuffled, workloads::dbench_tool};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note, names::distinct};
 use fsarena_engine::Content;
-use settings::{Chosen, Dbench, Source};
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// What the seed of a round is mixed with for the order of its tasks.
+/// Number that is mixed into the seed of a round for the order of its tasks.
 const ORDER: u64 = 0xDBE;
 
-/// A loadfile, by fsarena's own player.
+/// The workload that plays a loadfile by fsarena's own player.
 pub const DBENCH: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench",
         help: "clients of a file server, as dbench plays them from the loadfile that Debian's package dbench brings",
-        metrics: settings::METRICS,
-        settings: &settings::of_loadfiles("native"),
+        metrics: METRICS,
+        settings: &loadfile_settings("native"),
     },
     source: Source::Loadfile,
 };
@@ -38,17 +37,17 @@ impl Dbench {
     fn program(&self, job: &Job) -> Result<Program> {
         Ok(match self.source {
             Source::Loadfile => loadfile::load(&self.loadfile(job)?)?,
-            Source::Like => like::program(job.seed),
+            Source::Synthetic => synthetic::program(job.seed),
         })
     }
 
-    /// Whether cells find the load on the other disk. The real dbench reads the loadfile itself.
-    fn is_kept(&self, chosen: &Chosen) -> bool {
-        self.source == Source::Loadfile && !chosen.real
+    /// Whether cells find the load on the source disk. The real dbench reads the loadfile itself.
+    fn is_kept(&self, settings: &DbenchSettings) -> bool {
+        self.source == Source::Loadfile && !settings.real
     }
 
     fn info(&self, clients: u32) -> TaskInfo {
-        let name = if self.source == Source::Like { "dbench-like" } else { "dbench" };
+        let name = if self.source == Source::Synthetic { "dbench-like" } else { "dbench" };
         let title = format!("Clients of a file server: {clients}");
         task::info(name, title, [("clients", clients.to_string())])
     }
@@ -60,55 +59,54 @@ impl Workload for Dbench {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Chosen::of(job).clients.into_iter().map(|clients| self.info(clients)).collect()
+        DbenchSettings::resolve(job).clients.into_iter().map(|clients| self.info(clients)).collect()
     }
 
-    /// Reads the loadfile and looks at the limits, too: what cannot be played is told before anything is made.
+    /// Also reads the loadfile and checks the limits, so that a load that cannot be played is refused before the run.
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let chosen = Chosen::of(job);
+        let settings = DbenchSettings::resolve(job);
         let program = self.program(job)?;
-        chosen.clients.iter().try_for_each(|clients| program.check_clients(*clients))?;
-        let census = Census::of(&program);
-        if !chosen.real {
-            limits::check(chosen.options.clients, chosen.options.mode, census.most_open)?;
+        settings.clients.iter().try_for_each(|clients| program.check_clients(*clients))?;
+        let stats = LoadStats::collect(&program);
+        if !settings.real {
+            check_open_file_limit(settings.options.clients, settings.options.mode, stats.most_open)?;
         }
-        let clients = u64::from(chosen.options.clients);
+        let clients = u64::from(settings.options.clients);
         let room = Room {
             // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
-            bytes: 2 * clients * census.most_bytes,
-            inodes: clients * (census.most_files + census.directories),
-            other_bytes: if self.is_kept(&chosen) { compact::pack(&program).len() as u64 } else { 0 },
+            bytes: 2 * clients * stats.most_bytes,
+            inodes: clients * (stats.most_files + stats.directories),
+            other_bytes: if self.is_kept(&settings) { program.pack().len() as u64 } else { 0 },
         };
-        Ok(Survey { room, remarks: remarks(self.source, &chosen), ..Survey::default() })
+        Ok(Survey { room, remarks: remarks(self.source, &settings), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        if Chosen::of(job).real { vec!["dbench"] } else { vec![] }
+        if DbenchSettings::resolve(job).real { vec!["dbench"] } else { vec![] }
     }
 
-    /// Reads the loadfile once a run, and keeps it for the cells: a guest has no loadfile.
+    /// Reads the loadfile once in a run and stores it for the cells, because a guest has no loadfile.
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
-        if self.is_kept(&Chosen::of(job)) {
-            compact::write(&self.program(job)?, &kept(place))?;
+        if self.is_kept(&DbenchSettings::resolve(job)) {
+            self.program(job)?.write_to(&kept(place))?;
         }
         Ok(())
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (chosen, root) = (&Chosen::of(job), &place.root.join("dbench"));
-        // What plays, ready.
-        let play: Box<dyn Fn(u32) -> Action> = if chosen.real {
+        let (settings, root) = (&DbenchSettings::resolve(job), &place.root.join("dbench"));
+        let play: Box<dyn Fn(u32) -> Action> = if settings.real {
             let (loadfile, of_5) = (self.loadfile(job)?, dbench_tool::is_of_5()?);
-            Box::new(move |clients| dbench_tool::action(chosen, clients, &loadfile, of_5, root))
+            Box::new(move |clients| dbench_tool::action(settings, clients, &loadfile, of_5, root))
         } else {
-            let kept = self.is_kept(chosen).then(|| compact::read(&kept(place))).transpose()?;
+            let kept = self.is_kept(settings).then(|| Program::read_from(&kept(place))).transpose()?;
             let program = Arc::new(kept.map_or_else(|| self.program(job), Ok)?);
             Box::new(move |clients| {
-                let options = Options { clients, ..chosen.options.clone() };
+                let options = Options { clients, ..settings.options.clone() };
                 let words = [self.def.id, &format!("{clients} clients"), &root.display().to_string()];
                 let needed = (Arc::clone(&program), options, root.clone());
                 Action::with(&needed, words, |(program, options, root)| {
-                    Ok(dbench::play(program, options, root)?.found())
+                    Ok(dbench::play(program, options, root)?.task_output())
                 })
             })
         };
@@ -117,18 +115,18 @@ impl Workload for Dbench {
             Task::new(self.info(clients), work)
                 .after([Action::on("empty", root, |root| Ok(fresh_dir(root)?))])
         };
-        Ok(shuffled(chosen.clients.clone(), job.seed, ORDER).into_iter().map(task).collect())
+        Ok(shuffled(settings.clients.clone(), job.seed, ORDER).into_iter().map(task).collect())
     }
 }
 
-/// What every report must say.
-fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
-    let mut notes = vec![remark(who(source, chosen))];
-    if !chosen.real {
-        let what = if chosen.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
+/// The remarks for every report.
+fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
+    let mut notes = vec![remark(who(source, settings))];
+    if !settings.real {
+        let what = if settings.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
         notes.push(remark(format!("clients write {what}")));
     }
-    if let Some(rate) = chosen.options.rate_mb_s {
+    if let Some(rate) = settings.options.rate_mb_s {
         notes.push(remark(format!("each client is held to {rate} MB/s")));
     }
     let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
@@ -137,29 +135,110 @@ fn remarks(source: Source, chosen: &Chosen) -> Vec<Note> {
     notes
 }
 
-/// Where the load of a loadfile is kept for the cells of a run.
+/// The file that stores a loadfile's load for the cells of a run.
 fn kept(place: &Place) -> PathBuf {
     place.other.join("load")
 }
 
-fn who(source: Source, chosen: &Chosen) -> String {
-    let [warm_up, seconds] = [chosen.options.warm_up, chosen.options.measured].map(|time| time.as_secs_f64());
-    let threads = chosen.options.mode == dbench::ClientMode::Threads;
+fn who(source: Source, settings: &DbenchSettings) -> String {
+    let [warm_up, seconds] =
+        [settings.options.warm_up, settings.options.measured].map(|time| time.as_secs_f64());
+    let threads = settings.options.mode == dbench::ClientMode::Threads;
     let clients = if threads { "threads" } else { "processes" };
-    match (chosen.real, source) {
+    match (settings.real, source) {
         (false, Source::Loadfile) => {
             format!(
                 "engine=native: fsarena played the loadfile by {clients}, {seconds} s after a warm-up of {warm_up} s"
             )
         }
-        (false, Source::Like) => format!(
+        (false, Source::Synthetic) => format!(
             "dbench-like is fsarena's own load with the statistics of dbench's: its figures cannot be compared with those of dbench; \
              by {clients}, {seconds} s after a warm-up of {warm_up} s"
         ),
         (true, _) => format!(
             "engine=dbench: the real dbench ran {} s after a warm-up of a fifth of that, and wrote zeros; its throughput \
              leaves out the last second",
-            dbench_tool::whole_seconds(chosen)
+            dbench_tool::whole_seconds(settings)
         ),
+    }
+}
+
+/// The source of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A loadfile.
+    Loadfile,
+    /// The generator of [`synthetic`], by the seed.
+    Synthetic,
+}
+
+/// One of the workloads `dbench`, `dbench-tool` and `dbench-like`.
+pub struct Dbench {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+    /// The source of the load.
+    pub source: Source,
+}
+
+/// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
+pub const METRICS: &[&str] = &["throughput"];
+
+const CLIENTS: SettingDef =
+    SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
+const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
+    .help("what clients are; the real dbench has processes");
+const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+    .help("how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
+const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
+    .help("seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench");
+const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
+    .help("megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes");
+const PAYLOAD: SettingDef = payload::PAYLOAD
+    .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
+
+/// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
+pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
+    let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
+        .help("what plays the loadfile: fsarena itself, or the real dbench");
+    let loadfile = SettingDef::path("loadfile")
+        .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
+    [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
+}
+
+/// The settings of the synthetic load.
+pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
+
+/// The resolved settings of a job.
+#[derive(Debug, Clone)]
+pub struct DbenchSettings {
+    /// Whether the real dbench plays.
+    pub real: bool,
+    /// Numbers of clients, each a task, in the order of the plan and without repetitions.
+    pub clients: Vec<u32>,
+    /// The player's options, with the most clients of any task.
+    pub options: Options,
+}
+
+impl DbenchSettings {
+    /// Reads the settings, which are complete and checked.
+    pub fn resolve(job: &Job) -> DbenchSettings {
+        let settings = &job.settings;
+        let seconds = job.seconds("seconds", [60.0, 5.0, 0.5]);
+        let warm_up = match settings.float("warm_up") {
+            below if below < 0.0 => seconds / 5.0,
+            seconds => seconds,
+        };
+        let clients = distinct(settings.ints("clients").into_iter().map(|number| number as u32));
+        let options = Options {
+            clients: clients.iter().copied().max().unwrap_or(1),
+            mode: if settings.text("by") == "threads" { ClientMode::Threads } else { ClientMode::Processes },
+            measured: Duration::from_secs_f64(seconds),
+            warm_up: Duration::from_secs_f64(warm_up),
+            rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
+            content: content(settings),
+            seed: job.seed,
+        };
+        let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";
+        DbenchSettings { real, clients, options }
     }
 }

@@ -1,15 +1,15 @@
-//! Clients of a file server with the statistics of dbench's loadfile, without its text.
+//! `dbench-like`: clients of a file server with the statistics of dbench's loadfile, without its text.
 
-use super::dbench::settings::{self, Dbench, Source};
+use crate::workloads::dbench::{self, Dbench, Source};
 use fsarena_core::setting::WorkloadDef;
 
-/// The generated load, which only fsarena's player can play.
+/// The workload that plays a generated load, which only fsarena's player can play.
 pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",
         help: "clients of a file server with the statistics of dbench's loadfile; needs nothing installed",
-        metrics: settings::METRICS,
-        settings: &settings::OWN,
+        metrics: dbench::METRICS,
+        settings: &dbench::SYNTHETIC_SETTINGS,
     },
-    source: Source::Like,
+    source: Source::Synthetic,
 };

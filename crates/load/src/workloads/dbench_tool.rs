@@ -1,56 +1,56 @@
-//! The real dbench, with the cells of `dbench`: its arguments, and what it prints.
+//! `dbench-tool`: the tasks of `dbench` by the real dbench, its arguments and its output.
 
-use super::dbench::settings::{Chosen, Dbench, METRICS, Source, of_loadfiles};
-use crate::dbench::Kind;
+use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
+use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
 use fsarena_core::dbench::{Said, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
-/// By dbench.
+/// The workload that plays a loadfile by the real dbench.
 pub const DBENCH_TOOL: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-tool",
         help: "the same tasks as dbench, by the real dbench (4.0 or 5.0)",
         metrics: METRICS,
-        settings: &of_loadfiles("dbench"),
+        settings: &loadfile_settings("dbench"),
     },
     source: Source::Loadfile,
 };
 
-/// dbench knows whole seconds only, and says nothing of less than two.
-pub fn whole_seconds(chosen: &Chosen) -> u64 {
-    (chosen.options.measured.as_secs_f64().ceil() as u64).max(2)
+/// The measured time in whole seconds, at least two. dbench takes whole seconds and prints nothing for less than two.
+pub fn whole_seconds(settings: &DbenchSettings) -> u64 {
+    (settings.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
 
-/// Whether the installed one is 5.0, which must be told what it drives.
+/// Whether the installed dbench is 5.0, which needs the option `-B`.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// If dbench cannot be started.
 pub fn is_of_5() -> Result<bool> {
     let help = Argv::new("dbench").arg("--help").run()?;
     Ok(help.stdout.contains("--backend"))
 }
 
-/// Runs the real dbench with `clients` clients in an empty directory.
-pub fn action(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
-    let argv = argv(chosen, clients, loadfile, of_5, root);
-    let seconds = whole_seconds(chosen);
+/// Makes the action that runs the real dbench with `clients` clients in an empty directory.
+pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
+    let argv = argv(settings, clients, loadfile, of_5, root);
+    let seconds = whole_seconds(settings);
     Action::read(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
 }
 
-fn argv(chosen: &Chosen, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
+fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
     let argv = Argv::new("dbench").args(of_5.then_some(["-B", "fileio"]).into_iter().flatten());
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
-    let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(chosen).to_string());
+    let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(settings).to_string());
     let argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
-    let rate = chosen.options.rate_mb_s.map(|rate| ["-R".into(), rate.to_string()]);
+    let rate = settings.options.rate_mb_s.map(|rate| ["-R".into(), rate.to_string()]);
     argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
-/// As readings of the names that the native one has; absent where a figure is missing. Counts are of all seconds;
-/// throughput is what it says, up to its last look a second earlier.
+/// Parses dbench's output to readings with the names of the native player; none if a figure is missing. Counts cover all
+/// seconds. The throughput is as printed, without the last second.
 fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let mut readings = Readings::default();
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
@@ -59,17 +59,17 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
             Said::Version(_) | Said::Load(_) => {}
             Said::Failed(_) => return None,
             Said::Operation { name, count, mean_ms, max_ms } => {
-                let kind = Kind::of_printed(name)?;
+                let kind = OperationKind::of_printed(name)?;
                 let prefix = kind.def().reading;
                 operations += count;
                 readings.set(&format!("{prefix}_operations_count"), count as f64);
-                // It prints a mean of nothing as no number.
+                // dbench prints the mean of no operations as `nan`.
                 if count > 0 && mean_ms.is_finite() {
                     total_ns += mean_ms * 1e6 * count as f64;
                     readings.set(&format!("{prefix}_latency_mean_ns"), mean_ms * 1e6);
                     readings.set(&format!("{prefix}_latency_max_ns"), max_ms * 1e6);
                 }
-                if let Kind::ReadX | Kind::WriteX = kind {
+                if let OperationKind::ReadX | OperationKind::WriteX = kind {
                     readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
                 }
             }
@@ -93,17 +93,13 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Job;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
+    use crate::testing::job;
     use proptest::prelude::*;
 
     const OF_4: &str = include_str!("../../tests/data/dbench-4.00.txt");
 
-    fn chosen(set: &[(&str, Value)]) -> Chosen {
-        let mut settings = Settings::defaults(DBENCH_TOOL.def.settings);
-        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
-        Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 })
+    fn settings(set: &[(&str, &str)]) -> DbenchSettings {
+        DbenchSettings::resolve(&job(DBENCH_TOOL.def, 7, set))
     }
 
     #[test]
@@ -131,11 +127,11 @@ mod tests {
 
     #[test]
     fn the_arguments_are_those_of_the_cell() {
-        let words = |chosen: &Chosen, of_5| {
-            argv(chosen, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
+        let words = |settings: &DbenchSettings, of_5| {
+            argv(settings, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
         };
-        assert_eq!(words(&chosen(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
-        let held = chosen(&[("rate", Value::Float(2.5)), ("seconds", Value::Float(9.5))]);
+        assert_eq!(words(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
+        let held = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
         assert_eq!(words(&held, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
     }
 

@@ -1,32 +1,35 @@
-//! File I/O by mode, block size and number of threads: each combination is a task.
+//! `fileio`: file I/O by mode, block size and number of threads. Each combination is a task.
 //!
-//! Semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads
-//! share, a sync of every file after each N writes, and a final sync by each thread. Each task runs until it is
-//! steady. The seed of the round shuffles the tasks of a cell.
+//! The semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads share, a sync
+//! of every file after every N writes, and a final sync by each thread. Each task runs until it is steady. The seed of the
+//! round shuffles the tasks of a cell.
 
-pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use super::{fio, sysbench};
-use crate::task::{self, Action, Before, Call, Error, Result, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
-use crate::{demands::Demands, error::at, pace::shuffled};
-use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, sample::TaskOutput, setting::WorkloadDef};
-use fsarena_engine::{FileSpec, Files, dio_align};
-use settings::{Cell, Chosen, FileIo, Tool};
+use crate::pace::shuffled;
+use crate::payload::{PAYLOAD, content};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::workloads::{fio, sysbench};
+use fsarena_core::sample::TaskOutput;
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, names::distinct};
+use fsarena_engine as engine;
+use fsarena_engine::Warmup;
+use fsarena_engine::{Allow, Bound, Content, FileSpec, Files, Open, Pattern, SyncEvery, dio_align};
 use std::path::PathBuf;
 
-/// What the seed of a round is mixed with for the order of its tasks.
+/// Number that is mixed into the seed of a round for the order of its tasks.
 const ORDER: u64 = 0x0D3E;
 
-/// By fsarena's own load engine.
+/// The workload by fsarena's own load engine.
 pub const FILEIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fileio",
         help: "direct or buffered reads and writes by mode, block size and threads, as sysbench fileio does them",
-        metrics: settings::METRICS,
-        settings: &settings::settings("native"),
+        metrics: METRICS,
+        settings: &fileio_settings("native"),
     },
 };
 
@@ -36,19 +39,20 @@ impl Workload for FileIo {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Chosen::of(job).cells.into_iter().map(info).collect()
+        FileIoSettings::resolve(job).cells.into_iter().map(info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let chosen = Chosen::of(job);
-        let demands = Demands { direct_io: chosen.direct, ..Demands::default() };
+        let settings = FileIoSettings::resolve(job);
+        let demands = Demands { direct_io: settings.direct, ..Demands::default() };
         // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
-        let room = Room { bytes: 2 * chosen.total_bytes(), inodes: u64::from(chosen.files), other_bytes: 0 };
-        Ok(Survey { room, remarks: remarks(&chosen), demands, ..Survey::default() })
+        let room =
+            Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), other_bytes: 0 };
+        Ok(Survey { room, remarks: remarks(&settings), demands, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        match Chosen::of(job).tool {
+        match FileIoSettings::resolve(job).tool {
             Tool::Native => vec![],
             Tool::Sysbench => vec!["sysbench"],
             Tool::Fio => vec!["fio"],
@@ -60,139 +64,145 @@ impl Workload for FileIo {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let mut maker = Maker { chosen: Chosen::of(job), ground: Ground::of(place)?, whole: None };
-        let order = shuffled(maker.chosen.cells.clone(), job.seed, ORDER);
-        Ok(order.into_iter().map(|cell| maker.task(cell)).collect())
+        let mut builder = TaskBuilder {
+            settings: FileIoSettings::resolve(job),
+            target: Target::probe(place)?,
+            whole: None,
+        };
+        let order = shuffled(builder.settings.cells.clone(), job.seed, ORDER);
+        Ok(order.into_iter().map(|cell| builder.task(cell)).collect())
     }
 }
 
-/// What every report must say.
-fn remarks(chosen: &Chosen) -> Vec<Note> {
-    let (files, each) = (chosen.files, chosen.file_bytes >> 10);
-    let what = if chosen.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
-    let sync = match chosen.fsync_every {
+/// The remarks for every report.
+fn remarks(settings: &FileIoSettings) -> Vec<Note> {
+    let (files, each) = (settings.files, settings.file_bytes >> 10);
+    let what = if settings.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
+    let sync = match settings.fsync_every {
         0 => "no syncs between writes".into(),
         writes => format!("all synced after every {writes} writes"),
     };
     let files = format!("{files} files of {each} KiB filled with {what}, {sync}");
-    let mut notes = vec![remark(tool(chosen)), remark(files)];
-    if !chosen.direct {
+    let mut notes = vec![remark(tool(settings)), remark(files)];
+    if !settings.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
         notes.push(fairness(text).fix("--set direct=true"));
     }
     notes
 }
 
-fn tool(chosen: &Chosen) -> String {
-    match chosen.tool {
+fn tool(settings: &FileIoSettings) -> String {
+    match settings.tool {
         Tool::Native => format!(
             "engine=native: each task ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
-            chosen.seconds
+            settings.seconds
         ),
         Tool::Sysbench => format!(
             "engine=sysbench: the real sysbench ran {} s for each task, without a warm-up, and wrote zeros",
-            sysbench::whole_seconds(chosen)
+            sysbench::whole_seconds(settings)
         ),
         Tool::Fio => "engine=fio: the real fio ran. Each thread has its own sequential cursor, and only the file just written to is synced: both unlike sysbench".into(),
     }
 }
 
-fn info(Cell { mode, block, threads }: Cell) -> TaskInfo {
+fn info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
     task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
 }
 
-/// What the load runs on: a directory, or a bare device.
+/// The directory or bare device that the load runs on.
 #[derive(Debug, Clone)]
-struct Ground {
+struct Target {
     path: PathBuf,
     is_device: bool,
     /// The alignment that direct I/O needs there, in bytes.
     align: u32,
 }
 
-impl Ground {
-    fn of(place: &Place) -> Result<Ground> {
+impl Target {
+    fn probe(place: &Place) -> Result<Target> {
         let (path, is_device) = (place.root.clone(), place.is_device());
         if is_device {
-            return Ok(Ground { align: dio_align(&path), path, is_device });
+            return Ok(Target { align: dio_align(&path), path, is_device });
         }
-        // Only a file tells: the alignment is that of the filesystem and its device together.
+        // Only a file has the alignment, because it depends on the filesystem and its device together.
         let probe = path.join("alignment");
         std::fs::write(&probe, "").map_err(at("write", &probe))?;
         let align = dio_align(&probe);
         std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
-        Ok(Ground { path, is_device, align })
+        Ok(Target { path, is_device, align })
     }
 
-    /// Why a task cannot be done here.
-    fn refuses(&self, chosen: &Chosen, cell: Cell) -> Option<String> {
-        if chosen.direct && !cell.block.is_multiple_of(self.align) {
+    /// Returns the reason if a task cannot be done here.
+    fn refusal(&self, settings: &FileIoSettings, cell: FileIoCell) -> Option<String> {
+        if settings.direct && !cell.block.is_multiple_of(self.align) {
             return Some(format!(
                 "left out: blocks of {} bytes, because direct I/O here goes by multiples of {} bytes (statx DIOALIGN)",
                 cell.block, self.align
             ));
         }
-        (self.is_device && chosen.tool == Tool::Sysbench)
+        (self.is_device && settings.tool == Tool::Sysbench)
             .then(|| "left out: the bare device, because sysbench drives regular files only".into())
     }
 
-    /// The files, or the part of the device, without making anything.
-    fn files(&self, chosen: &Chosen) -> Result<Files> {
-        Ok(match self.is_device {
-            false => Files::planned(&self.path, chosen.files, chosen.file_bytes),
-            true => Files::device_start(&self.path, chosen.total_bytes())?,
+    /// The files or the part of the device, without creating anything.
+    fn files(&self, settings: &FileIoSettings) -> Result<Files> {
+        Ok(if self.is_device {
+            Files::device_start(&self.path, settings.total_bytes())?
+        } else {
+            Files::planned(&self.path, settings.files, settings.file_bytes)
         })
     }
 }
 
-/// Makes tasks of cells, in the order in which they will be done.
-struct Maker {
-    chosen: Chosen,
-    ground: Ground,
-    /// What the files are at that point: nothing usable, or whole with verified blocks of a size, 0 for
-    /// none.
+/// Builds the tasks of cells, in the order in which they run.
+struct TaskBuilder {
+    settings: FileIoSettings,
+    target: Target,
+    /// The state of the files at this point: none if they are missing or short, else the size of their verified blocks,
+    /// which is 0 without verification.
     whole: Option<u32>,
 }
 
-impl Maker {
-    fn task(&mut self, cell: Cell) -> Task {
-        if let Some(why) = self.ground.refuses(&self.chosen, cell) {
-            let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(Error::LeftOut(why)));
+impl TaskBuilder {
+    fn task(&mut self, cell: FileIoCell) -> Task {
+        if let Some(why) = self.target.refusal(&self.settings, cell) {
+            let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
             return Task { info: info(cell), before: Before::Warm, prepare, work: vec![] };
         }
         let prepare = self.prepare(cell);
-        let (chosen, ground) = (&self.chosen, &self.ground);
-        let work = match chosen.tool {
+        let (settings, target) = (&self.settings, &self.target);
+        let work = match settings.tool {
             Tool::Native => self.native(cell),
-            Tool::Sysbench => sysbench::action(chosen, cell, &ground.path),
-            Tool::Fio => fio::action(chosen, cell, &ground.path, ground.is_device),
+            Tool::Sysbench => sysbench::action(settings, cell, &target.path),
+            Tool::Fio => fio::action(settings, cell, &target.path, target.is_device),
         };
         Task::new(info(cell), work).after(prepare)
     }
 
-    /// Untimed, brings about the files that a cell starts from.
-    fn prepare(&mut self, cell: Cell) -> Option<Action> {
-        let (has, is_device) = (self.whole, self.ground.is_device);
+    /// Makes the untimed action that creates or removes the files that a cell starts from.
+    fn prepare(&mut self, cell: FileIoCell) -> Option<Action> {
+        let (has, is_device) = (self.whole, self.target.is_device);
         if cell.mode.recreates() && !is_device {
             self.whole = None;
-            return Some(self.call("remove", |ground, chosen| Ok(ground.files(chosen)?.remove()?)));
+            return Some(self.call("remove", |target, settings| Ok(target.files(settings)?.remove()?)));
         }
-        let verify = if self.chosen.verify && !is_device { cell.block } else { 0 };
+        let verify = if self.settings.verify && !is_device { cell.block } else { 0 };
         let fits = if cell.mode.writes { has.is_some() } else { has == Some(verify) };
-        // Writes leave blocks behind that have no checksum.
-        let spoils = cell.mode.writes && self.chosen.verify;
+        // Writes leave blocks without a checksum.
+        let spoils = cell.mode.writes && self.settings.verify;
         self.whole = if fits { has } else { Some(verify) }.filter(|_| !spoils);
-        let fill =
-            move |ground: &Ground, chosen: &Chosen| fill(ground, chosen, (verify > 0).then_some(verify));
+        let fill = move |target: &Target, settings: &FileIoSettings| {
+            fill(target, settings, (verify > 0).then_some(verify))
+        };
         (!fits).then(|| self.call("fill", fill))
     }
 
-    fn native(&self, cell: Cell) -> Action {
-        let job = self.chosen.job(cell, self.ground.is_device);
-        self.call(&info(cell).id.to_string(), move |ground, chosen| {
-            let outcome = fsarena_engine::run(&job, &ground.files(chosen)?, &mut |_| {})?;
-            let mut found = outcome.found();
+    fn native(&self, cell: FileIoCell) -> Action {
+        let job = self.settings.job(cell, self.target.is_device);
+        self.call(&info(cell).id.to_string(), move |target, settings| {
+            let outcome = fsarena_engine::run(&job, &target.files(settings)?, &mut |_| {})?;
+            let mut found = outcome.task_output();
             if job.verify {
                 // Also where that is none.
                 found.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);
@@ -204,22 +214,240 @@ impl Maker {
     fn call<F: Into<TaskOutput>>(
         &self,
         what: &str,
-        run: impl FnOnce(&Ground, &Chosen) -> Result<F> + Send + 'static,
+        run: impl FnOnce(&Target, &FileIoSettings) -> Result<F> + Send + 'static,
     ) -> Action {
-        let (ground, chosen) = (&self.ground, &self.chosen);
-        let on = ground.path.display().to_string();
-        let words = [what.to_string(), format!("{} files of {} bytes", chosen.files, chosen.file_bytes), on];
-        Action::with(&(ground.clone(), chosen.clone()), words, |(ground, chosen)| run(ground, chosen))
+        let (target, settings) = (&self.target, &self.settings);
+        let on = target.path.display().to_string();
+        let words =
+            [what.to_string(), format!("{} files of {} bytes", settings.files, settings.file_bytes), on];
+        Action::with(&(target.clone(), settings.clone()), words, |(target, settings)| run(target, settings))
     }
 }
 
 /// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
-fn fill(ground: &Ground, chosen: &Chosen, verify_block: Option<u32>) -> Result<()> {
-    if ground.is_device {
-        fsarena_engine::run(&chosen.filling(), &ground.files(chosen)?, &mut |_| {})?;
+fn fill(target: &Target, settings: &FileIoSettings, verify_block: Option<u32>) -> Result<()> {
+    if target.is_device {
+        fsarena_engine::run(&settings.filling(), &target.files(settings)?, &mut |_| {})?;
     } else {
-        let Chosen { files: count, file_bytes: bytes, content, seed, .. } = *chosen;
-        Files::prepare(&ground.path, &FileSpec { count, bytes, content, seed, verify_block })?;
+        let FileIoSettings { files: count, file_bytes: bytes, content, seed, .. } = *settings;
+        Files::prepare(&target.path, &FileSpec { count, bytes, content, seed, verify_block })?;
     }
     Ok(())
+}
+
+/// One of the workloads `fileio`, `sysbench` and `fio`, which differ in their default tool.
+pub struct FileIo {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+}
+
+/// The program that does the I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// fsarena's own load engine.
+    Native,
+    /// sysbench(1).
+    Sysbench,
+    /// fio(1).
+    Fio,
+}
+
+/// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
+pub const METRICS: &[&str] = &["iops"];
+
+/// The settings with this default tool.
+pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
+    [
+        SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
+            .help("what does the I/O: fsarena itself, or the real sysbench or fio"),
+        SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
+            .help("sequential or random, reads or writes; seqwr makes its files anew"),
+        SettingDef::sizes("bs", 512..=16 << 20, &[16384]).help("block sizes"),
+        SettingDef::ints("threads", 1..=1024, &[1]).help("numbers of threads"),
+        SettingDef::int("files", 1..=100_000, 128).help("files that the load is spread over"),
+        SettingDef::size("total_bytes", 0..=1 << 50, 0)
+            .help("bytes of all files together; 0 for 2 GiB shrunk by the scale"),
+        SettingDef::flag("direct", true).help("use O_DIRECT"),
+        SettingDef::int("fsync_every", 0..=1 << 40, 100)
+            .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
+        SettingDef::flag("fsync_end", true).help("each thread syncs every file at the end of writes"),
+        PAYLOAD
+            .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
+        SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
+        SettingDef::int("events", 0..=1 << 50, 0)
+            .help("end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady"),
+        SettingDef::flag("verify", false)
+            .help("files have checksums in every block, and native reads check them; costs CPU"),
+        SettingDef::flag("any_layout", false)
+            .help("read files although their extents are compressed, shared, sparse or never written"),
+    ]
+}
+
+/// The order and direction of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    /// Its name in sysbench.
+    pub name: &'static str,
+    /// Its title in reports.
+    pub title: &'static str,
+    /// Whether operations go block after block; otherwise they are random.
+    pub sequential: bool,
+    /// Whether operations are writes; otherwise they are reads.
+    pub writes: bool,
+}
+
+const MODES: [Mode; 4] = [
+    Mode { name: "seqrd", title: "Sequential reads", sequential: true, writes: false },
+    Mode { name: "rndrd", title: "Random reads", sequential: false, writes: false },
+    Mode { name: "seqwr", title: "Sequential writes", sequential: true, writes: true },
+    Mode { name: "rndwr", title: "Random writes", sequential: false, writes: true },
+];
+
+impl Mode {
+    /// Whether it recreates its files and leaves them short.
+    pub fn recreates(&self) -> bool {
+        self.sequential && self.writes
+    }
+}
+
+/// One combination of mode, block size and threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIoCell {
+    /// The mode.
+    pub mode: Mode,
+    /// Bytes of an operation.
+    pub block: u32,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+/// The resolved settings of a job.
+#[derive(Debug, Clone)]
+pub struct FileIoSettings {
+    pub tool: Tool,
+    pub cells: Vec<FileIoCell>,
+    pub files: u32,
+    /// Bytes of each file.
+    pub file_bytes: u64,
+    pub direct: bool,
+    pub fsync_every: u64,
+    pub fsync_end: bool,
+    pub content: Content,
+    /// The longest that a cell is measured.
+    pub seconds: f64,
+    /// Length of an interval. A task needs at least fifty intervals to be steady.
+    pub interval_ms: u32,
+    pub events: u64,
+    pub verify: bool,
+    pub any_layout: bool,
+    pub seed: u64,
+}
+
+impl FileIoSettings {
+    /// Reads the settings, which are complete and checked.
+    pub fn resolve(job: &Job) -> FileIoSettings {
+        let settings = &job.settings;
+        let cells = cells(job);
+        let files = settings.int("files") as u32;
+        let largest = cells.iter().map(|cell| u64::from(cell.block)).max().unwrap_or(0);
+        FileIoSettings {
+            tool: match settings.text("engine") {
+                "sysbench" => Tool::Sysbench,
+                "fio" => Tool::Fio,
+                _ => Tool::Native,
+            },
+            cells,
+            files,
+            file_bytes: file_bytes(job, files, largest),
+            direct: settings.flag("direct"),
+            fsync_every: settings.int("fsync_every") as u64,
+            fsync_end: settings.flag("fsync_end"),
+            content: content(settings),
+            seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
+            interval_ms: job.by_scale([100, 4, 2]),
+            events: settings.int("events") as u64,
+            verify: settings.flag("verify"),
+            any_layout: settings.flag("any_layout"),
+            seed: job.seed,
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.files) * self.file_bytes
+    }
+
+    /// Writes between two rounds of syncs; none without syncs between writes.
+    pub fn sync_after(&self, mode: Mode) -> Option<u64> {
+        (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
+    }
+
+    /// The job of the load engine that does the same as sysbench.
+    pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::LoadJob {
+        let mode = cell.mode;
+        let any = self.any_layout;
+        let pattern =
+            if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
+        engine::LoadJob {
+            open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
+            block_bytes: cell.block,
+            threads: cell.threads,
+            pattern,
+            read_share: if mode.writes { 0.0 } else { 1.0 },
+            sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
+            sync_end: mode.writes && self.fsync_end,
+            bound: match self.events {
+                0 => Bound::Steady { at_most_s: self.seconds },
+                events => Bound::Operations(events),
+            },
+            content: self.content,
+            // The blocks on a device carry no identity.
+            verify: self.verify && !mode.writes && !on_device,
+            allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
+            interval_ms: self.interval_ms,
+            seed: self.seed,
+            ..engine::LoadJob::default()
+        }
+    }
+
+    /// The job that fills a bare device before it is read.
+    pub fn filling(&self) -> engine::LoadJob {
+        engine::LoadJob {
+            open: Open { direct: true, ..Open::default() },
+            block_bytes: self.file_bytes.min(1 << 20) as u32,
+            pattern: Pattern::Sequential { shared_cursor: true },
+            read_share: 0.0,
+            sync_end: true,
+            bound: Bound::Bytes(self.total_bytes()),
+            warmup: Warmup::None,
+            content: self.content,
+            seed: self.seed,
+            ..engine::LoadJob::default()
+        }
+    }
+}
+
+/// Every combination of modes, block sizes and threads, without repetitions.
+fn cells(job: &Job) -> Vec<FileIoCell> {
+    let names = job.settings.words("modes");
+    let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
+    let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
+    let mut cells = vec![];
+    for mode in modes {
+        for block in &blocks {
+            cells.extend(threads.iter().map(|n| FileIoCell {
+                mode,
+                block: *block as u32,
+                threads: *n as u32,
+            }));
+        }
+    }
+    cells
+}
+
+/// Bytes of each file: a multiple of all usual block sizes, and at least one of the largest blocks.
+fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
+    let total = job.count("total_bytes", (2 << 30, 0));
+    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)
 }

@@ -1,35 +1,35 @@
-//! The real fio, with the cells of `fileio`: its arguments, and the JSON that it prints.
+//! `fio`: the tasks of `fileio` by the real fio, its arguments and its JSON output.
 
-use super::fileio::settings::{Cell, Chosen, FileIo, METRICS, settings};
-use crate::task::{Action, Error};
+use crate::task::{Action, TaskError};
+use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
 use serde_json::Value;
 use std::path::Path;
 
-/// By fio.
+/// The workload by the real fio.
 pub const FIO: FileIo = FileIo {
     def: &WorkloadDef {
         id: "fio",
         help: "the same tasks as fileio, by the real fio (psync)",
         metrics: METRICS,
-        settings: &settings("fio"),
+        settings: &fileio_settings("fio"),
     },
 };
 
-/// Runs one cell in a directory whose files are prepared, or on a device.
-pub fn action(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Action {
+/// Makes the action that runs one cell in a directory with prepared files, or on a device.
+pub fn action(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool) -> Action {
     let read = |printed: &str| {
         parse(printed).map_err(|why| {
             let shown: String = printed.chars().take(1000).collect();
-            Error::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
+            TaskError::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
         })
     };
-    Action::Read(argv(chosen, cell, on, is_device), Box::new(read))
+    Action::Read(argv(settings, cell, on, is_device), Box::new(read))
 }
 
-fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
+fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool) -> Argv {
     let (order, rand) = if cell.mode.sequential { ("sequential", "") } else { ("random", "rand") };
     let way = if cell.mode.writes { "write" } else { "read" };
     let argv = Argv::new("fio")
@@ -40,31 +40,31 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
         .arg(format!("--rw={rand}{way}"))
         .arg(format!("--bs={}", cell.block))
         .arg(format!("--numjobs={}", cell.threads))
-        .arg(format!("--direct={}", u8::from(chosen.direct)))
-        .arg(format!("--size={}", chosen.total_bytes()))
+        .arg(format!("--direct={}", u8::from(settings.direct)))
+        .arg(format!("--size={}", settings.total_bytes()))
         // It takes 32 bits.
-        .arg(format!("--randseed={}", chosen.seed as u32))
-        .arg(if chosen.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
+        .arg(format!("--randseed={}", settings.seed as u32))
+        .arg(if settings.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
     let argv = if is_device {
         let mut name = std::ffi::OsString::from("--filename=");
         name.push(on);
         argv.arg(name)
     } else {
         // With filename_format only the first of several threads would find its files.
-        let names: Vec<String> = (0..chosen.files).map(|number| format!("test_file.{number}")).collect();
+        let names: Vec<String> = (0..settings.files).map(|number| format!("test_file.{number}")).collect();
         argv.cwd(on)
             .arg(format!("--filename={}", names.join(":")))
-            .arg(format!("--filesize={}", chosen.file_bytes))
+            .arg(format!("--filesize={}", settings.file_bytes))
             .arg(format!("--file_service_type={order}"))
     };
     let argv = argv
         // Else it would make them at their full size before it writes.
         .args((cell.mode.recreates() && !is_device).then_some("--create_on_open=1"))
-        .args(chosen.sync_after(cell.mode).map(|writes| format!("--fsync={writes}")))
-        .args((cell.mode.writes && chosen.fsync_end).then_some("--end_fsync=1"));
-    match chosen.events {
+        .args(settings.sync_after(cell.mode).map(|writes| format!("--fsync={writes}")))
+        .args((cell.mode.writes && settings.fsync_end).then_some("--end_fsync=1"));
+    match settings.events {
         0 => {
-            let milliseconds = (chosen.seconds * 1e3).ceil().max(1.0) as u64;
+            let milliseconds = (settings.seconds * 1e3).ceil().max(1.0) as u64;
             argv.arg("--time_based").arg(format!("--runtime={milliseconds}ms"))
         }
         events => {
@@ -74,11 +74,11 @@ fn argv(chosen: &Chosen, cell: Cell, on: &Path, is_device: bool) -> Argv {
     }
 }
 
-/// Reads fio's JSON, which may have warnings before it, as readings of the load engine's names. What fio does not say is
-/// left out.
+/// Parses fio's JSON, which may follow warnings, to readings with the names of the load engine. Figures that fio does not
+/// print are left out.
 ///
 /// # Errors
-/// Where it is not JSON, has no job, or a job failed.
+/// If the text is not JSON, has no job, or a job failed.
 pub fn parse(text: &str) -> Result<Readings, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;
@@ -111,20 +111,22 @@ pub fn parse(text: &str) -> Result<Readings, String> {
             ("p99", "/clat_ns/percentile/99.000000"),
             ("p999", "/clat_ns/percentile/99.900000"),
         ] {
-            number(path).into_iter().for_each(|ns| readings.set(&format!("{prefix}_latency_{name}_ns"), ns));
+            if let Some(ns) = number(path) {
+                readings.set(&format!("{prefix}_latency_{name}_ns"), ns);
+            }
         }
         readings.set(reading::LOAD_ELAPSED, milliseconds * 1e6);
     }
-    let syncs = job["sync"]["total_ios"].as_f64().filter(|syncs| *syncs > 0.0);
-    syncs.into_iter().for_each(|syncs| readings.set("sync_operations_count", syncs));
+    if let Some(syncs) = job["sync"]["total_ios"].as_f64().filter(|syncs| *syncs > 0.0) {
+        readings.set("sync_operations_count", syncs);
+    }
     Ok(readings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Job;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::job;
     use proptest::prelude::*;
 
     const OF_3_33: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");
@@ -155,10 +157,9 @@ mod tests {
 
     #[test]
     fn the_arguments_are_those_of_the_cell() {
-        let settings = Settings::defaults(FIO.def.settings);
-        let chosen = Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 });
-        let [seqrd, _, seqwr, rndwr] = chosen.cells[..] else { panic!("{:?}", chosen.cells) };
-        let words = |cell, on, device| argv(&chosen, cell, Path::new(on), device).words();
+        let settings = FileIoSettings::resolve(&job(FIO.def, 7, &[]));
+        let [seqrd, _, seqwr, rndwr] = settings.cells[..] else { panic!("{:?}", settings.cells) };
+        let words = |cell, on, device| argv(&settings, cell, Path::new(on), device).words();
         let has = |words: &[String], word: &str| words.iter().any(|found| found == word);
         let writes = words(rndwr, "/mnt", false);
         for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--numjobs=1", "--runtime=200ms"] {

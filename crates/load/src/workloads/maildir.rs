@@ -1,22 +1,24 @@
 //! `maildir`: mail as servers keep it in Maildirs. Each message is written to `tmp/`, synced, renamed (or linked) to
 //! `new/`, and the directory is synced; it is read and moved to `cur/`; it expires.
 
-mod boxes;
-
-use crate::demands::Demands;
-use crate::pace::{self, Load};
-use crate::task::{Action, Result, Task};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
-use boxes::{Boxes, Shape, Stage};
+use crate::pace::{self, PacedLoad};
+use crate::payload::{Noise, fault, fresh_dir};
+use crate::task::{self, Action, Result, Task};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::{Bound, act};
+use fsarena_engine::custom_load::{self, CustomLoad};
+use fsarena_engine::{Bound, EngineError};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The workload.
 pub struct Maildir;
 
-/// Messages at scale paper, and the fewest.
+/// Number of messages at scale paper, and the smallest number.
 const MESSAGES: (u64, u64) = (50_000, 60);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -37,9 +39,9 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> MaildirShape {
     let settings = &job.settings;
-    Shape {
+    MaildirShape {
         messages: job.count("messages", MESSAGES),
         bytes: settings.int("message") as usize,
         mailboxes: settings.int("mailboxes") as u64,
@@ -48,15 +50,15 @@ fn shape(job: &Job) -> Shape {
     }
 }
 
-fn info(load: Load, stage: Stage) -> TaskInfo {
+fn info(load: PacedLoad, stage: MailStage) -> TaskInfo {
     let [_, name, title] = stage.words();
     load.info(name, title)
 }
 
-/// Every task: all stages of one load, then those of the next.
-fn tasks(job: &Job) -> Vec<(Load, Stage)> {
-    let stages = |load| Stage::ALL.map(|stage| (load, stage));
-    Load::all(&job.settings).into_iter().flat_map(stages).collect()
+/// Every task in order: all stages of one load, then those of the next.
+fn tasks(job: &Job) -> Vec<(PacedLoad, MailStage)> {
+    let stages = |load| MailStage::ALL.map(|stage| (load, stage));
+    PacedLoad::all(&job.settings).into_iter().flat_map(stages).collect()
 }
 
 impl Workload for Maildir {
@@ -74,37 +76,37 @@ impl Workload for Maildir {
         let inodes = shape.messages + 4 * shape.mailboxes;
         let room = Room { bytes: shape.messages * each + 4096 * inodes, inodes, other_bytes: 0 };
         // Flags follow a colon.
-        let reserved = Some(shape.name(Stage::Read, 0));
+        let reserved = Some(shape.name(MailStage::Read, 0));
         let demands = Demands { reserved, ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let task = |(load, stage): (Load, Stage)| {
+        let task = |(load, stage): (PacedLoad, MailStage)| {
             let (job, kind) = (job.clone(), stage.words()[0]);
-            let empty = Action::on("empty", &root, move |root| boxes::prepare(root, &shape));
+            let empty = Action::on("empty", &root, move |root| make_maildirs(root, &shape));
             let work = Action::on(kind, &root, move |root| {
-                let (boxes, kinds) = (Boxes::open(root, shape, stage)?, [kind]);
-                let acting = load.acting(&job, &kinds, Bound::Operations(shape.messages));
-                Ok(act::run(&acting, &boxes)?.found())
+                let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
+                let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
+                Ok(custom_load::run(&config, &boxes)?.task_output())
             });
-            Task::new(info(load, stage), work).after((stage == Stage::Deliver).then_some(empty))
+            Task::new(info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
         };
         Ok(tasks(job).into_iter().map(task).collect())
     }
 
-    /// Every message is where its last task left it, whole, and nothing else is there.
+    /// Checks that every message is intact where its last task left it, and that there is nothing else.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let named = |stage: &Stage| stage.words()[1] == task.name;
-        let check = |stage| Action::on("compare", &root, move |root| boxes::verify(root, &shape, stage));
-        Stage::ALL.into_iter().find(named).map(check).into_iter().collect()
+        let named = |stage: &MailStage| stage.words()[1] == task.name;
+        let check = |stage| Action::on("compare", &root, move |root| verify_messages(root, &shape, stage));
+        MailStage::ALL.into_iter().find(named).map(check).into_iter().collect()
     }
 }
 
-/// What every report must say.
-fn remarks(shape: &Shape) -> Vec<Note> {
+/// The remarks for every report.
+fn remarks(shape: &MaildirShape) -> Vec<Note> {
     let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
         "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
@@ -115,25 +117,195 @@ fn remarks(shape: &Shape) -> Vec<Note> {
     vec![remark(text)]
 }
 
+/// A stage in the life of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MailStage {
+    /// The message is delivered to `new/`.
+    Deliver,
+    /// The message is read and moved to `cur/` with the flag for seen messages.
+    Read,
+    /// The message is removed.
+    Expire,
+}
+
+impl MailStage {
+    /// All stages in order.
+    const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
+
+    /// The kind of operation in readings (a delivery is a commit), the name of the task, and its title.
+    const fn words(self) -> [&'static str; 3] {
+        match self {
+            MailStage::Deliver => ["commit", "deliver", "Deliver messages"],
+            MailStage::Read => ["read", "read", "Read messages and move them to cur/"],
+            MailStage::Expire => ["expire", "expire", "Remove messages"],
+        }
+    }
+}
+
+/// The resolved settings of a job.
+#[derive(Debug, Clone, Copy)]
+struct MaildirShape {
+    /// Number of messages.
+    messages: u64,
+    /// Bytes of a message.
+    bytes: usize,
+    /// Number of Maildirs, to which messages go in turn.
+    mailboxes: u64,
+    /// Whether a message gets its final name by link and unlink instead of rename.
+    links: bool,
+    /// The seed of contents.
+    seed: u64,
+}
+
+impl MaildirShape {
+    fn mailbox(&self, number: u64) -> String {
+        format!("user{:05}", number % self.mailboxes)
+    }
+
+    /// The path of a message after a stage.
+    fn name(&self, after: MailStage, number: u64) -> PathBuf {
+        let mailbox = self.mailbox(number);
+        PathBuf::from(match after {
+            MailStage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
+            _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
+        })
+    }
+
+    fn temporary(&self, number: u64) -> PathBuf {
+        PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox(number)))
+    }
+}
+
+/// Creates empty Maildirs.
+fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::TaskError> {
+    fresh_dir(root)?;
+    for number in 0..shape.mailboxes {
+        for part in ["tmp", "new", "cur"] {
+            let dir = root.join(shape.mailbox(number)).join(part);
+            std::fs::create_dir_all(&dir).map_err(EngineError::io("making", &dir))?;
+        }
+    }
+    Ok(())
+}
+
+/// Maildirs in one stage, as a load of the engine.
+struct Maildirs {
+    root: PathBuf,
+    shape: MaildirShape,
+    stage: MailStage,
+    noise: Noise,
+    /// The open directory `new/` of each Maildir, which every delivery syncs.
+    new: Vec<File>,
+    /// The number of the next message.
+    next: AtomicU64,
+}
+
+impl Maildirs {
+    /// Opens the Maildirs that [`prepare`] made.
+    ///
+    /// # Errors
+    /// Where one is missing.
+    fn open(root: &Path, shape: MaildirShape, stage: MailStage) -> Result<Maildirs, EngineError> {
+        let open = |number| {
+            let dir = root.join(shape.mailbox(number)).join("new");
+            File::open(&dir).map_err(EngineError::io("opening", &dir))
+        };
+        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.bytes));
+        let new = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
+        Ok(Maildirs { root, shape, stage, noise, new, next: AtomicU64::new(0) })
+    }
+
+    fn deliver(&self, number: u64) -> Result<(), EngineError> {
+        let temporary = self.root.join(self.shape.temporary(number));
+        let path = self.path(MailStage::Deliver, number);
+        let failed = || EngineError::io("delivering", &path);
+        let mut file = File::create_new(&temporary).map_err(failed())?;
+        file.write_all(self.noise.contents(number, self.shape.bytes)).map_err(failed())?;
+        file.sync_all().map_err(failed())?;
+        drop(file);
+        if self.shape.links {
+            std::fs::hard_link(&temporary, &path).map_err(failed())?;
+            std::fs::remove_file(&temporary).map_err(failed())?;
+        } else {
+            std::fs::rename(&temporary, &path).map_err(failed())?;
+        }
+        self.new[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
+    }
+
+    fn read(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
+        let [from, to] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path(stage, number));
+        let mut file = File::open(&from).map_err(EngineError::io("opening", &from))?;
+        while file.read(buffer).map_err(EngineError::io("reading", &from))? > 0 {}
+        std::fs::rename(&from, &to).map_err(EngineError::io("renaming", &from))
+    }
+
+    fn expire(&self, number: u64) -> Result<(), EngineError> {
+        let path = self.path(MailStage::Read, number);
+        std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))
+    }
+
+    fn path(&self, after: MailStage, number: u64) -> PathBuf {
+        self.root.join(self.shape.name(after, number))
+    }
+}
+
+impl CustomLoad for Maildirs {
+    /// The buffer of reads.
+    type ThreadState = Vec<u8>;
+    type Request = ();
+
+    fn thread_state(&self, _: u32) -> Result<Vec<u8>, EngineError> {
+        Ok(vec![0; 64 << 10])
+    }
+
+    fn draw(&self, _: &mut Vec<u8>) {}
+
+    fn perform(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, EngineError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.stage {
+            MailStage::Deliver => self.deliver(number),
+            MailStage::Read => self.read(buffer, number),
+            MailStage::Expire => self.expire(number),
+        }
+        .map(|()| 0)
+    }
+}
+
+/// Checks that every message is intact where a stage left it, and that there are no other files.
+fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::TaskError> {
+    let noise = Noise::new(shape.seed, shape.bytes);
+    let expected = if after == MailStage::Expire { 0 } else { shape.messages };
+    for number in 0..expected {
+        let path = root.join(shape.name(after, number));
+        if let Some(fault) = fault(&path, noise.contents(number, shape.bytes)) {
+            return Err(task::TaskError::Violation(format!(
+                "DATA LOSS: message {} ({fault})",
+                path.display()
+            )));
+        }
+    }
+    let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    let found = files.count() as u64;
+    if found == expected {
+        return Ok(());
+    }
+    let text = format!("{} holds {found} files instead of {expected} messages", root.display());
+    Err(task::TaskError::Violation(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
+    use crate::testing::{job, perform, place};
     #[test]
     fn messages_come_are_read_and_leave_and_each_stage_is_compared() {
         for method in ["rename", "link"] {
-            let mut settings = Settings::defaults(DEF.settings);
-            settings.0.insert("method".into(), Value::Text(method.into()));
-            settings.0.insert("messages".into(), Value::Int(20));
-            let job = Job { settings, scale: Scale::Tiny, seed: 3 };
+            let job = job(&DEF, 3, &[("method", method), ("messages", "20")]);
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
+            let place = place(dir.path());
             for task in Maildir.steps(&job, &place).unwrap() {
                 let id = task.info.id;
-                let actions = task.prepare.into_iter().chain(task.work);
-                let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+                let found = perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");
                 let commits = found.readings.get("commit_operations_count");
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));

@@ -3,8 +3,7 @@
 //! Each client makes separate names, in separate directories or in shared ones; it looks up and reads the names of
 //! another client.
 
-use crate::error::at;
-use crate::task::{self, Action, Result, Task};
+use crate::task::{self, Action, Result, Task, at};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
@@ -14,7 +13,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 /// The workload.
 pub struct Meta;
 
-/// Names of each client at scale paper, and the fewest.
+/// Number of names of each client at scale paper, and the smallest number.
 const NAMES: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -34,7 +33,8 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// The tasks with what they do to names: those of another client where they look or read. None walks through everything.
+/// Names, titles and operations of the tasks. Tasks that look up or read use the names of another client. A task without an
+/// operation walks through all directories.
 const TASKS: [(&str, &str, Option<Operation>); 8] = [
     ("mkdir", "Make directories", Some(Operation::Mkdir)),
     ("stat-dir", "Look at another client's directories", Some(Operation::StatDir)),
@@ -51,21 +51,21 @@ fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
-/// What each client does.
-fn of_client(job: &Job) -> meta::Job {
+/// The job of each client.
+fn of_client(job: &Job) -> meta::MetaJob {
     let shared = job.settings.text("dirs") == "shared";
-    meta::Job {
+    meta::MetaJob {
         names: job.count("names", NAMES) as u32,
         sharing: if shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
         fan_out: job.settings.int("branching") as u32,
         bytes: job.settings.int("bytes") as u32,
         interval_ms: 20,
-        ..meta::Job::default()
+        ..meta::MetaJob::default()
     }
 }
 
-/// Walks through a directory and looks at everything in it; the number of things.
+/// Walks through a directory tree and reads the status of every entry. Returns the number of entries.
 fn walk(dir: &Path) -> std::io::Result<u64> {
     let mut found = 0;
     for entry in std::fs::read_dir(dir)? {
@@ -101,7 +101,7 @@ impl Workload for Meta {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let each_client = of_client(job);
         each_client.check()?;
-        let meta::Job { names, depth, fan_out, bytes, .. } = each_client;
+        let meta::MetaJob { names, depth, fan_out, bytes, .. } = each_client;
         let inodes = u64::from(names) + 2 * u64::from(fan_out).pow(depth);
         // The least that a small file takes on most filesystems.
         let each = u64::from(bytes).next_multiple_of(4096).max(1024);
@@ -117,12 +117,14 @@ impl Workload for Meta {
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
         let client = |number| meta::Client::new(of_client(job), &place.root, number).map(Arc::new);
         let (own, other) = (client(of.index)?, client(of.reads)?);
-        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.make()?)));
+        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let perform = |operation: Operation| {
                 let looks = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
                 let client = if looks { &other } else { &own };
-                Action::with(client, [operation.name()], move |client| Ok(client.perform(operation)?.found()))
+                Action::with(client, [operation.name()], move |client| {
+                    Ok(client.perform(operation)?.task_output())
+                })
             };
             let work = operation.map_or_else(|| Action::on("find", &place.root, find), perform);
             Task::new(info(job, name, title), work).after(make.take())
@@ -134,14 +136,11 @@ impl Workload for Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
+    use crate::testing::{job, perform, place};
     #[test]
     fn too_many_directories_are_refused_before_anything_is_made() {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(["depth", "branching"].map(|id| (id.into(), Value::Int(16))));
-        let error = Meta.survey(&Job { settings, scale: Scale::Tiny, seed: 1 }).unwrap_err();
+        let job = job(&DEF, 1, &[("depth", "16"), ("branching", "16")]);
+        let error = Meta.survey(&job).unwrap_err();
         assert!(error.to_string().contains("at most a million"), "{error}");
     }
 
@@ -149,14 +148,8 @@ mod tests {
     fn clients_find_what_others_made_and_leave_nothing() {
         for dirs in ["own", "shared"] {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
-            let mut settings = Settings::defaults(DEF.settings);
-            for (id, value) in
-                [("dirs", Value::Text(dirs.into())), ("depth", Value::Int(1)), ("bytes", Value::Int(10))]
-            {
-                settings.0.insert(id.into(), value);
-            }
-            let job = Job { settings, scale: Scale::Tiny, seed: 1 };
+            let place = place(dir.path());
+            let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
             let of = |index: u32| Client { index, of: 2, reads: 1 - index };
             let mut clients: Vec<_> =
                 [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
@@ -165,9 +158,8 @@ mod tests {
                 // As the barrier has it: all have prepared a task before any begins.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
-                let perform = |action: Action| action.perform(&mut |_| {}).unwrap();
-                prepare.into_iter().flatten().for_each(|action| drop(perform(action)));
-                let found = work.into_iter().flatten().map(perform);
+                perform(prepare.into_iter().flatten());
+                let found = work.into_iter().flatten().map(|action| perform([action]));
                 let counts: Vec<f64> =
                     found.filter_map(|found| found.readings.get("all_operations_count")).collect();
                 assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");

@@ -1,21 +1,20 @@
-//! The real PostgreSQL with its data on the filesystem under test, and pgbench: read-only and simple-update.
+//! `postgres`: the real PostgreSQL with its data on the filesystem under test, and pgbench, read-only and simple-update.
 //!
-//! Making the cluster and loading the tables is not timed. Each task starts a separate server, which pgbench asks over a
-//! Unix socket, and ends it with a checkpoint, so that all its CPU time and I/O is the task's, and none runs when
-//! the machine has to be idle.
+//! Creating the cluster and loading the tables is not timed. Each task starts a separate server, to which pgbench connects
+//! over a Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no
+//! server runs when the machine has to be idle.
 
-mod conf;
 mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Error, Result, Task, no_figures};
-use crate::web::readings::FAILED;
+use crate::task::{Action, Result, Task, TaskError, no_figures};
+use crate::web::FAILED;
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::workloads::postgres::server::{Cluster, PROGRAMS};
+use crate::workloads::postgres::settings::{PgbenchTask, PostgresSettings, database_name};
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading, setting::WorkloadDef};
-use server::{Cluster, PROGRAMS};
-use settings::{Chosen, Load, database};
 
 /// The workload.
 pub struct Postgres;
@@ -32,7 +31,7 @@ const WAL: &str = "wal_bytes";
 /// Checkpoints that ended while pgbench ran.
 const CHECKPOINTS: &str = "checkpoints_count";
 
-/// The readings of a database, beside those of the load engine.
+/// The readings of a database, besides those of the load engine.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(reading::TRANSACTIONS, Unit::PerSecond)
         .help("transactions a second, connecting excluded, as pgbench prints them"),
@@ -58,12 +57,12 @@ impl Workload for Postgres {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        settings::loads(job).into_iter().map(Load::info).collect()
+        settings::pgbench_tasks(job).into_iter().map(PgbenchTask::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let chosen = Chosen::of(job)?;
-        Ok(Survey { room: room(&chosen), remarks: remarks(&chosen), ..Survey::default() })
+        let settings = PostgresSettings::resolve(job)?;
+        Ok(Survey { room: room(&settings), remarks: remarks(&settings), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -75,43 +74,45 @@ impl Workload for Postgres {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let chosen = Chosen::of(job)?;
-        let both = (Cluster::new(place)?, chosen);
-        let (cluster, chosen) = &both;
+        let settings = PostgresSettings::resolve(job)?;
+        let both = (Cluster::new(place)?, settings);
+        let (cluster, settings) = &both;
         let init = ["initdb".to_string(), cluster.data.display().to_string()];
-        let init = Action::with(&both, init, |(cluster, chosen)| cluster.init(chosen));
-        let fills = ["pgbench", "-i"].map(String::from).into_iter().chain(chosen.databases().map(database));
-        let mut prepare = vec![init, Action::with(&both, fills, |(cluster, chosen)| fill(cluster, chosen))];
-        let task = |load: Load| {
-            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(chosen, load));
-            let work = Action::with(&both, asks, move |(cluster, chosen)| measure(cluster, chosen, load));
+        let init = Action::with(&both, init, |(cluster, settings)| cluster.init(settings));
+        let fills =
+            ["pgbench", "-i"].map(String::from).into_iter().chain(settings.databases().map(database_name));
+        let mut prepare =
+            vec![init, Action::with(&both, fills, |(cluster, settings)| fill(cluster, settings))];
+        let task = |load: PgbenchTask| {
+            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
+            let work = Action::with(&both, asks, move |(cluster, settings)| measure(cluster, settings, load));
             Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };
-        Ok(chosen.tasks.iter().copied().map(task).collect())
+        Ok(settings.tasks.iter().copied().map(task).collect())
     }
 }
 
-/// The room of the work.
-fn room(chosen: &Chosen) -> Room {
-    let tables: u64 = chosen.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
-    let updates = chosen.tasks.iter().filter(|load| load.updates);
-    let updating: u64 = updates.map(|load| chosen.seconds(*load)).sum();
-    let wal = (tables + updating * WAL_PER_S).min(conf::max_wal_bytes(&chosen.conf) / 4 * 5);
+/// The space that the work needs.
+fn room(settings: &PostgresSettings) -> Room {
+    let tables: u64 = settings.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+    let updates = settings.tasks.iter().filter(|load| load.updates);
+    let updating: u64 = updates.map(|load| settings.seconds(*load)).sum();
+    let wal = (tables + updating * WAL_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
     let bytes = CLUSTER_BYTES + tables + updating * GROWTH_PER_S + wal;
-    let longest = chosen.tasks.iter().map(|load| chosen.seconds(*load)).max().unwrap_or(0);
-    let log = longest as f64 * LOG_PER_S * chosen.sampling;
+    let longest = settings.tasks.iter().map(|load| settings.seconds(*load)).max().unwrap_or(0);
+    let log = longest as f64 * LOG_PER_S * settings.sampling;
     Room { bytes, inodes: 4096 + bytes / (16 << 20), other_bytes: (16 << 20) + log as u64 }
 }
 
-/// What every report must say.
-fn remarks(chosen: &Chosen) -> Vec<Note> {
+/// The remarks for every report.
+fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
         "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
          and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
-        chosen.clients, chosen.jobs, chosen.protocol
+        settings.clients, settings.jobs, settings.protocol
     );
     let mut notes = vec![remark(text)];
-    let weaker = conf::weaker(&chosen.conf).join(", ");
+    let weaker = settings::weakened_settings(&settings.conf).join(", ");
     if !weaker.is_empty() {
         let text = format!("{weaker}: a power cut can undo commits or damage the database");
         notes.push(fairness(text));
@@ -119,19 +120,21 @@ fn remarks(chosen: &Chosen) -> Vec<Note> {
     notes
 }
 
-/// Makes every database with its tables.
-fn fill(cluster: &Cluster, chosen: &Chosen) -> Result<()> {
+/// Creates every database with its tables.
+fn fill(cluster: &Cluster, settings: &PostgresSettings) -> Result<()> {
     let service = cluster.start()?;
-    chosen.databases().try_for_each(|scale| cluster.load(&service, scale))?;
+    for scale in settings.databases() {
+        cluster.load(&service, scale)?;
+    }
     cluster.stop(service)
 }
 
-/// Has pgbench ask a server for a while.
-fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput> {
+/// Starts a server and measures one run of pgbench.
+fn measure(cluster: &Cluster, settings: &PostgresSettings, load: PgbenchTask) -> Result<TaskOutput> {
     let service = cluster.start()?;
     let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
     let before = wal()?;
-    let (printed, logs) = cluster.bench(&service, chosen, load)?;
+    let (printed, logs) = cluster.bench(&service, settings, load)?;
     let after = wal()?;
     let checkpoints = service.log().matches("checkpoint complete").count();
     cluster.stop(service)?;
@@ -139,7 +142,7 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput>
     let mut found = Readings::default();
     let figures = pgbench::parse(&printed).ok_or_else(|| no_figures(["pgbench", ""], &printed))?;
     if figures.transactions == 0.0 {
-        return Err(Error::Unfit("no transaction ended in time: allow more seconds".into()));
+        return Err(TaskError::Unfit("no transaction ended in time: allow more seconds".into()));
     }
     found.set(reading::TRANSACTIONS, figures.tps);
     if load.updates {
@@ -151,42 +154,39 @@ fn measure(cluster: &Cluster, chosen: &Chosen, load: Load) -> Result<TaskOutput>
         found.set(WAL, after - before);
     }
     let mut log = pgbench::Log::default();
-    logs.iter().try_for_each(|text| log.take(text)).map_err(Error::Unfit)?;
-    let series = log.readings(chosen.rate.is_some(), &mut found);
+    for text in &logs {
+        log.take(text).map_err(TaskError::Unfit)?;
+    }
+    let series = log.readings(settings.rate.is_some(), &mut found);
     Ok(TaskOutput { series, ..TaskOutput::from(found) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
+    use crate::testing::{self, ids};
 
-    fn job(set: &[(&str, Value)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(set.iter().map(|(id, value)| (id.to_string(), value.clone())));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
+    fn job(set: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, set)
     }
 
     #[test]
     fn each_scale_factor_has_each_mode_once() {
-        let scales = Value::List([1, 20, 1].map(Value::Int).into());
-        let outline = Postgres.outline(&job(&[("scale_factors", scales)]));
-        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
+        let outline = ids(&Postgres.outline(&job(&[("scale_factors", "1,20,1")])));
         let expected = [
             "read-only[scale=1]",
             "simple-update[scale=1]",
             "read-only[scale=20]",
             "simple-update[scale=20]",
         ];
-        assert_eq!(ids, expected);
+        assert_eq!(outline, expected);
     }
 
     #[test]
     fn the_arguments_are_those_of_the_settings() {
-        let set = [("clients", Value::Int(16)), ("jobs", Value::Int(4)), ("rate", Value::Float(200.0))];
-        let chosen = Chosen::of(&job(&set)).unwrap();
-        let words = server::arguments(&chosen, chosen.tasks[1]).join(" ");
+        let set = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
+        let settings = PostgresSettings::resolve(&job(&set)).unwrap();
+        let words = server::arguments(&settings, settings.tasks[1]).join(" ");
         assert_eq!(
             words,
             "--no-vacuum --skip-some-updates --client=16 --jobs=4 --protocol=prepared --time=1 --random-seed=3 --log \
@@ -196,12 +196,11 @@ mod tests {
 
     #[test]
     fn the_room_covers_tables_and_log_and_weaker_promises_are_told() {
-        let conf = Value::List(vec![Value::Text("fsync=off; max_wal_size=80MB".into())]);
-        let set = [("scale_factors", Value::Int(100)), ("conf", conf)];
+        let set = [("scale_factors", "100"), ("conf", "fsync=off; max_wal_size=80MB")];
         let survey = Postgres.survey(&job(&set)).unwrap();
         let mib = survey.room.bytes >> 20;
         assert!((1600 + 100..1600 + 300).contains(&mib), "{mib}");
         assert!(survey.remarks[1].text.starts_with("fsync=off: a power cut"), "{:?}", survey.remarks);
-        assert!(Postgres.survey(&job(&[("conf", Value::Text("port=1".into()))])).is_err());
+        assert!(Postgres.survey(&job(&[("conf", "port=1")])).is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
 //! before the cut has to be intact.
 
-use crate::task::{self, Action, Error, Result, Task};
+use crate::payload::fault;
+use crate::task::{self, Action, Result, Task, TaskError, at};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
-use crate::{error::at, payload::fault};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -15,20 +15,20 @@ use std::{io::Write, os::unix::fs::FileExt};
 /// The workload.
 pub struct Recovery;
 
-/// Files that are there at a time: an older one is removed for each new one.
+/// Number of files that exist at a time. Each new file replaces an older one.
 const LIVE: u64 = 512;
-/// Every fourth file is synced, with its directory.
+/// One file in this many is synced, with its directory.
 const SYNCED_EACH: u64 = 4;
 const DIRECTORIES: u64 = 7;
 /// Bytes of the largest file.
 const LARGEST: usize = 64 << 10;
 /// The earliest instant of the cut, as a share of the time of work.
 const EARLIEST: f64 = 0.25;
-/// How long after the last possible instant of the cut the work gives up waiting for it.
+/// How long the work waits for the cut after its last possible instant.
 const OVERDUE: Duration = Duration::from_secs(60);
-/// The file on the source disk with the number of files that are done, the last of them synced.
+/// The file on the source disk with the number of written files up to the last synced one.
 const PROGRESS: &str = "synced";
-/// Names in a failure.
+/// Number of files that an error names.
 const NAMED: usize = 5;
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -73,7 +73,7 @@ impl Workload for Recovery {
         let write = Action::with(&paths, ["write", "fsync"], move |(root, progress)| {
             let begun = Instant::now();
             work(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
-            Err::<Readings, _>(Error::Unfit("the power was not cut".into()))
+            Err::<Readings, _>(TaskError::Unfit("the power was not cut".into()))
         });
         let verify =
             Action::with(&paths, ["cmp"], move |(root, progress)| verify(root, done(progress)?, seed));
@@ -111,7 +111,8 @@ fn contents(seed: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes one file after another while `go_on` says so of its number, and notes each sync that has returned.
+/// Writes files one after the other while `go_on` returns true for their number, and stores the number of files after each
+/// sync.
 fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let sync = |dir: &Path| File::open(dir)?.sync_all();
     let notes = OpenOptions::new().write(true).open(progress).map_err(at("write", progress))?;
@@ -139,7 +140,7 @@ fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> b
     Ok(())
 }
 
-/// The number of files that were done when the last sync returned.
+/// Reads the number of files that were written when the last sync returned.
 fn done(progress: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
     let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
@@ -147,15 +148,15 @@ fn done(progress: &Path) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Compares the files of before the cut with what they were. Those that were not synced may be lost.
+/// Compares the files from before the cut with their contents. Files that were not synced may be lost.
 fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
     if done == 0 {
         let why =
             "the power was cut before the first file was synced; give the work more time: --set seconds=60";
-        return Err(Error::Unfit(why.into()));
+        return Err(TaskError::Unfit(why.into()));
     }
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
-    // Files up to the next sync may have begun, and each removes an old one.
+    // The work may have started files up to the next sync, and each of them removes an old file.
     for number in (done + SYNCED_EACH).saturating_sub(LIVE)..done {
         synced += u64::from(is_synced(number));
         match fault(&root.join(name(number)), &contents(seed, number)) {
@@ -165,7 +166,7 @@ fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
     }
     if !damaged.is_empty() {
         let more = if damaged.len() > NAMED { ", …" } else { "" };
-        return Err(Error::Violation(format!(
+        return Err(TaskError::Violation(format!(
             "DATA LOSS: {} of {synced} files that were synced before the power cut are not intact: {}{more}",
             damaged.len(),
             damaged[..damaged.len().min(NAMED)].join(", ")
@@ -180,7 +181,7 @@ fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::job;
 
     /// The files of a work that is cut before the file of this number.
     fn written(until: u64) -> (tempfile::TempDir, PathBuf, u64) {
@@ -222,8 +223,7 @@ mod tests {
 
     #[test]
     fn the_instant_of_the_cut_is_drawn_from_the_seed() {
-        let job = |seed| Job { settings: Settings::defaults(DEF.settings), scale: Scale::Tiny, seed };
-        let at = |seed| Recovery.cut(&job(seed)).unwrap().after.as_secs_f64();
+        let at = |seed| Recovery.cut(&job(&DEF, seed, &[])).unwrap().after.as_secs_f64();
         assert_eq!(at(1), at(1));
         let all: Vec<f64> = (0..200).map(at).collect();
         let within = |low: f64, high: f64| all.iter().filter(|at| (low..high).contains(at)).count();

@@ -3,9 +3,8 @@
 //! Each client writes a separate file, and its blocks of one file that all share; then it reads what another client
 //! wrote.
 
-use crate::task::{self, Action, Result, Task};
-use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
-use crate::{demands::Demands, error::at};
+use crate::task::{self, Action, Result, Task, at};
+use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;
@@ -31,17 +30,17 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// A task: its name, its title, whether it writes, and whether in the file that all share.
-type Row = (&'static str, &'static str, bool, bool);
+/// The definition of a task: its name, its title, whether it writes, and whether it uses the file that all clients share.
+type TaskRow = (&'static str, &'static str, bool, bool);
 
-const TASKS: [Row; 4] = [
+const TASKS: [TaskRow; 4] = [
     ("write-own", "Write a file of one's own", true, false),
     ("read-other", "Read another client's file", false, false),
     ("write-strided", "Write one file in strides", true, true),
     ("read-strided", "Read another client's strides", false, true),
 ];
 
-fn info((name, title, ..): Row) -> TaskInfo {
+fn info((name, title, ..): TaskRow) -> TaskInfo {
     task::info(name, title, [])
 }
 
@@ -49,12 +48,12 @@ fn bytes(job: &Job) -> u64 {
     job.number("bytes", [1 << 30, 32 << 20, 2 << 20])
 }
 
-/// The blocks that a client writes, or reads of another one.
-fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): Row) -> strides::Job {
+/// The blocks that a client writes, or reads of another client.
+fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
     let writer = if write { client.index } else { client.reads };
     let name = if strided { "strided".into() } else { format!("own-{writer}") };
-    strides::Job {
+    strides::StridesJob {
         path: root.join(name),
         write,
         writer,
@@ -68,10 +67,10 @@ fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): Row) -
     }
 }
 
-/// Asks the kernel to forget the pages of a file.
+/// Advises the kernel to drop the cached pages of a file.
 fn forget(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(at("open", path))?;
-    // No task fails for want of a hint.
+    // It is only a hint, so an error does not fail the task.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
 }
@@ -99,11 +98,11 @@ impl Workload for Shared {
 
     fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let drop = job.settings.text("cache") == "drop";
-        let task = |row: Row| {
+        let task = |row: TaskRow| {
             let blocks = blocks(job, &place.root, client, row);
             let path = blocks.path.clone();
             let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, forget));
-            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.found()));
+            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.task_output()));
             Task::new(info(row), work).after(prepare)
         };
         Ok(TASKS.into_iter().map(task).collect())
@@ -113,29 +112,20 @@ impl Workload for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
-    fn job() -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.insert("bytes".into(), Value::Int(1 << 20));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
-    }
+    use crate::testing::{job, perform, place};
 
     #[test]
     fn clients_fill_the_shared_file_together_and_read_each_other() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
+        let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
         let of = |index: u32| Client { index, of: 2, reads: 1 - index };
         let mut steps: Vec<_> =
-            [0, 1].map(|client| Shared.steps_of(&job(), &place, of(client)).unwrap().into_iter()).into();
+            [0, 1].map(|client| Shared.steps_of(&job, &place, of(client)).unwrap().into_iter()).into();
         // All clients do a task before any does the next.
         for row in TASKS {
             for client in &mut steps {
                 let task = client.next().unwrap();
-                for action in task.prepare.into_iter().chain(task.work) {
-                    action.perform(&mut |_| {}).unwrap();
-                }
+                perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(task.info.id.name, row.0);
             }
         }

@@ -2,15 +2,15 @@
 
 mod database;
 
-use crate::pace::{self, Load};
+use crate::pace::{self, PacedLoad};
 use crate::payload::{note, noted};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
-use database::{Database, INSERT, Operation, READ, Shape, UPDATE};
+use database::{Database, INSERT, Operation, READ, TableShape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, names::distinct, sample::TaskOutput};
-use fsarena_engine::act;
+use fsarena_engine::custom_load;
 use std::path::PathBuf;
 
 /// The workload.
@@ -41,27 +41,28 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// One task: what is timed on the database of a journal mode and a level of syncing.
+/// One task on a database with a journal mode and a level of syncing.
 #[derive(Debug, Clone)]
-struct Timed {
+struct DatabaseTask {
     journal: String,
     synchronous: String,
-    /// Transactions or reads at a rate. Without them the log is brought into the database, once.
+    /// Transactions or reads, and their rate. If absent, the task is a checkpoint of the log.
     load: Option<(Operation, i64)>,
 }
 
-impl Timed {
-    /// Every task, in order. Those that change the size of nothing come first, so that all variants do the same.
-    fn all(job: &Job) -> Vec<Timed> {
+impl DatabaseTask {
+    /// Every task in order. Tasks that do not change the size of the database come first, so that all variants do the same.
+    fn all(job: &Job) -> Vec<DatabaseTask> {
         let rates = job.settings.ints(pace::RATES.id);
         let mut all = vec![];
         for journal in distinct(job.settings.words("journal")) {
             for synchronous in distinct(job.settings.words("synchronous")) {
-                let timed = |load| Timed { journal: journal.into(), synchronous: synchronous.into(), load };
+                let task =
+                    |load| DatabaseTask { journal: journal.into(), synchronous: synchronous.into(), load };
                 for operation in [UPDATE, READ, INSERT] {
-                    all.extend(rates.iter().map(|rate| timed(Some((operation, *rate)))));
+                    all.extend(rates.iter().map(|rate| task(Some((operation, *rate)))));
                 }
-                all.extend((journal == "wal").then(|| timed(None)));
+                all.extend((journal == "wal").then(|| task(None)));
             }
         }
         all
@@ -69,7 +70,7 @@ impl Timed {
 
     fn info(&self) -> TaskInfo {
         let mut info = match self.load {
-            Some((Operation { name, title, .. }, rate)) => Load { clients: 1, rate }.info(name, title),
+            Some((Operation { name, title, .. }, rate)) => PacedLoad { clients: 1, rate }.info(name, title),
             None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // SQLite has one writer at a time.
@@ -93,13 +94,13 @@ impl Timed {
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let acting = Load { clients: 1, rate }.acting(job, &kinds, pace::bound(job, SECONDS));
-        let outcome = act::run(&acting, &database)?;
+        let config = PacedLoad { clients: 1, rate }.config(job, &kinds, pace::bound(job, SECONDS));
+        let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
             let committed = committed(place);
             note(&committed, noted(&committed)? + outcome.operations() * shape(job).batch)?;
         }
-        Ok(outcome.found())
+        Ok(outcome.task_output())
     }
 }
 
@@ -112,9 +113,9 @@ fn committed(place: &Place) -> PathBuf {
     place.other.join("committed")
 }
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> TableShape {
     let settings = &job.settings;
-    Shape {
+    TableShape {
         rows: job.count("rows", ROWS),
         value: settings.int("value") as usize,
         batch: settings.int("batch") as u64,
@@ -128,7 +129,7 @@ impl Workload for Sqlite {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Timed::all(job).iter().map(Timed::info).collect()
+        DatabaseTask::all(job).iter().map(DatabaseTask::info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -137,28 +138,30 @@ impl Workload for Sqlite {
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let all = Timed::all(job);
-        let task = |(at, timed): (usize, &Timed)| {
-            let needed = (timed.clone(), job.clone(), place.clone());
-            let call = |what: &str, run: fn(&Timed, &Job, &Place) -> Result<TaskOutput>| {
+        let all = DatabaseTask::all(job);
+        let task = |(at, task): (usize, &DatabaseTask)| {
+            let needed = (task.clone(), job.clone(), place.clone());
+            let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
                 let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
-                Action::with(&needed, words, move |(timed, job, place)| run(timed, job, place))
+                Action::with(&needed, words, move |(task, job, place)| run(task, job, place))
             };
-            let mode = |timed: &Timed| (timed.journal.clone(), timed.synchronous.clone());
-            let is_fresh = at == 0 || mode(timed) != mode(&all[at - 1]);
-            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", Timed::make)));
-            if timed.load.is_none() {
-                let fill =
-                    |timed: &Timed, job: &Job, place: &Place| Ok(timed.database(job, place).fill_log()?);
+            let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
+            let is_fresh = at == 0 || mode(task) != mode(&all[at - 1]);
+            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::make)));
+            if task.load.is_none() {
+                let fill = |task: &DatabaseTask, job: &Job, place: &Place| {
+                    Ok(task.database(job, place).fill_log()?)
+                };
                 prepare.push(call("fill the log", fill));
             }
-            let work = call(timed.load.map_or("checkpoint", |(operation, _)| operation.name), Timed::work);
-            Task::new(timed.info(), work).after(prepare)
+            let work =
+                call(task.load.map_or("checkpoint", |(operation, _)| operation.name), DatabaseTask::work);
+            Task::new(task.info(), work).after(prepare)
         };
         Ok(all.iter().enumerate().map(task).collect())
     }
 
-    /// SQLite's own check of the whole file, and every row.
+    /// Runs SQLite's own check of the whole file and compares every row.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         if task.name == READ.name {
             return vec![];
@@ -172,7 +175,7 @@ impl Workload for Sqlite {
     }
 }
 
-/// What every report must say.
+/// The remarks for every report.
 fn remarks(job: &Job) -> Vec<Note> {
     let shape = shape(job);
     let text = format!(
@@ -184,7 +187,7 @@ fn remarks(job: &Job) -> Vec<Note> {
         shape.batch
     );
     let mut notes = vec![remark(text)];
-    if Timed::all(job).iter().any(|timed| timed.journal == "wal" && timed.synchronous == "normal") {
+    if DatabaseTask::all(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
         notes.push(fairness(text).fix("--set synchronous=full"));
@@ -195,28 +198,20 @@ fn remarks(job: &Job) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::setting::{Settings, Value};
-    use fsarena_core::{event::NoteKind, scale::Scale};
+    use crate::testing::{self, ids, perform, place};
+    use fsarena_core::event::NoteKind;
 
-    fn job(set: &[(&str, Value)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.extend(set.iter().map(|(name, value)| (name.to_string(), value.clone())));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
+    fn job(set: &[(&str, &str)]) -> Job {
+        testing::job(&DEF, 3, set)
     }
 
     #[test]
     fn every_mode_does_every_task_and_every_row_is_there() {
-        let words =
-            |words: &[&str]| Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect());
-        let job = job(&[
-            ("synchronous", words(&["full", "normal"])),
-            ("operations", Value::Int(5)),
-            ("rows", Value::Int(100)),
-            ("batch", Value::Int(3)),
-        ]);
+        let set = [("synchronous", "full,normal"), ("operations", "5"), ("rows", "100"), ("batch", "3")];
+        let job = job(&set);
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
-        let outline: Vec<String> = Sqlite.outline(&job).iter().map(|info| info.id.to_string()).collect();
+        let place = place(dir.path());
+        let outline = ids(&Sqlite.outline(&job));
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
@@ -224,10 +219,9 @@ mod tests {
         for task in Sqlite.steps(&job, &place).unwrap() {
             let id = task.info.id;
             let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
-            let mut found = TaskOutput::default();
-            task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
+            perform(task.prepare);
             let logged = log();
-            task.work.into_iter().for_each(|action| found = action.perform(&mut |_| {}).unwrap());
+            let found = perform(task.work);
             match id.name.as_str() {
                 "checkpoint" => assert!(logged > 100 * 4096 && log() == 0, "{logged} {}", log()),
                 name => {
@@ -235,9 +229,7 @@ mod tests {
                     assert_eq!(found.readings.get(&format!("{kind}_operations_count")), Some(5.0));
                 }
             }
-            for check in Sqlite.checks(&job, &place, &id) {
-                check.perform(&mut |_| {}).unwrap();
-            }
+            perform(Sqlite.checks(&job, &place, &id));
             done.push(id.to_string());
         }
         assert_eq!(done, outline);
@@ -246,7 +238,7 @@ mod tests {
     #[test]
     fn a_row_that_is_lost_or_damaged_is_a_violation() {
         let dir = tempfile::tempdir().unwrap();
-        let shape = shape(&job(&[("rows", Value::Int(50))]));
+        let shape = shape(&job(&[("rows", "50")]));
         Database::new(dir.path(), shape, "delete", "full").make().unwrap();
         database::verify(dir.path(), &shape, 0).unwrap();
         let said = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
@@ -263,7 +255,7 @@ mod tests {
     #[test]
     fn commits_that_a_power_cut_takes_are_named() {
         let fix = |synchronous: &str| {
-            let job = job(&[("synchronous", Value::List(vec![Value::Text(synchronous.into())]))]);
+            let job = job(&[("synchronous", synchronous)]);
             remarks(&job).iter().any(|note| note.kind == NoteKind::Fairness)
         };
         assert!(fix("normal") && !fix("full"));

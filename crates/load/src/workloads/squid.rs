@@ -1,4 +1,4 @@
-//! The real squid with its cache on the filesystem under test, between clients and an origin of our own, on
+//! `squid`: the real squid with its cache on the filesystem under test, between clients and an origin server of fsarena, on
 //! loopback.
 //!
 //! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
@@ -6,20 +6,18 @@
 //! turn. CPU time of squid, of kernel threads and of the clients is reported separately.
 
 mod client;
-mod origin;
 mod process;
 
-use crate::task::{Action, Error, Result, Task};
-use crate::web::readings::{self, Account};
-use crate::web::settings::{self, Load, Shape, filling, outline};
+use crate::task::{Action, Result, Task, TaskError};
+use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
-use client::{Asking, Tally};
+use crate::workloads::squid::client::{ClientTally, SquidClients};
+use crate::workloads::squid::process::{Squid, SquidDirs};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading};
 use fsarena_engine::readings::set_latency;
 use fsarena_sys::cpu;
-use process::{Ground, Squid};
 use std::net::{Ipv4Addr, TcpListener};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +29,7 @@ pub struct SquidWorkload;
 const DEF: WorkloadDef = WorkloadDef {
     id: "squid",
     help: "the real squid with its cache on the filesystem under test: fill, restart from cold, and serve at set rates",
-    metrics: readings::ANSWERS,
+    metrics: web::CACHE_METRICS,
     settings: &[
         SettingDef::choice("store", &["aufs", "ufs", "rock"], "aufs")
             .help("how squid keeps objects: files by threads, files by itself, or one database"),
@@ -41,32 +39,32 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::int("clients", 1..=1000, 32)
             .help("connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000"),
         SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
-        settings::L1,
-        settings::L2,
-        settings::RECURRENCE,
-        settings::ZIPF,
+        web::L1,
+        web::L2,
+        web::RECURRENCE,
+        web::ZIPF,
     ],
 };
 
-/// What one task after the other works with.
+/// The state that the tasks of a cell share.
 #[derive(Clone)]
-struct Stage {
+struct SquidTasks {
     job: Job,
-    ground: Ground,
-    /// Where the origin listens. The port is part of every object's name, so all tasks have the same.
+    dirs: SquidDirs,
+    /// The listener of the origin server. Its port is part of every object's name, so all tasks use the same one.
     origin: Arc<TcpListener>,
-    /// Runs from the cold task to the last.
+    /// The squid that runs from the cold task to the last.
     running: Arc<Mutex<Option<Squid>>>,
 }
 
-/// The cache, of whole MiB.
-fn cache(job: &Job) -> Shape {
-    let shape = Shape::of(job);
-    Shape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
+/// The cache, with a size in whole MiB.
+fn cache(job: &Job) -> CacheShape {
+    let shape = CacheShape::from_settings(job);
+    CacheShape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
 }
 
-fn loads(job: &Job) -> Vec<Load> {
-    Load::all(job, &[None], "Serve after a restart, from a cold page cache")
+fn loads(job: &Job) -> Vec<ServeTask> {
+    ServeTask::all(job, &[None], "Serve after a restart, from a cold page cache")
 }
 
 impl Workload for SquidWorkload {
@@ -75,7 +73,7 @@ impl Workload for SquidWorkload {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        outline(&loads(job))
+        serve_outline(&loads(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -98,7 +96,7 @@ impl Workload for SquidWorkload {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (store, shape) = (job.settings.text("store").to_string(), cache(job));
-        let ground = Ground {
+        let dirs = SquidDirs {
             store,
             shape,
             cache: place.root.join("cache"),
@@ -109,10 +107,10 @@ impl Workload for SquidWorkload {
             listener.set_nonblocking(true)?;
             Ok(Arc::new(listener))
         });
-        let origin = origin.map_err(Error::io("start the origin"))?;
-        let stage = Stage { job: job.clone(), ground, origin, running: Arc::default() };
-        let fill = Action::with(&stage, stage.words(&filling()), Stage::fill);
-        let mut tasks = vec![Task::new(filling(), fill)];
+        let origin = origin.map_err(TaskError::io("start the origin"))?;
+        let stage = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
+        let fill = Action::with(&stage, stage.words(&fill_task_info()), SquidTasks::fill);
+        let mut tasks = vec![Task::new(fill_task_info(), fill)];
         let mut loads = loads(job).into_iter().peekable();
         while let Some(load) = loads.next() {
             let (rate, last) = (load.rate, loads.peek().is_none());
@@ -123,8 +121,8 @@ impl Workload for SquidWorkload {
     }
 }
 
-/// What every report must say.
-fn remarks(store: &str, cache: &Shape) -> Vec<Note> {
+/// The remarks for every report.
+fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
          {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
@@ -136,29 +134,29 @@ fn remarks(store: &str, cache: &Shape) -> Vec<Note> {
     vec![remark(text)]
 }
 
-impl Stage {
+impl SquidTasks {
     fn clients(&self) -> usize {
         self.job.settings.int("clients") as usize
     }
 
     fn words(&self, info: &TaskInfo) -> [String; 3] {
-        ["squid".into(), info.id.to_string(), self.ground.cache.display().to_string()]
+        ["squid".into(), info.id.to_string(), self.dirs.cache.display().to_string()]
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
     fn fill(&self) -> Result<TaskOutput> {
-        self.ground.make()?;
-        let squid = Squid::start(&self.ground)?;
-        let objects = self.ground.shape.to_fill();
+        self.dirs.make()?;
+        let squid = Squid::start(&self.dirs)?;
+        let objects = self.dirs.shape.to_fill();
         let found = self.measure(&squid, async |asking| asking.fill(self.clients(), objects).await);
         let stopped = squid.stop();
         stopped.and(Ok(found?))
     }
 
-    /// Asks for a while; the first load starts squid and the last one ends it.
+    /// Sends requests for a while. The first of these tasks starts squid and the last one ends it.
     fn serve(&self, rate: i64, last: bool) -> Result<TaskOutput> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let squid = running.take().map_or_else(|| Squid::start(&self.ground), Ok)?;
+        let squid = running.take().map_or_else(|| Squid::start(&self.dirs), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
         let found = self.measure(&squid, async |asking| match rate {
             0 => asking.unpaced(self.clients(), seconds, seed).await,
@@ -171,61 +169,61 @@ impl Stage {
         Ok(found)
     }
 
-    /// Asks, with an origin beside, and charges everybody.
-    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<Asking>)) -> Result<TaskOutput> {
+    /// Sends requests while the origin server runs, and measures the CPU time of clients, squid and kernel threads.
+    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<SquidClients>)) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::io("start the clients"))?;
+        let runtime = runtime.map_err(TaskError::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
         let own = std::process::id() as i32;
-        let origin = self.origin.try_clone().map_err(Error::io("start the origin"))?;
+        let origin = self.origin.try_clone().map_err(TaskError::io("start the origin"))?;
         let seed = self.job.seed;
-        let account = Account::begin();
+        let account = CostAccount::begin();
         let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
         let (tally, took) = local.block_on(&runtime, async {
             let listener =
-                tokio::net::TcpListener::from_std(origin).map_err(Error::io("start the origin"))?;
-            let address = listener.local_addr().map_err(Error::io("start the origin"))?;
-            let origin = tokio::task::spawn_local(origin::serve(listener, seed));
-            let asking = Asking::new(squid.address, address, seed, self.ground.shape.demand());
+                tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
+            let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
+            let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
+            let asking = SquidClients::new(squid.address, address, seed, self.dirs.shape.demand());
             let begun = Instant::now();
             ask(&asking).await;
             let took = begun.elapsed();
             origin.abort();
-            Ok::<_, Error>((asking.into_tally(), took))
+            Ok::<_, TaskError>((asking.into_tally(), took))
         })?;
         let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
         let mut found = readings_of(&tally, took)?;
-        account.end(&self.ground.cache, &mut found)?;
-        // After the sync: what squid still wrote is part of what serving cost.
+        account.end(&self.dirs.cache, &mut found)?;
+        // After the sync, because squid's last writes are part of the cost of serving.
         let ticks = squid.ticks();
         let used = squid.cpu_ns().saturating_sub(before.0);
         split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
-        found.set(readings::CLIENT_CPU, client_ns as f64);
+        found.set(web::CLIENT_CPU, client_ns as f64);
         let latencies = fsarena_engine::latencies(&tally.corrected);
         Ok(TaskOutput { series: tally.track.points(took), latencies, ..TaskOutput::from(found) })
     }
 }
 
-fn readings_of(tally: &Tally, took: Duration) -> Result<Readings> {
+fn readings_of(tally: &ClientTally, took: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
         let short =
             || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
         let why = tally.why.clone().unwrap_or_else(short);
-        return Err(Error::Unfit(format!("no request was answered: {why}")));
+        return Err(TaskError::Unfit(format!("no request was answered: {why}")));
     }
     let mut found = Readings::default();
     found.set(reading::REQUESTS, requests as f64);
     found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
-    found.set(readings::HIT_RATIO, tally.hits as f64 / requests as f64);
-    found.set(readings::SERVED, tally.bytes as f64);
-    found.set(readings::FAILED, tally.failed as f64);
+    found.set(web::HIT_RATIO, tally.hits as f64 / requests as f64);
+    found.set(web::SERVED, tally.bytes as f64);
+    found.set(web::FAILED, tally.failed as f64);
     set_latency(&mut found, "all_", &tally.latency);
     set_latency(&mut found, "corrected_", &tally.corrected);
     Ok(found)
 }
 
-/// Exact CPU time, split as the ticks say; whole seconds of it meet a hundred of them.
+/// Splits the exact CPU time into user and system time by the clock ticks. A second has a hundred ticks.
 fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
     let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
     found.set(reading::SERVICE_USER, used_ns as f64 * share);
@@ -235,22 +233,13 @@ fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
-
-    fn job(rates: &[i64]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        let rates = rates.iter().copied().map(Value::Int).collect();
-        settings.0.insert("rates".into(), Value::List(rates));
-        Job { settings, scale: Scale::Tiny, seed: 3 }
-    }
+    use crate::testing::{ids, job};
 
     #[test]
     fn tasks_are_the_filling_the_cold_start_and_each_rate() {
-        let outline = SquidWorkload.outline(&job(&[50, 0]));
-        let ids: Vec<String> = outline.iter().map(|info| info.id.to_string()).collect();
-        assert_eq!(ids, ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
-        assert!(SquidWorkload.survey(&job(&[1])).unwrap().room.bytes > 64 << 20);
+        let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0")]));
+        assert_eq!(ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
+        assert!(SquidWorkload.survey(&job(&DEF, 3, &[("rates", "1")])).unwrap().room.bytes > 64 << 20);
     }
 
     #[test]

@@ -1,52 +1,52 @@
-//! The real sysbench, with the cells of `fileio`: its arguments, and what it prints.
+//! `sysbench`: the tasks of `fileio` by the real sysbench, its arguments and its output.
 
-use super::fileio::settings::{Cell, Chosen, FileIo, METRICS, settings};
+use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use crate::{printed::figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
-/// By sysbench.
+/// The workload by the real sysbench.
 pub const SYSBENCH: FileIo = FileIo {
     def: &WorkloadDef {
         id: "sysbench",
         help: "the same tasks as fileio, by the real sysbench (1.0 or 1.1)",
         metrics: METRICS,
-        settings: &settings("sysbench"),
+        settings: &fileio_settings("sysbench"),
     },
 };
 
-/// sysbench knows whole seconds only.
-pub fn whole_seconds(chosen: &Chosen) -> u64 {
-    chosen.seconds.ceil().max(1.0) as u64
+/// The measured time in whole seconds; sysbench takes nothing else.
+pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
+    settings.seconds.ceil().max(1.0) as u64
 }
 
-/// Runs one cell in a directory whose files are prepared.
-pub fn action(chosen: &Chosen, cell: Cell, dir: &Path) -> Action {
+/// Makes the action that runs one cell in a directory with prepared files.
+pub fn action(settings: &FileIoSettings, cell: FileIoCell, dir: &Path) -> Action {
     let block = cell.block;
     let read = move |printed: &str| Some(parse(printed)?.readings(block));
-    Action::read(argv(chosen, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
+    Action::read(argv(settings, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
 }
 
-fn argv(chosen: &Chosen, cell: Cell) -> Argv {
+fn argv(settings: &FileIoSettings, cell: FileIoCell) -> Argv {
     let on = |yes| if yes { "on" } else { "off" };
-    let time = if chosen.events == 0 { whole_seconds(chosen) } else { 0 };
+    let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
         .arg("fileio")
         .arg(format!("--file-test-mode={}", cell.mode.name))
-        .arg(format!("--file-num={}", chosen.files))
-        .arg(format!("--file-total-size={}", chosen.total_bytes()))
+        .arg(format!("--file-num={}", settings.files))
+        .arg(format!("--file-total-size={}", settings.total_bytes()))
         .arg(format!("--file-block-size={}", cell.block))
-        .arg(format!("--file-fsync-freq={}", chosen.fsync_every))
-        .arg(format!("--file-fsync-end={}", on(chosen.fsync_end)))
+        .arg(format!("--file-fsync-freq={}", settings.fsync_every))
+        .arg(format!("--file-fsync-end={}", on(settings.fsync_end)))
         .arg(format!("--threads={}", cell.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
-        .arg(format!("--rand-seed={}", chosen.seed % 0x7fff_fffe + 1))
-        .args(chosen.direct.then_some("--file-extra-flags=direct"))
-        .args([format!("--events={}", chosen.events), format!("--time={time}"), "run".into()])
+        .arg(format!("--rand-seed={}", settings.seed % 0x7fff_fffe + 1))
+        .args(settings.direct.then_some("--file-extra-flags=direct"))
+        .args([format!("--events={}", settings.events), format!("--time={time}"), "run".into()])
 }
 
-/// What sysbench says of one run. Rates are a second, times are seconds.
+/// The figures that sysbench prints for one run. Rates are per second, times in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Printed {
     reads: f64,
@@ -61,7 +61,7 @@ pub struct Printed {
     fairness: Option<(f64, f64)>,
 }
 
-/// Reads the output of 1.0 and 1.1. Returns none if figures are missing or not numeric.
+/// Parses the output of sysbench 1.0 and 1.1. Returns none if figures are missing or not numeric.
 pub fn parse(text: &str) -> Option<Printed> {
     let mut found = Printed::default();
     let (mut reads, mut events, mut total_time) = (None, None, None);
@@ -99,7 +99,8 @@ fn iops(value: &str) -> Option<f64> {
 }
 
 impl Printed {
-    /// As readings of the load engine's names. What sysbench does not say is left out.
+    /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are left
+    /// out.
     fn readings(&self, block: u32) -> Readings {
         let mut readings = Readings::default();
         let bytes = f64::from(block);
@@ -123,10 +124,12 @@ impl Printed {
             ("all_latency_max_ns", self.latency_max),
         ];
         for (id, seconds) in latencies {
-            seconds.into_iter().for_each(|seconds| readings.set(id, seconds * 1e9));
+            if let Some(seconds) = seconds {
+                readings.set(id, seconds * 1e9);
+            }
         }
         if let Some((mean, deviation)) = self.fairness.filter(|(mean, _)| *mean > 0.0) {
-            // Jain's (Σx)² / (n·Σx²), by mean and standard deviation.
+            // Jain's index (Σx)² / (n·Σx²) from mean and standard deviation.
             readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
         }
         readings
@@ -136,8 +139,7 @@ impl Printed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Job;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::job;
     use proptest::prelude::*;
 
     const OF_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");
@@ -208,10 +210,8 @@ Throughput:
 
     #[test]
     fn the_arguments_are_those_of_the_cell() {
-        let mut settings = Settings::defaults(SYSBENCH.def.settings);
-        settings.0.insert("total_bytes".into(), fsarena_core::setting::Value::Int(4 << 20));
-        let chosen = Chosen::of(&Job { settings, scale: Scale::Tiny, seed: 7 });
-        let words = argv(&chosen, chosen.cells[3]).words().join(" ");
+        let settings = FileIoSettings::resolve(&job(SYSBENCH.def, 7, &[("total_bytes", "4194304")]));
+        let words = argv(&settings, settings.cells[3]).words().join(" ");
         assert_eq!(
             words,
             "sysbench fileio --file-test-mode=rndwr --file-num=128 --file-total-size=4194304 \

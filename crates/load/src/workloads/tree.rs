@@ -2,9 +2,9 @@
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Error, Result, Task, info};
-use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{demands::Demands, error::at, tree::TOP};
+use crate::task::{Before, Result, Task, TaskError, at, info};
+use crate::tree::TOP;
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 
 /// The workload.
@@ -13,7 +13,7 @@ pub struct Tree;
 const DEF: WorkloadDef = WorkloadDef {
     id: "tree",
     help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
-    // The author's question was about system time.
+    // The original comparison was about system time.
     metrics: &["elapsed", "synced", "system"],
     settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };
@@ -28,25 +28,26 @@ impl Workload for Tree {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let source = Source::of(job);
+        let source = Source::from_job(job);
         let (contents, demands) = source.look()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.unpacked_bytes();
-        // The archive it is unpacked from is there until it is unpacked.
+        // The archive stays on the source disk until it is unpacked.
         let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
-        let remarks = Driver::of(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
+        let remarks =
+            Driver::from_settings(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
         // cp(1) without -p keeps no owners.
         Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        if Driver::of(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
+        if Driver::from_settings(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
     }
 
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
         let archive = place.other.join("tree.tar");
-        Source::of(job).archive_to(&archive)?;
+        Source::from_job(job).archive_to(&archive)?;
         let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(at("remove", &archive))
@@ -56,33 +57,26 @@ impl Workload for Tree {
         let from = place.other.join(TOP);
         if !from.is_dir() {
             let why = format!("the tree {} is not there: it is made once a run", from.display());
-            return Err(Error::Unfit(why));
+            return Err(TaskError::Unfit(why));
         }
         let to = place.root.join(TOP);
         let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
-        let driver = Driver::of(&job.settings);
+        let driver = Driver::from_settings(&job.settings);
         let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
         let task = |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver)) };
         Ok(tasks.map(task).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Driver::of(&job.settings).clones
+        Driver::from_settings(&job.settings).clones
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::scale::Scale;
-    use fsarena_core::setting::{Settings, Value};
+    use crate::testing::{job, perform};
     use std::path::Path;
-
-    fn job(driver: &str) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        settings.0.insert("driver".into(), Value::Text(driver.into()));
-        Job { settings, scale: Scale::Tiny, seed: 7 }
-    }
 
     #[test]
     fn the_tree_is_copied_and_removed_by_both_drivers() {
@@ -92,7 +86,8 @@ mod tests {
                 Place { root: dir.path().join("root"), other: dir.path().join("other"), server_user: None };
             std::fs::create_dir(&place.root).unwrap();
             std::fs::create_dir(&place.other).unwrap();
-            Tree.inputs(&job(driver), &place).unwrap();
+            let job = job(&DEF, 7, &[("driver", driver)]);
+            Tree.inputs(&job, &place).unwrap();
             let files = |of: &Path| {
                 walkdir::WalkDir::new(of)
                     .into_iter()
@@ -100,11 +95,9 @@ mod tests {
                     .count()
             };
             assert_eq!(files(&place.other), 40);
-            let mut tasks = Tree.steps(&job(driver), &place).unwrap().into_iter();
+            let mut tasks = Tree.steps(&job, &place).unwrap().into_iter();
             for after in [40, 0] {
-                for action in tasks.next().unwrap().work {
-                    action.perform(&mut |_| {}).unwrap();
-                }
+                perform(tasks.next().unwrap().work);
                 assert_eq!(files(&place.root), after, "{driver}");
             }
         }
@@ -117,8 +110,7 @@ mod tests {
         std::fs::create_dir(&real).unwrap();
         std::fs::create_dir(&other).unwrap();
         std::fs::write(real.join("f"), "contents").unwrap();
-        let mut job = job("native");
-        job.settings.0.insert("tree".into(), Value::Text(real.to_str().unwrap().into()));
+        let job = job(&DEF, 7, &[("driver", "native"), ("tree", real.to_str().unwrap())]);
         let place = Place { root: dir.path().join("root"), other, server_user: None };
         assert!(Tree.steps(&job, &place).is_err());
         Tree.inputs(&job, &place).unwrap();
@@ -128,8 +120,7 @@ mod tests {
 
     #[test]
     fn a_tree_that_is_not_there_is_said() {
-        let mut job = job("native");
-        job.settings.0.insert("tree".into(), Value::Text("/nowhere".into()));
+        let job = job(&DEF, 7, &[("driver", "native"), ("tree", "/nowhere")]);
         assert!(Tree.survey(&job).unwrap_err().to_string().contains("/nowhere"));
     }
 }

@@ -3,15 +3,15 @@
 
 mod log;
 
-use crate::pace::{self, Load};
+use crate::pace::{self, PacedLoad};
 use crate::payload::{note, noted};
 use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, sample::TaskOutput};
-use fsarena_engine::act;
-use log::{Allocation, Log, Shape};
+use fsarena_engine::custom_load;
+use log::{Allocation, Log, LogShape};
 use std::path::Path;
 
 /// The workload.
@@ -44,13 +44,13 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn info(load: Load) -> TaskInfo {
+fn info(load: PacedLoad) -> TaskInfo {
     load.info("wal", "Commit records to a log")
 }
 
-fn shape(job: &Job) -> Shape {
+fn shape(job: &Job) -> LogShape {
     let settings = &job.settings;
-    Shape {
+    LogShape {
         record: settings.int("record") as usize,
         allocation: match settings.text("allocation") {
             "append" => Allocation::Append,
@@ -69,12 +69,12 @@ impl Workload for Wal {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        Load::all(&job.settings).into_iter().map(info).collect()
+        PacedLoad::all(&job.settings).into_iter().map(info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = shape(job);
-        let most = Load::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
+        let most = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
         // A group that is larger than a segment has one to itself.
         let segment = shape.segment.max(u64::from(most) * shape.record as u64);
         let room = Room { bytes: (shape.keep + 2) * segment, inodes: shape.keep + 2, other_bytes: 4096 };
@@ -83,16 +83,16 @@ impl Workload for Wal {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (dir, shape) = (place.root.join("wal"), shape(job));
-        let task = |load: Load| {
+        let task = |load: PacedLoad| {
             let (job, committed) = (job.clone(), place.other.join(COMMITTED));
             let empty = Action::on("empty", &dir, move |dir| log::prepare(dir, &shape));
             let work = Action::on("commit", &dir, move |dir| commit(&job, load, &shape, dir, &committed));
             Task::new(info(load), work).after([empty])
         };
-        Ok(Load::all(&job.settings).into_iter().map(task).collect())
+        Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
     }
 
-    /// Replays the log as a database does after a crash: every committed record has to be there.
+    /// Replays the log as a database does after a crash. Every committed record has to be there.
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
         let (committed, shape) = (place.other.join(COMMITTED), shape(job));
         vec![Action::on("replay", &place.root.join("wal"), move |dir| {
@@ -101,18 +101,18 @@ impl Workload for Wal {
     }
 }
 
-fn commit(job: &Job, load: Load, shape: &Shape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
+fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
     let log = Log::open(dir, *shape)?;
-    let outcome = act::run(&load.acting(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
+    let outcome = custom_load::run(&load.config(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
     let (records, syncs) = log.counts();
-    let mut found = outcome.found();
+    let mut found = outcome.task_output();
     found.readings.set("sync_operations_count", syncs as f64);
     note(committed, records)?;
     Ok(found)
 }
 
-/// What every report must say.
-fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
+/// The remarks for every report.
+fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
     let how = match shape.allocation {
         Allocation::Append => "that grow with each record",
         Allocation::Preallocate => "whose blocks are allocated before use",
@@ -133,16 +133,11 @@ fn remarks(job: &Job, shape: &Shape) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::{scale::Scale, setting::Settings};
+    use crate::testing::{self, ids, perform};
     use std::os::unix::fs::FileExt;
 
     fn job(set: &[(&str, &str)]) -> Job {
-        let mut settings = Settings::defaults(DEF.settings);
-        for (id, text) in set {
-            let def = DEF.settings.iter().find(|def| def.id == *id).unwrap();
-            settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
-        }
-        Job { settings, scale: Scale::Tiny, seed: 5 }
+        testing::job(&DEF, 5, set)
     }
 
     /// Commits records, and gives the directory of the log and what was found.
@@ -151,8 +146,7 @@ mod tests {
         let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         let task = Wal.steps(job, &place).unwrap().remove(0);
-        let actions = task.prepare.into_iter().chain(task.work);
-        let found = actions.map(|action| action.perform(&mut |_| {}).unwrap()).last().unwrap();
+        let found = perform(task.prepare.into_iter().chain(task.work));
         (dir, place, found)
     }
 
@@ -207,10 +201,9 @@ mod tests {
     #[test]
     fn clients_and_rates_make_tasks_and_a_paced_latency_counts_from_when_a_record_was_due() {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
-        let names: Vec<String> = Wal.outline(&job).iter().map(|info| info.id.to_string()).collect();
         let all =
             ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
-        assert_eq!(names, all);
+        assert_eq!(ids(&Wal.outline(&job)), all);
         let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
         let (_dir, place, found) = committed(&job);
         assert_eq!(found.readings.get("asked_iops_per_s"), Some(500.0));

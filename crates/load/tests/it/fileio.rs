@@ -42,7 +42,7 @@ fn prepare(words: &str, dir: &Path) -> Task {
     task
 }
 
-fn work(task: Task) -> Result<(), fsarena_load::task::Error> {
+fn work(task: Task) -> Result<(), fsarena_load::task::TaskError> {
     task.work.into_iter().try_for_each(|action| action.perform(&mut |_| {}).map(drop))
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Result, RunError};
 use crate::settings::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{available::to_install, def::FsDef, filesystems};
-use fsarena_load::demands::{Demands, name_bytes};
+use fsarena_load::workload::{Demands, name_bytes};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use std::path::Path;

@@ -4,7 +4,7 @@ use super::flags::Args;
 use crate::failure::{Failure, usage};
 use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
-use fsarena_engine::{FileSpec, Files, Job};
+use fsarena_engine::{FileSpec, Files, LoadJob};
 use fsarena_run::ScratchDir;
 use fsarena_sys::space;
 use rustix::fs::{CWD, RenameFlags};
@@ -23,7 +23,7 @@ pub struct Place {
 
 impl Place {
     /// Makes the directory. Refuses a `--file` that is not a regular file.
-    pub fn open(args: &Args, job: &Job) -> Result<Place, Failure> {
+    pub fn open(args: &Args, job: &LoadJob) -> Result<Place, Failure> {
         let named = args.file.as_deref().map(named).transpose()?;
         let parent = match &args.file {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
@@ -51,7 +51,7 @@ impl Place {
     }
 
     /// The files of the load, written and on the device.
-    pub fn files(&self, args: &Args, job: &Job) -> Result<Files, Failure> {
+    pub fn files(&self, args: &Args, job: &LoadJob) -> Result<Files, Failure> {
         let bytes = args.size.unwrap_or(SIZE);
         if job.open.recreate {
             return Ok(Files::planned(self.dir(), args.nrfiles, bytes));

@@ -4,7 +4,7 @@ use super::flags::{Args, Rw};
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
-    Allow, Bound, Content, Durability, Engine, Job, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
+    Allow, Bound, Content, Durability, Engine, LoadJob, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };
 
 /// Run time of a load without a limit.
@@ -27,13 +27,13 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
 }
 
 /// The job that these flags ask for.
-pub fn of(args: &Args) -> Result<Job, Failure> {
+pub fn of(args: &Args) -> Result<LoadJob, Failure> {
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
     let mut allow = Allow::default();
     args.allow.iter().for_each(|kind| kind(&mut allow));
-    Ok(Job {
+    Ok(LoadJob {
         engine: args.ioengine.unwrap_or(if args.iodepth > 1 { Engine::IoUring } else { Engine::Sync }),
         open: Open { direct: args.direct, durability: args.sync, recreate: args.create_on_open },
         block_bytes,
@@ -52,7 +52,7 @@ pub fn of(args: &Args) -> Result<Job, Failure> {
         verify: args.verify,
         allow,
         seed: args.seed,
-        ..Job::default()
+        ..LoadJob::default()
     })
 }
 
@@ -97,7 +97,7 @@ mod tests {
         args: Args,
     }
 
-    fn job(line: &str) -> Job {
+    fn job(line: &str) -> LoadJob {
         let line = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
         of(&line.unwrap().args).unwrap()
     }
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_engine() {
-        assert_eq!(job(""), Job::default());
-        assert_eq!(job("--ioengine=psync --direct=0"), Job::default());
+        assert_eq!(job(""), LoadJob::default());
+        assert_eq!(job("--ioengine=psync --direct=0"), LoadJob::default());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
 use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
-use fsarena_engine::{Files, Job, OfKind, Outcome, attest::Source};
+use fsarena_engine::{Files, LoadJob, LoadOutcome, OpStats, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
 use fsarena_report::number::{three, with_unit};
 use fsarena_report::page::Page;
@@ -16,9 +16,9 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 
 /// Returns the page of reads and writes, with what the probes read meanwhile.
 pub fn data_page(
-    job: &Job,
+    job: &LoadJob,
     files: &Files,
-    outcome: &Outcome,
+    outcome: &LoadOutcome,
     (readings, notes): (&Readings, &[Note]),
     interrupted: bool,
 ) -> Page {
@@ -42,7 +42,7 @@ pub fn data_page(
         "interrupted": interrupted,
         "reached": reach,
         "device_share_ratio": share,
-        "attestation": outcome.used.attestation,
+        "attestation": outcome.used.extent_check,
         "result": result(outcome),
         "probes": readings,
         "notes": notes,
@@ -52,9 +52,9 @@ pub fn data_page(
 
 /// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
 pub fn metadata_page(
-    job: &meta::Job,
+    job: &meta::MetaJob,
     dir: &Path,
-    phases: &[(Operation, Outcome)],
+    phases: &[(Operation, LoadOutcome)],
     interrupted: bool,
 ) -> Page {
     let mut document = Document::default();
@@ -72,7 +72,7 @@ pub fn metadata_page(
         said.push(CUT_SHORT.into());
     }
     document.list(said);
-    let phase = |(operation, outcome): &(Operation, Outcome)| json!({ "operation": operation.name(), "result": result(outcome) });
+    let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": result(outcome) });
     let json = json!({
         "format": 1,
         "job": job,
@@ -92,7 +92,7 @@ fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
     (moved_bytes > 0).then(|| device / moved_bytes as f64)
 }
 
-fn latencies<'a>(rows: impl Iterator<Item = (String, &'a Outcome, &'a OfKind)>) -> Table {
+fn latencies<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStats)>) -> Table {
     let heads = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
     let mut table = Table::figures(heads.map(String::from).to_vec());
     for (name, outcome, kind) in rows {
@@ -118,7 +118,7 @@ fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
 }
 
 /// What a reader of the figures should know.
-fn remarks(outcome: &Outcome, interrupted: bool) -> Vec<String> {
+fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     let mut said = vec![];
     if interrupted {
         said.push(CUT_SHORT.to_string());
@@ -155,7 +155,7 @@ fn remarks(outcome: &Outcome, interrupted: bool) -> Vec<String> {
     said
 }
 
-fn client_words(outcome: &Outcome) -> Option<String> {
+fn client_words(outcome: &LoadOutcome) -> Option<String> {
     let share = format!(
         "the generator takes {} an operation, {:.1}% of its time",
         with_unit(outcome.calibration.cost_ns(), Unit::Nanoseconds),
@@ -167,19 +167,19 @@ fn client_words(outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn attested(outcome: &Outcome) -> Option<String> {
-    let found = outcome.used.attestation.as_ref()?;
+fn attested(outcome: &LoadOutcome) -> Option<String> {
+    let found = outcome.used.extent_check.as_ref()?;
     let how = match found.source {
-        Source::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
-        Source::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",
-        Source::Device => "a device",
+        ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
+        ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",
+        ExtentSource::Device => "a device",
     };
     Some(format!("attested {how} ({} extents)", found.extents))
 }
 
 /// Figures of an outcome, with units in their names.
-fn result(outcome: &Outcome) -> Value {
-    let kind = |kind: &OfKind| {
+fn result(outcome: &LoadOutcome) -> Value {
+    let kind = |kind: &OpStats| {
         json!({
             "operation": kind.name,
             "operations_count": kind.count,

@@ -1,13 +1,16 @@
-//! The 21 tasks, in the order in which they run: where their files are, and how many and how large they are.
+//! The 21 tasks in the order in which they run: where their files are, how many and how large they are, and the space that
+//! they need at the fullest moment.
 
-use crate::workload::{Job, Place};
-use crate::{program::Op, source::generated_files, tree::TOP};
+use crate::source::{Contents, generated_files};
+use crate::workload::{Job, Place, Room};
+use crate::{program::Op, tree::TOP};
 use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
+use std::{collections::BTreeSet, ops::Add};
 
-/// The archive: the one that all cells share, on the source disk, and the one on the filesystem under test.
+/// Name of the archive that all cells share on the source disk, and of its copy on the filesystem under test.
 pub const TARBALL: &str = "tree.tar";
 /// The file of 1 GiB.
-pub const BIG: &str = "big";
+const BIG: &str = "big";
 /// The file that is split.
 pub const SMALL: &str = "small";
 
@@ -29,8 +32,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes of a job.
-    pub fn of(job: &Job) -> Sizes {
+    /// The sizes at the scale of a job.
+    pub fn from_job(job: &Job) -> Sizes {
         let scale = job.scale;
         Sizes {
             files: scale.count(10_000, 20),
@@ -43,12 +46,12 @@ impl Sizes {
     }
 }
 
-/// Something a task needs or makes.
+/// Files that a task needs or makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Thing {
     /// Nothing that matters to another task.
     Nothing,
-    /// The archive on the other disk; there from the start.
+    /// The archive on the source disk, which exists from the start.
     Input,
     /// The touched files.
     Files,
@@ -60,7 +63,7 @@ pub enum Thing {
     Tree,
     /// The file of 1 GiB.
     Big,
-    /// The file that is split; made untimed.
+    /// The file that is split, which is made untimed.
     Small,
 }
 
@@ -174,12 +177,12 @@ impl TaskDef {
     }
 }
 
-/// The task that makes a thing; none for what is there or made untimed.
+/// The task that makes these files; none if they exist from the start or are made untimed.
 pub fn maker_of(thing: Thing) -> Option<&'static TaskDef> {
     TASKS.iter().find(|task| task.makes == thing && thing != Thing::Nothing)
 }
 
-/// These tasks and those that make what they need.
+/// These tasks, and the tasks that make the files that they need.
 pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     let mut all = tasks.to_vec();
     let mut next = 0;
@@ -194,7 +197,7 @@ pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     all
 }
 
-/// `10,000`.
+/// Formats a number with thousands separators, such as `10,000`.
 fn grouped(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -202,13 +205,95 @@ fn grouped(number: u64) -> String {
     }
 }
 
-/// `1 GiB`, `320 KiB`: in the largest unit that needs no fraction.
+/// Formats a size in the largest unit without a fraction, such as `1 GiB` or `320 KiB`.
 fn of_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{} B", grouped(bytes)),
     }
+}
+
+/// Bytes of blocks and number of inodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Usage {
+    bytes: u64,
+    inodes: u64,
+}
+
+impl Add for Usage {
+    type Output = Usage;
+    fn add(self, other: Usage) -> Usage {
+        Usage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
+    }
+}
+
+/// The space that the tasks need at the fullest moment.
+pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) -> Room {
+    let of = |task: &TaskDef| left(task, sizes, contents);
+    let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
+    // The root directory.
+    let mut now = directory(30);
+    let mut peak = now;
+    for task in tasks {
+        let mut wanted = task.needs;
+        while there.insert(wanted) {
+            let maker = maker_of(wanted);
+            // No task makes the file that is split.
+            now = now + maker.map_or(file(sizes.small_bytes), of);
+            wanted = maker.map_or(Thing::Nothing, |maker| maker.needs);
+        }
+        there.insert(task.makes);
+        now = now + of(task);
+        peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
+        if task.uses_up {
+            there.remove(&task.needs);
+            let gone = maker_of(task.needs).map_or(Usage::default(), of);
+            now = Usage { bytes: now.bytes - gone.bytes, inodes: now.inodes - gone.inodes };
+        }
+    }
+    // The archive, what it was made of, and the copy of it that copy-out makes.
+    Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * blocks(contents.archive_bytes) + 4096 }
+}
+
+/// The space of the files that a task leaves on the filesystem under test.
+fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
+    let archive = file(contents.archive_bytes);
+    let inodes = contents.files + contents.directories + contents.links;
+    // Only the names matter here.
+    let at = Place { root: "/root".into(), other: "/other".into(), server_user: None };
+    match (task.op)(&at, sizes) {
+        Op::Touch(_, count) => directory(count) + times(file(0), count),
+        Op::MakeDirs(_, count) => directory(count) + times(file(4096), count),
+        Op::Copy(_, to) if to.starts_with(&at.other) => Usage::default(),
+        Op::Copy(..) if task.needs == Thing::Big => file(sizes.big_mebibytes << 20),
+        Op::Copy(..) | Op::Tar(..) => archive,
+        Op::CopyInto(_, _, count) => directory(count) + times(archive, count),
+        Op::Untar(..) | Op::CopyTree(..) => Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes },
+        Op::Create(_, mebibytes) => file(mebibytes << 20),
+        Op::Split(_, piece, _) => {
+            let count = sizes.small_bytes.div_ceil(piece);
+            directory(count) + times(file(piece), count)
+        }
+        Op::Find(_) | Op::Remove(_) | Op::Cat(_) => Usage::default(),
+    }
+}
+
+fn blocks(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4096)
+}
+
+fn file(bytes: u64) -> Usage {
+    Usage { bytes: blocks(bytes), inodes: 1 }
+}
+
+/// The room of a directory with `entries` entries of at most 64 bytes each.
+fn directory(entries: u64) -> Usage {
+    Usage { bytes: blocks(64 * entries.max(1)), inodes: 1 }
+}
+
+fn times(usage: Usage, count: u64) -> Usage {
+    Usage { bytes: usage.bytes * count, inodes: usage.inodes * count }
 }
 
 #[cfg(test)]
@@ -238,5 +323,52 @@ mod tests {
             [1 << 30, 32 << 20, 327_680, 1000].map(of_bytes),
             ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]
         );
+    }
+
+    const SIZES: Sizes = Sizes {
+        files: 100,
+        directories: 50,
+        tree_files: Some(10),
+        copies: 10,
+        big_mebibytes: 1,
+        small_bytes: 10_000,
+    };
+
+    const CONTENTS: Contents = Contents {
+        files: 10,
+        directories: 2,
+        links: 0,
+        left_out: 0,
+        block_bytes: 100 << 10,
+        archive_bytes: 102_400,
+    };
+
+    fn room_of(numbers: &[i64]) -> Room {
+        let tasks: Vec<_> = TASKS.iter().filter(|task| numbers.contains(&task.number)).collect();
+        room_needed(&tasks, &SIZES, &CONTENTS)
+    }
+
+    #[test]
+    fn what_is_removed_makes_room() {
+        // Root, directory, 100 files: then root, directory, 50 directories.
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
+        assert_eq!(room_of(&[1, 4]).inodes, 1 + 101 + 51);
+    }
+
+    #[test]
+    fn what_a_task_needs_from_one_that_was_not_chosen_is_counted() {
+        // Root, archive, tree (100 KiB in blocks, two directories, 12 entries of 64 bytes).
+        let tree = (100 << 10) + 2 * 4096 + 12 * 64;
+        assert_eq!(room_of(&[11]).bytes, 4096 + 102_400 + tree);
+        assert_eq!(room_of(&[11]).inodes, 1 + 1 + 12);
+        assert_eq!(room_of(&[9, 11]), room_of(&[11]));
+    }
+
+    #[test]
+    fn pieces_take_whole_blocks() {
+        // 10 pieces of 1000 bytes: 10 blocks, their directory, the file of three blocks, the root.
+        assert_eq!(room_of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
+        assert_eq!(room_of(&[15]).inodes, 10 + 1 + 1 + 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use super::{super::dbench_like::DBENCH_LIKE, super::dbench_tool::DBENCH_TOOL};
-use fsarena_core::{scale::Scale, setting::Settings};
+use crate::testing::{self, ids, perform, place};
 
 const LOAD: &str = "\
 NTCreateX \"\\clients\" 0x1 0x2 1 0x0
@@ -14,12 +14,7 @@ Close 1 0x0
 ";
 
 fn job(workload: &Dbench, set: &[(&str, &str)]) -> Job {
-    let mut settings = Settings::defaults(workload.def.settings);
-    for (id, text) in set {
-        let def = workload.def.settings.iter().find(|def| def.id == *id).unwrap();
-        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
-    }
-    Job { settings, scale: Scale::Tiny, seed: 11 }
+    testing::job(workload.def, 11, set)
 }
 
 /// A directory with a loadfile in it, and the file's name.
@@ -42,20 +37,17 @@ fn each_number_of_clients_is_a_task_that_begins_with_nothing() {
 fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     let (dir, path) = loadfile();
     let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", seconds)]);
-    let place = Place { root: dir.path().into(), other: dir.path().into(), server_user: None };
-    let outline: Vec<String> = DBENCH.outline(&job).iter().map(|info| info.id.to_string()).collect();
-    assert_eq!(outline, ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
+    let place = place(dir.path());
+    assert_eq!(ids(&DBENCH.outline(&job)), ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
     DBENCH.inputs(&job, &place).unwrap();
     // From here on the loadfile is not needed: a guest has none.
     std::fs::remove_file(&path).unwrap();
     let tasks = DBENCH.steps(&job, &place).unwrap();
     let played = tasks.into_iter().map(|task| {
         let clients: usize = task.info.id.params["clients"].parse().unwrap();
-        for action in task.prepare {
-            action.perform(&mut |_| {}).unwrap();
-        }
+        perform(task.prepare);
         let served: Vec<f64> = (task.work.into_iter())
-            .map(|action| action.perform(&mut |_| {}).unwrap().readings.get("served_bytes_per_s").unwrap())
+            .map(|action| perform([action]).readings.get("served_bytes_per_s").unwrap())
             .collect();
         let files = std::fs::read_dir(dir.path().join("dbench/clients")).map_or(0, |files| files.count());
         (clients, if served.iter().all(|served| *served > 0.0) { files } else { 0 })
@@ -91,11 +83,11 @@ fn like_needs_nothing_but_room() {
 
 #[test]
 fn times_are_a_fifth_of_warm_up_unless_said_otherwise() {
-    let chosen = |set: &[(&str, &str)]| {
-        let chosen = Chosen::of(&job(&DBENCH, set));
-        (chosen.options.measured.as_secs_f64(), chosen.options.warm_up.as_secs_f64())
+    let settings = |set: &[(&str, &str)]| {
+        let settings = DbenchSettings::resolve(&job(&DBENCH, set));
+        (settings.options.measured.as_secs_f64(), settings.options.warm_up.as_secs_f64())
     };
-    assert_eq!(chosen(&[]), (0.5, 0.1));
-    assert_eq!(chosen(&[("seconds", "60")]), (60.0, 12.0));
-    assert_eq!(chosen(&[("seconds", "60"), ("warm_up", "0")]), (60.0, 0.0));
+    assert_eq!(settings(&[]), (0.5, 0.1));
+    assert_eq!(settings(&[("seconds", "60")]), (60.0, 12.0));
+    assert_eq!(settings(&[("seconds", "60"), ("warm_up", "0")]), (60.0, 0.0));
 }

@@ -1,20 +1,11 @@
 //! Which tasks there are, in which order, and what is made for them.
 
 use super::*;
+use crate::testing::{self, ids, perform, place};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
-
 fn job(set: &[(&str, &str)]) -> Job {
-    let mut settings = Settings::defaults(FILEIO.def.settings);
-    for (id, text) in set {
-        let def = FILEIO.def.settings.iter().find(|def| def.id == *id).unwrap();
-        settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
-    }
-    Job { settings, scale: Scale::Tiny, seed: 11 }
-}
-
-fn place(dir: &tempfile::TempDir) -> Place {
-    Place { root: dir.path().into(), other: dir.path().into(), server_user: None }
+    testing::job(FILEIO.def, 11, set)
 }
 
 fn names(tasks: &[Task]) -> Vec<String> {
@@ -25,10 +16,10 @@ fn names(tasks: &[Task]) -> Vec<String> {
 fn every_cell_is_a_task_and_their_order_is_the_seeds() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
-    let tasks = FILEIO.steps(&job, &place(&dir)).unwrap();
-    assert_eq!(names(&tasks), names(&FILEIO.steps(&job, &place(&dir)).unwrap()));
+    let tasks = FILEIO.steps(&job, &place(dir.path())).unwrap();
+    assert_eq!(names(&tasks), names(&FILEIO.steps(&job, &place(dir.path())).unwrap()));
     let mut all = names(&tasks);
-    let mut outline: Vec<String> = FILEIO.outline(&job).iter().map(|info| info.id.to_string()).collect();
+    let mut outline = ids(&FILEIO.outline(&job));
     assert_ne!(all, outline);
     all.sort();
     outline.sort();
@@ -36,16 +27,19 @@ fn every_cell_is_a_task_and_their_order_is_the_seeds() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(names(&tasks), names(&FILEIO.steps(&other, &place(&dir)).unwrap()));
+    assert_ne!(names(&tasks), names(&FILEIO.steps(&other, &place(dir.path())).unwrap()));
 }
 
 #[test]
 fn sizes_follow_the_scale_and_are_whole_blocks() {
-    let paper = Chosen::of(&Job { scale: Scale::Paper, ..job(&[]) });
+    let paper = FileIoSettings::resolve(&Job { scale: Scale::Paper, ..job(&[]) });
     assert_eq!((paper.files, paper.file_bytes), (128, 16 << 20));
-    let tiny = Chosen::of(&job(&[("bs", "512,65536")]));
+    let tiny = FileIoSettings::resolve(&job(&[("bs", "512,65536")]));
     assert_eq!(tiny.file_bytes, 65536);
-    assert_eq!(Chosen::of(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
+    assert_eq!(
+        FileIoSettings::resolve(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes,
+        7 * 16384
+    );
 }
 
 fn prepares(tasks: &[Task]) -> Vec<(String, usize)> {
@@ -64,7 +58,8 @@ fn preparations(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
 #[test]
 fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
     let dir = tempfile::tempdir().unwrap();
-    let tasks = FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(&dir)).unwrap();
+    let tasks =
+        FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
     assert!(prepares(&tasks).iter().all(|(_, count)| *count <= 1));
     let mut whole = false;
     for (mode, prepared) in preparations(tasks) {
@@ -82,16 +77,14 @@ fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
 fn verified_reads_find_files_with_blocks_of_their_size() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
-    let tasks = FILEIO.steps(&job(&set), &place(&dir)).unwrap();
+    let tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap();
     for task in tasks {
-        for action in task.prepare.into_iter().chain(task.work) {
-            action.perform(&mut |_| {}).unwrap();
-        }
+        perform(task.prepare.into_iter().chain(task.work));
     }
     // They do look: a byte that changed since the files were made is found.
-    let mut tasks = FILEIO.steps(&job(&set), &place(&dir)).unwrap().into_iter();
+    let mut tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap().into_iter();
     let task = tasks.find(|task| task.info.id.name == "seqrd").unwrap();
-    task.prepare.into_iter().for_each(|action| drop(action.perform(&mut |_| {}).unwrap()));
+    perform(task.prepare);
     let damaged = std::fs::File::options().write(true).open(dir.path().join("test_file.0")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&damaged, b"X", 1234).unwrap();
     let read = task.work.into_iter().map(|action| action.perform(&mut |_| {}));
@@ -101,44 +94,44 @@ fn verified_reads_find_files_with_blocks_of_their_size() {
 
 #[test]
 fn blocks_below_the_alignment_are_left_out_with_the_reason() {
-    let chosen = Chosen::of(&job(&[("bs", "512,4096")]));
-    let ground = Ground { path: "/mnt".into(), is_device: false, align: 4096 };
-    let why = ground.refuses(&chosen, chosen.cells[0]).unwrap();
+    let settings = FileIoSettings::resolve(&job(&[("bs", "512,4096")]));
+    let target = Target { path: "/mnt".into(), is_device: false, align: 4096 };
+    let why = target.refusal(&settings, settings.cells[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
-    assert_eq!(ground.refuses(&chosen, chosen.cells[1]), None);
-    assert_eq!(ground.refuses(&Chosen { direct: false, ..chosen.clone() }, chosen.cells[0]), None);
-    let device = Ground { path: "/dev/loop9".into(), is_device: true, align: 512 };
-    assert_eq!(device.refuses(&chosen, chosen.cells[0]), None);
-    let by_sysbench = Chosen { tool: Tool::Sysbench, ..chosen.clone() };
-    assert!(device.refuses(&by_sysbench, chosen.cells[0]).unwrap().contains("regular files only"));
+    assert_eq!(target.refusal(&settings, settings.cells[1]), None);
+    assert_eq!(
+        target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.cells[0]),
+        None
+    );
+    let device = Target { path: "/dev/loop9".into(), is_device: true, align: 512 };
+    assert_eq!(device.refusal(&settings, settings.cells[0]), None);
+    let by_sysbench = FileIoSettings { tool: Tool::Sysbench, ..settings.clone() };
+    assert!(device.refusal(&by_sysbench, settings.cells[0]).unwrap().contains("regular files only"));
 }
 
 #[test]
 fn a_task_that_is_left_out_says_so_and_does_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let mut maker = Maker {
-        chosen: Chosen::of(&job(&[("bs", "512"), ("modes", "rndrd")])),
-        ground: Ground { path: dir.path().into(), is_device: false, align: 4096 },
+    let mut builder = TaskBuilder {
+        settings: FileIoSettings::resolve(&job(&[("bs", "512"), ("modes", "rndrd")])),
+        target: Target { path: dir.path().into(), is_device: false, align: 4096 },
         whole: None,
     };
-    let cell = maker.chosen.cells[0];
-    let task = maker.task(cell);
+    let cell = builder.settings.cells[0];
+    let task = builder.task(cell);
     assert!(task.work.is_empty());
     let error = task.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
-    assert!(matches!(error, Error::LeftOut(_)));
+    assert!(matches!(error, TaskError::LeftOut(_)));
 }
 
 #[test]
 fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
-    for task in FILEIO.steps(&job(&set), &place(&dir)).unwrap() {
-        for action in task.prepare {
-            action.perform(&mut |_| {}).unwrap();
-        }
+    for task in FILEIO.steps(&job(&set), &place(dir.path())).unwrap() {
+        perform(task.prepare);
         let mode = task.info.id.name;
-        let found = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap();
-        let readings = found.readings;
+        let readings = perform(task.work).readings;
         assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
         // Rounds of 100 writes and 8 syncs: nine whole ones and 28 writes of the tenth.
         let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };

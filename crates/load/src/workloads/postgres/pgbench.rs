@@ -1,4 +1,4 @@
-//! What pgbench prints, and the latencies in its log.
+//! The output of pgbench, and the latencies in its log.
 
 use crate::printed::figure;
 use fsarena_core::{metric::reading, sample::Readings, series::Point};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const STRETCH: Duration = Duration::from_millis(100);
 const STRETCHES: u32 = 1000;
 
-/// What pgbench says of one run.
+/// The figures that pgbench prints for one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Printed {
     /// Transactions a second, connecting excluded.
@@ -20,7 +20,7 @@ pub struct Printed {
     pub failed: f64,
 }
 
-/// Reads the output of pgbench 10 to 17. None where figures are missing or no numbers.
+/// Parses the output of pgbench 10 to 17. Returns none if figures are missing or not numeric.
 pub fn parse(text: &str) -> Option<Printed> {
     let (mut tps, mut transactions, mut failed) = (None, None, 0.0);
     for line in text.lines() {
@@ -40,26 +40,26 @@ pub fn parse(text: &str) -> Option<Printed> {
 /// The transactions of a run, from the logs of all threads of pgbench.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// When each ended, in microseconds; its latency from when it was due; and from when it began.
+    /// The end of each transaction, its latency from its due time, and its latency from its start, all in microseconds.
     done: Vec<[u64; 3]>,
 }
 
 impl Log {
-    /// Takes the log of one thread: `client transaction latency script seconds microseconds [lag]`, where with `-R` the
-    /// latency counts from when the transaction was due, and the lag is how late it began. A transaction that failed has
-    /// a word for a latency.
+    /// Adds the log of one thread, with lines `client transaction latency script seconds microseconds [lag]`. With `-R`
+    /// the latency counts from the due time, and the lag is how late the transaction started. A failed transaction has a
+    /// word instead of a latency.
     ///
     /// # Errors
-    /// The first line that is not one; the last is cut off where pgbench was.
+    /// The first invalid line. The last line is cut off if pgbench was killed.
     pub fn take(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
             let unread = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
-            self.done.extend(transaction(line).ok_or_else(unread)?);
+            self.done.extend(parse_transaction(line).ok_or_else(unread)?);
         }
         Ok(())
     }
 
-    /// The latencies as readings, and over time; `paced` where transactions were due at a time.
+    /// Sets the latencies as readings and returns them over time. `paced` means that transactions had due times.
     pub fn readings(mut self, paced: bool, found: &mut Readings) -> Vec<Point> {
         self.done.sort_unstable();
         let (mut all, mut corrected) = (fsarena_engine::histogram(), fsarena_engine::histogram());
@@ -86,8 +86,8 @@ impl Log {
     }
 }
 
-/// One line; none within where the transaction failed.
-fn transaction(line: &str) -> Option<Option<[u64; 3]>> {
+/// Parses one line of the log. The inner value is none if the transaction failed.
+fn parse_transaction(line: &str) -> Option<Option<[u64; 3]>> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [client, count, latency, script, seconds, microseconds, lag @ ..] = &fields[..] else { return None };
     let whole = |text: &str| text.parse::<u64>().ok();

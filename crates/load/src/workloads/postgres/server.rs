@@ -1,26 +1,23 @@
-//! One cluster of PostgreSQL: its files, its server, and programs that talk to it.
+//! A PostgreSQL cluster: its files, its server, and the programs that connect to it.
 
-use super::conf;
-use super::settings::{Chosen, Load, database};
-use crate::error::{Error, Result, at};
-use crate::invocation::hint;
 use crate::service::{Service, ServiceDef};
-use crate::workload::Place;
+use crate::task::{Result, TaskError, at};
+use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
+use crate::{invocation::hint, workload::Place};
 use fsarena_sys::argv::{self, Argv, Finished};
 use fsarena_sys::{program, user::User};
 use rustix::process::Signal;
-use std::path::PathBuf;
-use std::{io::Write, os::unix::fs::PermissionsExt, time::Duration};
+use std::{io::Write, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
 
-/// PostgreSQL refuses root. SIGQUIT has it end at once, with all its processes.
+/// The server of PostgreSQL. It refuses to run as root. SIGQUIT ends it at once, with all its processes.
 pub const DEF: ServiceDef =
     ServiceDef { name: "postgres", users: &["postgres", "nobody"], end: Signal::QUIT };
-/// How long its last checkpoint may take.
-const PATIENCE: Duration = Duration::from_secs(3600);
-/// The programs of PostgreSQL that run.
+/// Time limit for the server to end, with its last checkpoint.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The programs of PostgreSQL that the workload runs.
 pub const PROGRAMS: [&str; 4] = ["postgres", "initdb", "pgbench", "psql"];
 
-/// Where a cluster is.
+/// The directories and the user of a cluster.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     /// The directory of the programs.
@@ -29,15 +26,15 @@ pub struct Cluster {
     pub data: PathBuf,
     /// Logs, on the source disk.
     run: PathBuf,
-    /// The user of the server and its programs, where that is another than the user of this process.
+    /// The user of the server and its programs, if it is not the user of this process.
     user: Option<User>,
 }
 
 impl Cluster {
-    /// A cluster in this place that is not made yet, of the programs that are installed.
+    /// Makes a cluster in this place from the installed programs, without creating its files.
     ///
     /// # Errors
-    /// Where they are not, all of one version.
+    /// If the programs are not installed, all in one directory.
     pub fn new(place: &Place) -> Result<Cluster> {
         let bin = program::together(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
@@ -46,28 +43,28 @@ impl Cluster {
         Ok(Cluster { bin, data: place.root.join("cluster"), run: place.other.join("postgres"), user })
     }
 
-    /// Makes it: `initdb`, and the settings.
+    /// Creates the files of the cluster with `initdb`, and writes the settings.
     ///
     /// # Errors
     /// If initdb fails.
-    pub fn init(&self, chosen: &Chosen) -> Result<()> {
+    pub fn init(&self, settings: &PostgresSettings) -> Result<()> {
         for dir in [&self.data, &self.run] {
             DEF.make_dir(dir, self.user.as_ref())?;
             let private = std::fs::Permissions::from_mode(0o700);
-            std::fs::set_permissions(dir, private).map_err(Error::io(format!("make {dir:?} private")))?;
+            std::fs::set_permissions(dir, private).map_err(TaskError::io(format!("make {dir:?} private")))?;
         }
         let argv = self.tool("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
         self.expect(&argv.args(["-U", "postgres", "-D"]).arg(&self.data))?;
         let file = self.data.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
-        let text = conf::render(&chosen.conf, chosen.clients);
+        let text = settings::render_conf(&settings.conf, settings.clients);
         opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(at("write", &file))
     }
 
-    /// Starts the server and waits until it takes connections.
+    /// Starts the server and waits until it accepts connections.
     ///
     /// # Errors
-    /// If it does not start; with the last lines of its log.
+    /// If it does not start. The error has the last lines of its log.
     pub fn start(&self) -> Result<Service> {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
@@ -76,47 +73,53 @@ impl Cluster {
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
         let up = service.wait_until(|log| log.contains("database system is ready to accept connections"));
-        up.map_err(|error| Error::Unfit(format!("{error}{}", hint(&error.to_string(), &self.data))))?;
+        up.map_err(|error| TaskError::Unfit(format!("{error}{}", hint(&error.to_string(), &self.data))))?;
         Ok(service)
     }
 
     /// Ends the server after a last checkpoint.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// If the server does not end within the time limit.
     pub fn stop(&self, service: Service) -> Result<()> {
-        service.stop(Signal::INT, PATIENCE)
+        service.stop(Signal::INT, STOP_TIMEOUT)
     }
 
-    /// Makes a database and fills it with the tables of pgbench.
+    /// Creates a database and fills it with the tables of pgbench.
     ///
     /// # Errors
-    /// Where it cannot; with the last lines of the server's log.
+    /// If psql or pgbench fails. The error has the last lines of the server's log.
     pub fn load(&self, service: &Service, scale: i64) -> Result<()> {
-        self.sql(service, &format!("CREATE DATABASE {}", database(scale)))?;
+        self.sql(service, &format!("CREATE DATABASE {}", database_name(scale)))?;
         let argv = self.tool("pgbench").args(["-i", "-q", "-s"]).arg(scale.to_string());
-        self.ask(service, &argv.arg(database(scale))).map(drop)
+        self.run_client(service, &argv.arg(database_name(scale))).map(drop)
     }
 
-    /// The answer to a statement, as text.
+    /// Runs a statement and returns its result as text.
     ///
     /// # Errors
-    /// Where the server refuses; with the last lines of its log.
+    /// If the statement fails. The error has the last lines of the server's log.
     pub fn sql(&self, service: &Service, statement: &str) -> Result<String> {
         let argv = self.tool("psql").args(["-X", "-A", "-t", "-q", "-c", statement, "postgres"]);
-        Ok(self.ask(service, &argv)?.stdout.trim().to_string())
+        Ok(self.run_client(service, &argv)?.stdout.trim().to_string())
     }
 
-    /// What pgbench prints of one run, and its log: a text for each of its threads.
+    /// Runs pgbench. Returns its output and the log of each of its threads.
     ///
     /// # Errors
-    /// If it fails, or the server does; with the last lines of the server's log.
-    pub fn bench(&self, service: &Service, chosen: &Chosen, load: Load) -> Result<(String, Vec<String>)> {
+    /// If pgbench or the server fails. The error has the last lines of the server's log.
+    pub fn bench(
+        &self,
+        service: &Service,
+        settings: &PostgresSettings,
+        load: PgbenchTask,
+    ) -> Result<(String, Vec<String>)> {
         let logs = self.run.join("pgbench");
         DEF.make_dir(&logs, self.user.as_ref())?;
-        let argv = self.tool("pgbench").args(arguments(chosen, load));
-        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database(load.scale));
-        let printed = self.ask(service, &argv)?.stdout;
+        let argv = self.tool("pgbench").args(arguments(settings, load));
+        let argv =
+            argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(load.scale));
+        let printed = self.run_client(service, &argv)?.stdout;
         let read = || {
             let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
             let texts = texts.collect::<Result<_, _>>()?;
@@ -125,30 +128,31 @@ impl Cluster {
         Ok((printed, read().map_err(at("read", &logs))?))
     }
 
-    /// A program as the server's user. Its socket is in the working directory, so that a long path does no harm.
+    /// Makes the command of a program as the server's user. The socket is in the working directory, so a long path does no
+    /// harm.
     fn tool(&self, program: &str) -> Argv {
         let argv =
             Argv::new(self.bin.join(program)).user(self.user.clone()).cwd(&self.data).env("LC_ALL", "C");
         argv.env("PGHOST", "/proc/self/cwd").env("PGPORT", "5432").env("PGUSER", "postgres")
     }
 
-    /// Runs a program that talks to the server.
-    fn ask(&self, service: &Service, argv: &Argv) -> Result<Finished> {
-        let log = |_: &str| format!("; the server's log ends: {}", service.last_words());
+    /// Runs a program that connects to the server. Adds the last lines of the server's log to an error.
+    fn run_client(&self, service: &Service, argv: &Argv) -> Result<Finished> {
+        let log = |_: &str| format!("; the server's log ends: {}", service.last_log_lines());
         self.expect(argv).map_err(|error| match error {
-            Error::Command(error) => saying_more(error, log).into(),
+            TaskError::Command(error) => append_to_output(error, log).into(),
             other => other,
         })
     }
 
     fn expect(&self, argv: &Argv) -> Result<Finished> {
         let checked = argv.run().and_then(|finished| argv.check(finished));
-        Ok(checked.map_err(|error| saying_more(error, |said| hint(said, &self.data)))?)
+        Ok(checked.map_err(|error| append_to_output(error, |said| hint(said, &self.data)))?)
     }
 }
 
-/// The error of a command that failed, with more to what the command said.
-fn saying_more(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::Error {
+/// Appends text to the output in the error of a failed command.
+fn append_to_output(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::Error {
     match error {
         argv::Error::Failed { command, ended, said } => {
             argv::Error::Failed { command, ended, said: format!("{said}{}", more(&said)) }
@@ -158,19 +162,19 @@ fn saying_more(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::E
 }
 
 /// The arguments of pgbench for a timed run.
-pub fn arguments(chosen: &Chosen, load: Load) -> Vec<String> {
+pub fn arguments(settings: &PostgresSettings, load: PgbenchTask) -> Vec<String> {
     let mut words = vec![
         "--no-vacuum".into(),
         if load.updates { "--skip-some-updates" } else { "--select-only" }.into(),
-        format!("--client={}", chosen.clients),
-        format!("--jobs={}", chosen.jobs),
-        format!("--protocol={}", chosen.protocol),
-        format!("--time={}", chosen.seconds(load)),
+        format!("--client={}", settings.clients),
+        format!("--jobs={}", settings.jobs),
+        format!("--protocol={}", settings.protocol),
+        format!("--time={}", settings.seconds(load)),
         // pgbench takes 31 bits.
-        format!("--random-seed={}", chosen.seed % 0x7fff_ffff),
+        format!("--random-seed={}", settings.seed % 0x7fff_ffff),
         "--log".into(),
     ];
-    words.extend(chosen.rate.map(|rate| format!("--rate={rate}")));
-    words.extend((chosen.sampling < 1.0).then(|| format!("--sampling-rate={}", chosen.sampling)));
+    words.extend(settings.rate.map(|rate| format!("--rate={rate}")));
+    words.extend((settings.sampling < 1.0).then(|| format!("--sampling-rate={}", settings.sampling)));
     words
 }

@@ -1,9 +1,9 @@
-//! The settings of `postgres`, and what they come to.
+//! The settings of `postgres`, among them those of `postgresql.conf`.
 
-use super::conf;
-use crate::error::{Error, Result};
-use crate::{task::info, workload::Job};
-use fsarena_core::{cell::TaskInfo, names::distinct, setting::SettingDef};
+use crate::task::{Result, TaskError, info};
+use crate::workload::Job;
+use fsarena_core::setting::{SettingDef, size};
+use fsarena_core::{cell::TaskInfo, names::distinct};
 
 /// The settings.
 pub const SETTINGS: &[SettingDef] = &[
@@ -28,11 +28,11 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::texts("conf").help("settings of postgresql.conf, `NAME=VALUE` each"),
 ];
 
-/// What one cell does.
+/// The resolved settings of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chosen {
+pub struct PostgresSettings {
     /// The tasks in their order.
-    pub tasks: Vec<Load>,
+    pub tasks: Vec<PgbenchTask>,
     /// Connections.
     pub clients: u32,
     /// Threads of pgbench.
@@ -51,69 +51,193 @@ pub struct Chosen {
     pub seed: u64,
 }
 
-/// One task.
+/// One run of pgbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct PgbenchTask {
     /// The scale factor.
     pub scale: i64,
     /// Whether it writes.
     pub updates: bool,
 }
 
-impl Chosen {
-    /// Of a job.
+impl PostgresSettings {
+    /// Reads the settings of a job.
     ///
     /// # Errors
-    /// A setting of postgresql.conf that is none, or that fsarena needs itself.
-    pub fn of(job: &Job) -> Result<Chosen> {
+    /// A setting of postgresql.conf is invalid, or fsarena sets it itself.
+    pub fn resolve(job: &Job) -> Result<PostgresSettings> {
         let settings = &job.settings;
         let above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
         let seconds = job.number("seconds", [60, 5, 1]);
         let clients = settings.int("clients") as u32;
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-        Ok(Chosen {
-            tasks: loads(job),
+        Ok(PostgresSettings {
+            tasks: pgbench_tasks(job),
             clients,
             jobs: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
             protocol: settings.text("protocol").into(),
             seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)],
             rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
             sampling: settings.float("sampling"),
-            conf: conf::parse(&settings.words("conf")).map_err(Error::Plan)?,
+            conf: parse_conf(&settings.words("conf")).map_err(TaskError::Plan)?,
             seed: job.seed,
         })
     }
 
-    /// The scale factor of each database, the last one first: the first task finds its data in the page cache.
+    /// The scale factor of each database, starting with the last task's, so that the first task finds its data in the page
+    /// cache.
     pub fn databases(&self) -> impl Iterator<Item = i64> {
         distinct(self.tasks.iter().map(|load| load.scale)).into_iter().rev()
     }
 
-    /// How long a task is.
-    pub fn seconds(&self, load: Load) -> u64 {
+    /// Seconds of a task.
+    pub fn seconds(&self, load: PgbenchTask) -> u64 {
         self.seconds[usize::from(load.updates)]
     }
 }
 
-/// The tasks: for each scale factor, each mode.
-pub fn loads(job: &Job) -> Vec<Load> {
+/// The tasks: every mode for every scale factor.
+pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
     let modes = job.settings.words("modes");
-    let of = |scale| modes.iter().map(move |mode| Load { scale, updates: *mode == "simple-update" });
+    let of = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
     distinct(job.settings.ints("scale_factors").into_iter().flat_map(of))
 }
 
-impl Load {
-    /// How reports name it.
+impl PgbenchTask {
+    /// The name of the task in reports.
     pub fn info(self) -> TaskInfo {
-        let (name, title) = match self.updates {
-            false => ("read-only", "Select by key (pgbench -S)"),
-            true => ("simple-update", "Update, select, insert and commit (pgbench -N)"),
+        let (name, title) = if self.updates {
+            ("simple-update", "Update, select, insert and commit (pgbench -N)")
+        } else {
+            ("read-only", "Select by key (pgbench -S)")
         };
         info(name, title, [("scale", self.scale.to_string())])
     }
 }
 
 /// The name of the database with this scale factor.
-pub fn database(scale: i64) -> String {
+pub fn database_name(scale: i64) -> String {
     format!("scale_{scale}")
+}
+
+/// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log with
+/// checkpoints. A server that lost a process ends, so that no figure is of one that recovered meanwhile.
+const FIXED: [(&str, &str); 8] = [
+    ("listen_addresses", ""),
+    ("port", "5432"),
+    ("unix_socket_directories", "."),
+    ("log_destination", "stderr"),
+    ("logging_collector", "off"),
+    ("log_checkpoints", "on"),
+    ("restart_after_crash", "off"),
+    // Not in /dev/shm, where it would outlive a killed server.
+    ("dynamic_shared_memory_type", "mmap"),
+];
+/// Settings that would move data away from the filesystem under test.
+const ELSEWHERE: [&str; 4] = ["data_directory", "config_file", "hba_file", "ident_file"];
+/// Settings without which a power cut can undo commits or tear pages.
+const WEAKER: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+
+/// Parses settings `NAME=VALUE`, with semicolons between several in one text.
+///
+/// # Errors
+/// The first invalid setting, or the first that fsarena sets itself.
+fn parse_conf(texts: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let pairs = texts.iter().flat_map(|text| text.split(';')).map(str::trim).filter(|text| !text.is_empty());
+    pairs.map(parse_pair).collect()
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let wrong = || format!("conf: `{text}`: write NAME=VALUE, such as shared_buffers=1GB");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('\''));
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
+        && !name.starts_with("include");
+    if !is_name || value.contains(char::is_control) {
+        return Err(wrong());
+    }
+    if ELSEWHERE.contains(&name.as_str()) || FIXED.iter().any(|(fixed, _)| *fixed == name) {
+        return Err(format!("conf: fsarena sets {name} itself; leave it out"));
+    }
+    Ok((name, value.into()))
+}
+
+/// Renders the lines to append to the file that initdb wrote. The last line with a name counts.
+pub fn render_conf(own: &[(String, String)], clients: u32) -> String {
+    let connections = ("max_connections".to_string(), (clients + 10).to_string());
+    let fixed = FIXED.map(|(name, value)| (name.to_string(), value.to_string()));
+    let all = std::iter::once(&connections).chain(own).chain(&fixed);
+    // Within quotes, a quote and a backslash are written twice.
+    let quoted = |value: &str| value.replace('\\', r"\\").replace('\'', "''");
+    all.map(|(name, value)| format!("{name} = '{}'\n", quoted(value))).collect()
+}
+
+/// The settings that weaken what a commit promises.
+pub fn weakened_settings(own: &[(String, String)]) -> Vec<String> {
+    let off =
+        |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
+    let given_up = own.iter().filter(|(name, value)| WEAKER.contains(&name.as_str()) && off(value));
+    given_up.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// Largest size of the write-ahead log in bytes, from `max_wal_size`, whose default unit is a megabyte.
+pub fn max_wal_bytes(own: &[(String, String)]) -> u64 {
+    let written = own.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
+    let bytes = |text: &str| match text.parse::<u64>() {
+        Ok(megabytes) => Some(megabytes << 20),
+        // PostgreSQL's units are powers of 1024: `1GB` is what others call 1GiB.
+        Err(_) => size(text.strip_suffix('B').unwrap_or(text)).ok(),
+    };
+    written.and_then(bytes).unwrap_or(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_fsarena_needs_comes_last_and_cannot_be_set() {
+        let own =
+            parse_conf(&["shared_buffers = '1GB'", "wal_recycle=off; archive_command=cp 'a' \\b"]).unwrap();
+        let text = render_conf(&own, 16);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..4],
+            [
+                "max_connections = '26'",
+                "shared_buffers = '1GB'",
+                "wal_recycle = 'off'",
+                r"archive_command = 'cp ''a'' \\b'"
+            ]
+        );
+        assert_eq!(lines.last(), Some(&"dynamic_shared_memory_type = 'mmap'"));
+        assert!(parse_conf(&["port=1"]).unwrap_err().contains("fsarena sets port itself"));
+        assert!(parse_conf(&["Data_Directory=/"]).is_err());
+        for wrong in ["fsync", "=on", "a b=1", "include=/etc/x", "work_mem=1\nport=2"] {
+            assert!(parse_conf(&[wrong]).unwrap_err().contains("write NAME=VALUE"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_write_ahead_log_and_weaker_promises_are_known() {
+        let of = |text: &str| parse_conf(&[text]).unwrap();
+        assert_eq!(max_wal_bytes(&of("max_wal_size=64GB")), 64 << 30);
+        assert_eq!(max_wal_bytes(&of("max_wal_size=80")), 80 << 20);
+        assert_eq!(max_wal_bytes(&[]), 1 << 30);
+        assert_eq!(weakened_settings(&of("fsync=off;full_page_writes=on")), ["fsync=off"]);
+    }
+
+    proptest! {
+        /// A value stays within its line and its quotes.
+        #[test]
+        fn a_value_is_one_line(value in "[^;=\\pC]{0,20}") {
+            let own = parse_conf(&[&format!("work_mem={value}")]).unwrap();
+            let text = render_conf(&own, 1);
+            let line = text.lines().nth(1).unwrap();
+            let inside = line.strip_prefix("work_mem = '").unwrap().strip_suffix('\'').unwrap();
+            prop_assert!(!inside.replace("''", "").contains('\''), "{}", line);
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! The cache on disk: what Squid's ufs does with its files.
+//! The cache on disk, with files as in Squid's ufs, and its index in memory.
 
-use super::index::{Found, Index};
-use crate::web::contents::{self, Demand, Draws, Object};
-use crate::web::settings::Shape;
+use crate::web::{self, CacheShape, Demand, Draws, NOISE, Object, object_noise};
 use fsarena_core::schedule::mix;
-use fsarena_engine::act::{self, Acting, Actor};
-use fsarena_engine::{Error, Outcome};
+use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
+use fsarena_engine::{EngineError, LoadOutcome};
+use hashlink::LinkedHashMap;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PAGE: usize = 4096;
 /// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
 const LOG_RECORD: [u8; 72] = [0x5a; 72];
-/// Noise that objects are cut from, so that nothing compresses them.
-const NOISE: usize = 256 << 10;
 
-/// How the kinds of operations are counted.
+/// The kinds of operations: answered from the cache, stored in the cache, and passed on.
 pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
 
-/// A cache, the world whose objects it keeps, and what was counted.
+/// A cache, the demand that it serves, and its counters.
 pub struct Cache {
     dir: PathBuf,
-    shape: Shape,
+    shape: CacheShape,
     demand: Demand,
     index: Mutex<Index>,
     /// Whether there is a log, and the file while a task appends to it.
     log: (bool, Mutex<Option<File>>),
     noise: Vec<u8>,
-    /// The number of the next object that the filling stores.
+    /// The number of the next object that the fill task stores.
     filled: AtomicU64,
     /// Bytes given to clients.
     pub served: AtomicU64,
@@ -40,21 +38,21 @@ pub struct Cache {
 }
 
 /// The private state of a thread.
-pub struct Own {
+struct CacheThread {
     draws: Draws,
     buffer: Vec<u8>,
 }
 
 impl Cache {
-    /// Makes the directories of an empty cache, as `squid -z` does.
+    /// Creates the directories of an empty cache, as `squid -z` does.
     ///
     /// # Errors
-    /// Where one cannot be made.
-    pub fn make(dir: &Path, shape: Shape, log: bool, demand: Demand) -> Result<Cache, Error> {
+    /// If a directory cannot be created.
+    pub fn make(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
-                std::fs::create_dir_all(&path).map_err(Error::io("making", &path))?;
+                std::fs::create_dir_all(&path).map_err(EngineError::io("making", &path))?;
             }
         }
         Ok(Cache {
@@ -63,7 +61,7 @@ impl Cache {
             demand,
             index: Mutex::new(Index::new(shape.bytes)),
             log: (log, Mutex::default()),
-            noise: crate::payload::noise(mix(shape.seed, 1), NOISE),
+            noise: object_noise(shape.seed),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
@@ -77,20 +75,20 @@ impl Cache {
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
     }
 
-    fn request(&self, own: &mut Own, number: u64) -> Result<usize, Error> {
-        let object = contents::object(self.shape.seed, number);
+    fn request(&self, own: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
+        let object = web::object(self.shape.seed, number);
         self.served.fetch_add(object.bytes, Ordering::Relaxed);
         if !object.cachable {
             return Ok(2);
         }
         let mut index = self.index();
         let place = match index.look_up(number) {
-            Found::Hit(place) => {
+            CacheLookup::Hit(place) => {
                 drop(index);
                 return if self.read(own, place)? { Ok(0) } else { Ok(2) };
             }
-            Found::Coming => return Ok(2),
-            Found::Missing => index.reserve(number),
+            CacheLookup::Coming => return Ok(2),
+            CacheLookup::Missing => index.reserve(number),
         };
         drop(index);
         self.write(place, object, number)?;
@@ -100,62 +98,62 @@ impl Cache {
         Ok(1)
     }
 
-    /// Whether the object was still there: it may be thrown out between lookup and open.
-    fn read(&self, own: &mut Own, place: u32) -> Result<bool, Error> {
+    /// Reads an object. Returns false if it was evicted between lookup and open.
+    fn read(&self, own: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
         let path = self.path(place);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(Error::io("opening", &path))?,
+            opened => opened.map_err(EngineError::io("opening", &path))?,
         };
-        while file.read(&mut own.buffer).map_err(Error::io("reading", &path))? > 0 {}
+        while file.read(&mut own.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
         Ok(true)
     }
 
-    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), Error> {
+    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), EngineError> {
         let path = self.path(place);
-        let mut file = File::create(&path).map_err(Error::io("making", &path))?;
+        let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
         let (mut left, mut at) =
             (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE - PAGE));
         while left > 0 {
             let now = left.min(PAGE);
-            file.write_all(&self.noise[at..at + now]).map_err(Error::io("writing", &path))?;
+            file.write_all(&self.noise[at..at + now]).map_err(EngineError::io("writing", &path))?;
             at = (at + PAGE) % (NOISE - PAGE);
             left -= now;
         }
         Ok(())
     }
 
-    fn make_room(&self) -> Result<(), Error> {
+    fn make_room(&self) -> Result<(), EngineError> {
         loop {
             let Some(place) = self.index().overflow() else { return Ok(()) };
             let path = self.path(place);
-            std::fs::remove_file(&path).map_err(Error::io("removing", &path))?;
+            std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
             self.index().release(place);
             self.replaced.fetch_add(1, Ordering::Relaxed);
             self.note()?;
         }
     }
 
-    /// Fills the cache or serves from it, with its log open. Between tasks it is closed, so that the filesystem can be
+    /// Fills the cache or serves from it, with its log open. The log is closed between tasks, so that the filesystem can be
     /// remounted.
     ///
     /// # Errors
-    /// Where the log cannot be opened, or those of the first request that failed.
-    pub fn run(&self, acting: &Acting, fills: bool) -> Result<Outcome, Error> {
+    /// If the log cannot be opened, or the first request that failed.
+    pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
         if self.log.0 {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
-            *self.log() = Some(file.map_err(Error::io("opening", &path))?);
+            *self.log() = Some(file.map_err(EngineError::io("opening", &path))?);
         }
-        let outcome = act::run(acting, &Requests { cache: self, fills });
+        let outcome = custom_load::run(config, &Requests { cache: self, fills });
         *self.log() = None;
         outcome
     }
 
-    /// Appends to the log, where there is one.
-    fn note(&self) -> Result<(), Error> {
+    /// Appends a record to the log, if there is one.
+    fn note(&self) -> Result<(), EngineError> {
         let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
-        written.map_err(Error::io("appending to", self.dir.join("swap.state")))
+        written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
     }
 
     fn log(&self) -> MutexGuard<'_, Option<File>> {
@@ -168,45 +166,128 @@ impl Cache {
     }
 }
 
-/// Requests for a cache: those of its clients, or those for the most popular objects in their order, which fill it.
+/// Requests for a cache: those of its clients, or those for the most popular objects in order, which fill it.
 struct Requests<'a> {
     cache: &'a Cache,
     fills: bool,
 }
 
-impl Actor for Requests<'_> {
-    type Own = Own;
-    /// The number of an object; none while filling.
+impl CustomLoad for Requests<'_> {
+    type ThreadState = CacheThread;
+    /// The number of an object; none while the cache is filled.
     type Request = Option<u64>;
 
-    fn own(&self, thread: u32) -> Result<Own, Error> {
+    fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
         let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
-        Ok(Own { draws, buffer: vec![0; PAGE] })
+        Ok(CacheThread { draws, buffer: vec![0; PAGE] })
     }
 
-    fn draw(&self, own: &mut Own) -> Option<u64> {
+    fn draw(&self, own: &mut CacheThread) -> Option<u64> {
         (!self.fills).then(|| self.cache.demand.next(&mut own.draws))
     }
 
-    fn act(&self, own: &mut Own, number: Option<u64>) -> Result<usize, Error> {
+    fn perform(&self, own: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
         let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
         self.cache.request(own, number.unwrap_or_else(next))
+    }
+}
+
+/// The index that a cache keeps in memory. File numbers are used again, lowest first as they come free.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Objects that are being fetched, with their files.
+    coming: HashMap<u64, u32>,
+    /// Objects that are there, with their files and bytes; the least recently used comes first.
+    whole: LinkedHashMap<u64, (u32, u64)>,
+    files: u32,
+    free: Vec<u32>,
+    bytes: u64,
+    limit: u64,
+}
+
+/// The result of a lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheLookup {
+    /// The cache holds the object, in this file.
+    Hit(u32),
+    /// Another request is fetching the object.
+    Coming,
+    /// The cache does not hold the object.
+    Missing,
+}
+
+impl Index {
+    /// An empty index of a cache of `limit` bytes.
+    pub fn new(limit: u64) -> Index {
+        Index { limit, ..Index::default() }
+    }
+
+    /// Looks an object up; a hit makes it the newest.
+    fn look_up(&mut self, object: u64) -> CacheLookup {
+        match self.whole.to_back(&object) {
+            Some((file, _)) => CacheLookup::Hit(*file),
+            None if self.coming.contains_key(&object) => CacheLookup::Coming,
+            None => CacheLookup::Missing,
+        }
+    }
+
+    /// Reserves a file for a missing object. The object counts once it is kept; see [`Index::keep`].
+    pub fn reserve(&mut self, object: u64) -> u32 {
+        let file = self.free.pop().unwrap_or_else(|| {
+            self.files += 1;
+            self.files - 1
+        });
+        self.coming.insert(object, file);
+        file
+    }
+
+    /// Adds an object whose file is written.
+    pub fn keep(&mut self, object: u64, bytes: u64) {
+        if let Some(file) = self.coming.remove(&object) {
+            self.bytes += bytes;
+            self.whole.insert(object, (file, bytes));
+        }
+    }
+
+    /// Takes out the oldest object if the cache is too full, and returns its file. [`Index::release`] frees the file's
+    /// number after its removal.
+    pub fn overflow(&mut self) -> Option<u32> {
+        let (_, (file, bytes)) = (self.bytes > self.limit).then(|| self.whole.pop_front())??;
+        self.bytes -= bytes;
+        Some(file)
+    }
+
+    /// Frees a file number for another object.
+    pub fn release(&mut self, file: u32) {
+        self.free.push(file);
+    }
+
+    /// Bytes of all objects that are there.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Objects that are there.
+    #[cfg(test)]
+    pub fn objects(&self) -> usize {
+        self.coming.len() + self.whole.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::settings::to_fill;
+    use crate::web::to_fill;
     use fsarena_engine::Bound;
 
-    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> Shape {
-        Shape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
+    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> CacheShape {
+        CacheShape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
     }
 
-    fn acting(operations: u64) -> Acting<'static> {
+    fn config(operations: u64) -> CustomLoadConfig<'static> {
         let bound = Bound::Operations(operations);
-        Acting { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
+        CustomLoadConfig { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
     }
 
     #[test]
@@ -217,11 +298,11 @@ mod tests {
         let cache = Cache::make(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
         let count = to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
-        cache.run(&acting(count), true).unwrap();
+        cache.run(&config(count), true).unwrap();
         let full = cache.index().bytes();
         assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
 
-        let outcome = cache.run(&acting(1000), false).unwrap();
+        let outcome = cache.run(&config(1000), false).unwrap();
         let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
         assert_eq!(count("hit") + count("store") + count("pass"), 1000);
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));
@@ -250,5 +331,46 @@ mod tests {
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.path(number), dir.path().join(path));
         }
+    }
+
+    fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
+        let number = index.reserve(object);
+        index.keep(object, bytes);
+        number
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let mut index = Index::new(25);
+        let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
+        assert_eq!(index.overflow(), None);
+        assert_eq!(index.look_up(1), CacheLookup::Hit(first));
+        stored(&mut index, 3, 10);
+        // The second was used last before the first.
+        assert_eq!(index.overflow(), Some(second));
+        assert_eq!((index.overflow(), index.bytes(), index.objects()), (None, 20, 2));
+        assert_eq!(index.look_up(2), CacheLookup::Missing);
+        index.release(second);
+        assert_eq!(index.reserve(4), second);
+    }
+
+    #[test]
+    fn what_is_being_fetched_is_not_fetched_twice() {
+        let mut index = Index::new(100);
+        let number = index.reserve(1);
+        assert_eq!(index.look_up(1), CacheLookup::Coming);
+        index.keep(1, 5);
+        assert_eq!(index.look_up(1), CacheLookup::Hit(number));
+    }
+
+    #[test]
+    fn everything_can_go() {
+        let mut index = Index::new(0);
+        for object in 0..5 {
+            stored(&mut index, object, 1);
+        }
+        let gone: Vec<u32> = std::iter::from_fn(|| index.overflow()).collect();
+        assert_eq!(gone, [0, 1, 2, 3, 4]);
+        assert_eq!((index.bytes(), index.objects()), (0, 0));
     }
 }

@@ -1,50 +1,50 @@
-//! The database: its tables, its transactions, and its checks.
+//! The SQLite database: its tables, its transactions, and its checks.
 
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
 use fsarena_core::{sample::TaskOutput, schedule::mix};
-use fsarena_engine::{Bound, Error, act::Actor};
+use fsarena_engine::{Bound, EngineError, custom_load::CustomLoad};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rusqlite::{Connection, ErrorCode, PrepFlags, Statement, config::DbConfig, params};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most rows a second that room is kept for.
+/// Largest number of inserted rows a second for which space is planned.
 const MOST_ROWS_PER_S: u64 = 1_000_000;
-/// The most commits a second that room is kept for.
+/// Largest number of commits a second for which space is planned.
 const MOST_COMMITS_PER_S: u64 = 50_000;
 /// Bytes of a page, and of a frame of the log with its header.
 const PAGE: u64 = 4096 + 24;
 
-/// What a transaction does.
+/// The operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// The name of its task.
     pub name: &'static str,
-    /// What people read.
+    /// The title of its task.
     pub title: &'static str,
     sql: &'static str,
 }
 
-/// Changes rows, drawn evenly.
+/// Updates rows, drawn uniformly.
 pub const UPDATE: Operation = Operation {
     name: "update",
     title: "Update rows, each transaction committed",
     sql: "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
 };
-/// Reads one row, drawn evenly.
+/// Reads one row, drawn uniformly.
 pub const READ: Operation =
     Operation { name: "read", title: "Read single rows", sql: "SELECT value FROM data WHERE key = ?1" };
-/// Adds rows to a second table.
+/// Inserts rows into a second table.
 pub const INSERT: Operation = Operation {
     name: "insert",
     title: "Insert rows, each transaction committed",
     sql: "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
 };
 
-/// The settings of the work.
+/// The resolved settings of a job.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct TableShape {
     /// Rows of the table that is updated and read.
     pub rows: u64,
     /// Bytes of a value.
@@ -55,8 +55,8 @@ pub struct Shape {
     pub seed: u64,
 }
 
-impl Shape {
-    /// Bytes that databases of such a load take at most.
+impl TableShape {
+    /// Most bytes that the databases of a load take.
     pub fn room(&self, bound: Bound) -> u64 {
         let inserted = match bound {
             Bound::Operations(operations) => operations * self.batch,
@@ -69,19 +69,19 @@ impl Shape {
         2 * (self.rows + inserted) * (self.value as u64 + 32) + 2 * PAGE * (self.logged() + 2000)
     }
 
-    /// Commits that a checkpoint finds in the log.
+    /// Number of commits in the log before a checkpoint.
     fn logged(&self) -> u64 {
         (self.rows / 8).clamp(100, 20_000)
     }
 }
 
-/// A database and what is done with it.
+/// A database, as a load of the engine.
 pub struct Database {
     dir: PathBuf,
-    shape: Shape,
+    shape: TableShape,
     journal: String,
     synchronous: String,
-    /// What transactions do.
+    /// The operation of its transactions.
     pub operation: Operation,
     noise: Noise,
 }
@@ -95,7 +95,7 @@ self_cell::self_cell! {
     }
 }
 
-/// What a thread works with.
+/// The connection and the draws of a thread.
 pub struct Session {
     prepared: Prepared,
     rng: Xoshiro256PlusPlus,
@@ -103,24 +103,24 @@ pub struct Session {
 }
 
 impl Database {
-    /// A database in a directory, by the names of its journal mode and of its level of syncing.
-    pub fn new(dir: &Path, shape: Shape, journal: &str, synchronous: &str) -> Database {
+    /// Makes a database in a directory, with a journal mode and a level of syncing, without creating its file.
+    pub fn new(dir: &Path, shape: TableShape, journal: &str, synchronous: &str) -> Database {
         let [journal, synchronous] = [journal, synchronous].map(String::from);
         let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value));
         Database { dir, shape, journal, synchronous, operation: UPDATE, noise }
     }
 
-    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
+    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> EngineError {
         failed(doing, path(&self.dir))
     }
 
-    fn connect(&self, synchronous: &str) -> Result<Connection, Error> {
+    fn connect(&self, synchronous: &str) -> Result<Connection, EngineError> {
         let connection = Connection::open(path(&self.dir)).map_err(self.failed("opening"))?;
         let journal: rusqlite::Result<String> =
             connection.pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0));
         let journal = journal.map_err(self.failed("setting the journal mode of"))?;
         if journal != self.journal {
-            return Err(Error::Job(format!(
+            return Err(EngineError::Job(format!(
                 "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: --set journal={journal}",
                 self.journal
             )));
@@ -129,11 +129,11 @@ impl Database {
         Ok(connection)
     }
 
-    /// Makes it anew, with all rows.
+    /// Creates the database with all rows, in an empty directory.
     ///
     /// # Errors
-    /// Where SQLite or the filesystem refuses.
-    pub fn make(&self) -> Result<(), task::Error> {
+    /// If SQLite or the filesystem returns an error.
+    pub fn make(&self) -> Result<(), task::TaskError> {
         fresh_dir(&self.dir)?;
         let mut connection = self.connect("off")?;
         let fill = |connection: &mut Connection| {
@@ -155,8 +155,8 @@ impl Database {
     /// Commits updates that stay in the log.
     ///
     /// # Errors
-    /// Where SQLite or the filesystem refuses.
-    pub fn fill_log(&self) -> Result<TaskOutput, Error> {
+    /// If SQLite or the filesystem returns an error.
+    pub fn fill_log(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect("off")?;
         let fill = || {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -173,28 +173,29 @@ impl Database {
         fill().map_err(self.failed("filling the log of"))
     }
 
-    /// Brings the log into the database, and empties it.
+    /// Writes the log back to the database, and empties it.
     ///
     /// # Errors
-    /// Where SQLite or the filesystem refuses.
-    pub fn checkpoint(&self) -> Result<TaskOutput, Error> {
+    /// If SQLite or the filesystem returns an error, or another process has the database open.
+    pub fn checkpoint(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect(&self.synchronous)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        match busy.map_err(self.failed("checkpointing"))? {
-            false => Ok(TaskOutput::default()),
-            true => Err(Error::Job("another process has the database open".into())),
+        if busy.map_err(self.failed("checkpointing"))? {
+            Err(EngineError::Job("another process has the database open".into()))
+        } else {
+            Ok(TaskOutput::default())
         }
     }
 
-    /// The value that belongs to a stamp. SQLite leaves a row alone that an update does not change.
+    /// The value of a stamp. Each stamp has another one, because SQLite does not write a row that an update leaves unchanged.
     fn value(&self, stamp: u64) -> &[u8] {
-        self.noise.of(stamp, self.shape.value)
+        self.noise.contents(stamp, self.shape.value)
     }
 
     fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
         let Session { prepared, buffer, .. } = session;
         prepared.with_dependent_mut(|connection, statement| {
-            let each = |number| {
+            let mut operation = |number| {
                 let stamp = drawn.wrapping_add(number);
                 let key = stamp % self.shape.rows;
                 match self.operation {
@@ -207,23 +208,23 @@ impl Database {
                     _ => statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop),
                 }
             };
-            match (self.operation, self.shape.batch) {
-                (READ, _) | (_, 1) => (0..1).try_for_each(each),
-                (_, batch) => {
-                    connection.execute_batch("BEGIN IMMEDIATE")?;
-                    (0..batch).try_for_each(each)?;
-                    connection.execute_batch("COMMIT")
-                }
+            if self.operation == READ || self.shape.batch == 1 {
+                return operation(0);
             }
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            for number in 0..self.shape.batch {
+                operation(number)?;
+            }
+            connection.execute_batch("COMMIT")
         })
     }
 }
 
-impl Actor for Database {
-    type Own = Session;
+impl CustomLoad for Database {
+    type ThreadState = Session;
     type Request = u64;
 
-    fn own(&self, thread: u32) -> Result<Session, Error> {
+    fn thread_state(&self, thread: u32) -> Result<Session, EngineError> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, thread.into()));
         let connection = self.connect(&self.synchronous)?;
         let prepared = Prepared::try_new(connection, |connection| {
@@ -237,7 +238,7 @@ impl Actor for Database {
         session.rng.random()
     }
 
-    fn act(&self, session: &mut Session, drawn: u64) -> Result<usize, Error> {
+    fn perform(&self, session: &mut Session, drawn: u64) -> Result<usize, EngineError> {
         self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name)(error))
     }
 }
@@ -246,21 +247,21 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("data.db")
 }
 
-fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> Error {
+fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> EngineError {
     move |error| {
         let kind = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
             _ => io::ErrorKind::Other,
         };
-        Error::Io { doing, path, source: io::Error::new(kind, error) }
+        EngineError::Io { doing, path, source: io::Error::new(kind, error) }
     }
 }
 
-/// Checks the file by SQLite's own means, and the contents of every row.
+/// Checks the file with SQLite's integrity check, and compares the contents of every row.
 ///
 /// # Errors
-/// [`task::Error::Violation`] with what is damaged or missing.
-pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Error> {
+/// [`task::TaskError::Violation`] with the damaged or missing part.
+pub fn verify(dir: &Path, shape: &TableShape, inserted: u64) -> Result<(), task::TaskError> {
     let path = path(dir);
     let read = || -> rusqlite::Result<Option<String>> {
         let connection = Connection::open(&path)?;
@@ -275,7 +276,7 @@ pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Erro
             let mut found = 0;
             while let Some(row) = rows.next()? {
                 found += 1;
-                if row.get_ref(2)?.as_blob()? != noise.of(row.get::<_, i64>(1)? as u64, shape.value) {
+                if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, shape.value) {
                     return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
                 }
             }
@@ -287,6 +288,6 @@ pub fn verify(dir: &Path, shape: &Shape, inserted: u64) -> Result<(), task::Erro
     };
     match read().map_err(failed("checking", path.clone()))? {
         None => Ok(()),
-        Some(fault) => Err(task::Error::Violation(format!("DATA LOSS: {}: {fault}", path.display()))),
+        Some(fault) => Err(task::TaskError::Violation(format!("DATA LOSS: {}: {fault}", path.display()))),
     }
 }

@@ -1,7 +1,6 @@
-//! The clients, which send requests at a rate or one after the other.
+//! The clients of squid, which send requests at a rate or one after the other, and the origin server behind squid.
 
-use crate::web::contents::{self, Demand};
-use crate::web::wire;
+use crate::web::{self, Demand, NOISE, object_noise, wire};
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
@@ -10,21 +9,22 @@ use rand_distr::{Distribution, Exp};
 use std::cell::{Cell, RefCell};
 use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio::{net::TcpStream, task::JoinSet};
 
-/// A request that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The most requests in flight. Requests due beyond them wait, and their latency includes the wait.
+/// Time limit of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Largest number of requests in flight. Further requests wait, and their latency includes the wait.
 const MOST: usize = 1000;
 /// The length of an interval of the time series.
 const STRETCH: Duration = Duration::from_millis(100);
 
 /// The clients' connections, demand and counts.
-pub struct Asking {
-    /// Squid.
+pub struct SquidClients {
+    /// The address of squid.
     proxy: SocketAddr,
-    /// The origin server behind squid.
+    /// The address of the origin server behind squid.
     origin: SocketAddr,
     /// The seed of the objects.
     world: u64,
@@ -32,45 +32,45 @@ pub struct Asking {
     demand: Demand,
     begun: Instant,
     idle: RefCell<Vec<BufReader<TcpStream>>>,
-    tally: RefCell<Tally>,
+    tally: RefCell<ClientTally>,
 }
 
-/// What came of it.
-pub struct Tally {
+/// Counts and latencies of all requests.
+pub struct ClientTally {
     /// Nanoseconds from the start of a request to its last byte.
     pub latency: Histogram<u64>,
-    /// The same from when it was due.
+    /// Nanoseconds from the due time of a request to its last byte.
     pub corrected: Histogram<u64>,
     /// Answers from the cache.
     pub hits: u64,
     /// Bytes of objects.
     pub bytes: u64,
-    /// Requests that failed, and why the first did.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Why the first failed.
+    /// The error of the first failed request.
     pub why: Option<String>,
-    /// All of it over time.
+    /// The requests over time.
     pub track: Track,
 }
 
-impl Tally {
-    fn empty() -> Tally {
+impl ClientTally {
+    fn empty() -> ClientTally {
         let [latency, corrected] = [(); 2].map(|()| fsarena_engine::histogram());
         let track = Track::new(STRETCH);
-        Tally { latency, corrected, hits: 0, bytes: 0, failed: 0, why: None, track }
+        ClientTally { latency, corrected, hits: 0, bytes: 0, failed: 0, why: None, track }
     }
 }
 
-impl Asking {
-    /// Clients that have not asked yet.
-    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Demand) -> Rc<Asking> {
-        let (idle, tally) = (RefCell::default(), RefCell::new(Tally::empty()));
-        Rc::new(Asking { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
+impl SquidClients {
+    /// Makes clients that have not sent a request yet.
+    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Demand) -> Rc<SquidClients> {
+        let (idle, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
+        Rc::new(SquidClients { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
     }
 
-    /// What came of all requests so far.
-    pub fn into_tally(self: Rc<Asking>) -> Tally {
-        self.tally.replace(Tally::empty())
+    /// Returns the counts of all requests so far.
+    pub fn into_tally(self: Rc<SquidClients>) -> ClientTally {
+        self.tally.replace(ClientTally::empty())
     }
 
     /// Sends requests at a Poisson rate for `seconds` seconds, then waits for those in flight.
@@ -88,7 +88,7 @@ impl Asking {
             }
             while under_way.try_join_next().is_some() {}
             let late = Instant::now().duration_since(intended);
-            // Timers have a resolution of a millisecond; what is later than that was held up.
+            // Timers have a resolution of a millisecond. A request that is later than that was delayed.
             let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
             let (this, number) = (self.clone(), self.demand.next(&mut draws));
             under_way.spawn_local(async move { this.request(number, waited).await });
@@ -117,11 +117,11 @@ impl Asking {
         .await;
     }
 
-    /// Lets clients request, each one object after the other, until it has no more.
-    async fn by_clients<N: FnMut(&Asking) -> Option<u64> + 'static>(
+    /// Lets clients send requests, each one after the other, until `numbers` has no more objects for the client.
+    async fn by_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
         self: &Rc<Self>,
         clients: usize,
-        numbers: impl Fn(&Asking, u64) -> N,
+        numbers: impl Fn(&SquidClients, u64) -> N,
     ) {
         let mut all = JoinSet::new();
         for client in 0..clients {
@@ -137,7 +137,7 @@ impl Asking {
 
     async fn request(&self, number: u64, waited: Duration) {
         let begun = Instant::now();
-        let asked = timeout(PATIENCE, self.ask(number)).await;
+        let asked = timeout(REQUEST_TIMEOUT, self.ask(number)).await;
         let took = begun.elapsed();
         let mut tally = self.tally.borrow_mut();
         match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -155,7 +155,7 @@ impl Asking {
         }
     }
 
-    /// One request, on an idle connection where there is one. Whether it was a hit, and its bytes.
+    /// Sends one request, on an idle connection if there is one. Returns whether it was a hit, and its bytes.
     async fn ask(&self, number: u64) -> io::Result<(bool, u64)> {
         let idle = self.idle.borrow_mut().pop();
         if let Some(stream) = idle {
@@ -175,7 +175,7 @@ impl Asking {
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let head = wire::head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let expected = contents::object(self.world, number).bytes;
+        let expected = web::object(self.world, number).bytes;
         if head.status != Some(200) || head.length != Some(expected) {
             let (status, length) = (head.status, head.length);
             let what = format!("object {number} of {expected} bytes: {status:?}, {length:?} bytes");
@@ -195,4 +195,48 @@ impl Asking {
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Serves until its runtime ends.
+pub async fn serve_origin(listener: TcpListener, world: u64) {
+    let noise: Rc<[u8]> = object_noise(world).into();
+    while let Ok((stream, _)) = listener.accept().await {
+        let noise = noise.clone();
+        tokio::task::spawn_local(async move {
+            // Squid may close a connection early. If a request fails, the client counts it.
+            let _ = serve_connection(stream, world, &noise).await;
+        });
+    }
+}
+
+async fn serve_connection(stream: TcpStream, world: u64, noise: &[u8]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    while let Some(head) = wire::head(&mut stream).await? {
+        let Some(number) = head.object else {
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
+            continue;
+        };
+        let object = web::object(world, number);
+        let caching = if object.cachable { "public, max-age=86400" } else { "no-store" };
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
+             Cache-Control: {caching}\r\nLast-Modified: Sat, 01 Jan 2005 00:00:00 GMT\r\n\r\n",
+            // Without a date squid takes an object to be stale at once.
+            jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
+            object.bytes
+        );
+        stream.write_all(answer.as_bytes()).await?;
+        let (mut left, mut at) = (object.bytes as usize, mix(world, number) as usize % NOISE);
+        while left > 0 {
+            let now = left.min(NOISE - at);
+            stream.write_all(&noise[at..at + now]).await?;
+            (left, at) = (left - now, 0);
+        }
+        stream.flush().await?;
+        if head.last {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
-//! One squid, from its configuration to its end.
+//! The process of squid, from its configuration to its end.
 
-use crate::error::{Error, Result, at};
 use crate::service::{Service, ServiceDef, last_lines};
-use crate::web::settings::Shape;
+use crate::task::{Result, TaskError, at};
+use crate::web::CacheShape;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
 use std::fs::File;
@@ -11,61 +11,63 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Debian's squid runs as user proxy.
+/// The server squid. Debian runs it as user proxy.
 pub const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
-/// How long it may take to end in its own way.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How its service name begins; a number follows. Its shared memory bears that name.
+/// Time limit for an orderly shutdown.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The start of its service name; a number follows. The names of its shared memory start with the service name.
 const NAME: &str = "fsarena";
-/// What follows the service name in the name of the file that says whether its squid is alive.
+/// Suffix of the lock file, which shows whether the squid of a service name is alive.
 const LOCK: &str = "-lock";
-/// Where squid has its shared memory.
+/// The directory of squid's shared memory.
 pub const MEMORY: &str = "/dev/shm";
 
-/// Where a squid has its files.
+/// The directories, the cache and the user of a squid.
 #[derive(Debug, Clone)]
-pub struct Ground {
-    /// How it keeps objects: `aufs`, `ufs`, `rock`.
+pub struct SquidDirs {
+    /// How it stores objects: `aufs`, `ufs`, `rock`.
     pub store: String,
-    /// The cache that it has there.
-    pub shape: Shape,
-    /// The cache, on the filesystem under test.
+    /// The size and the directories of its cache.
+    pub shape: CacheShape,
+    /// The directory of the cache, on the filesystem under test.
     pub cache: PathBuf,
-    /// Everything else: configuration, log, pid. On the other disk.
+    /// The directory of all other files (configuration, log, pid), on the source disk.
     pub run: PathBuf,
-    /// The user of squid, where that is another than the user of this process.
+    /// The user of squid, if it is not the user of this process.
     pub user: Option<User>,
 }
 
-/// A squid that is running. Dropping it kills it, and then forgets its shared memory.
+/// A running squid. Dropping it kills squid and then removes its shared memory.
 pub struct Squid {
     service: Service,
     _memory: SharedMemory,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
 }
 
-impl Ground {
-    /// Makes the directories, and the cache in them (`squid -z`).
+impl SquidDirs {
+    /// Creates the directories, and the cache in them (`squid -z`).
     ///
     /// # Errors
-    /// Where they cannot be made, or squid's user may not reach them.
+    /// If the directories cannot be created, or squid's user cannot reach them.
     pub fn make(&self) -> Result<()> {
         for dir in [&self.cache, &self.run] {
             DEF.make_dir(dir, self.user.as_ref())?;
         }
         let config = self.configure(3128)?;
         let memory = SharedMemory::claim(Path::new(MEMORY))?;
-        let output =
-            self.command(&config, &memory, &["-z", "-N"]).output().map_err(Error::io("start squid -z"))?;
+        let output = self
+            .command(&config, &memory, &["-z", "-N"])
+            .output()
+            .map_err(TaskError::io("start squid -z"))?;
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(Error::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&said))))
+        Err(TaskError::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&said))))
     }
 
-    /// The configuration: everything off that is not the cache on disk.
+    /// Writes the configuration, which switches off everything but the cache on disk.
     fn configure(&self, port: u16) -> Result<PathBuf> {
         let (cache, run) = (self.cache.display(), self.run.display());
         let (store, mib, (first, second)) = (&self.store, self.shape.bytes >> 20, self.shape.levels);
@@ -84,7 +86,7 @@ impl Ground {
         Ok(file)
     }
 
-    /// squid with these arguments, as its user.
+    /// Makes the command of squid with these arguments, as its user.
     fn command(&self, config: &Path, memory: &SharedMemory, args: &[&str]) -> Command {
         let mut command = DEF.command(Path::new("squid"), self.user.as_ref());
         command.args(args).arg("-f").arg(config).args(["-n", &memory.service]);
@@ -93,20 +95,20 @@ impl Ground {
 }
 
 impl Squid {
-    /// Starts one and waits until it has read its cache and answers.
+    /// Starts squid and waits until it has read its cache and accepts connections.
     ///
     /// # Errors
-    /// If squid does not start; with the last lines of its log.
-    pub fn start(ground: &Ground) -> Result<Squid> {
+    /// If squid does not start. The error has the last lines of its log.
+    pub fn start(dirs: &SquidDirs) -> Result<Squid> {
         // A free port on loopback.
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let address = bound.map_err(Error::io("look for a free port"))?;
-        let config = ground.configure(address.port())?;
+        let address = bound.map_err(TaskError::io("look for a free port"))?;
+        let config = dirs.configure(address.port())?;
         // An existing log belongs to an earlier squid.
-        let log = ground.run.join("cache.log");
+        let log = dirs.run.join("cache.log");
         let _ = std::fs::remove_file(&log);
         let memory = SharedMemory::claim(Path::new(MEMORY))?;
-        let mut command = ground.command(&config, &memory, &["-N"]);
+        let mut command = dirs.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut squid = Squid { service: DEF.start(command, &log)?, _memory: memory, address };
         let up = |log: &str| {
@@ -118,12 +120,12 @@ impl Squid {
         Ok(squid)
     }
 
-    /// Ends it in its own way, so that its index is on disk.
+    /// Shuts squid down in order, so that its index is on disk.
     ///
     /// # Errors
-    /// Where it does not go.
+    /// If squid does not end within the time limit.
     pub fn stop(self) -> Result<()> {
-        self.service.stop(Signal::TERM, PATIENCE)
+        self.service.stop(Signal::TERM, STOP_TIMEOUT)
     }
 
     /// CPU time of squid in nanoseconds, of all its threads; its helpers do nothing here.
@@ -137,18 +139,18 @@ impl Squid {
     }
 }
 
-/// The shared memory of a squid, which bears its service name. Dropping it removes it, and that of squids whose fsarena
-/// is gone. A squid that ends in its own way has removed it already.
+/// The shared memory of a squid, by its service name. Dropping it removes the memory, and also that of squids whose fsarena
+/// is gone. A squid that shuts down in order has removed it already.
 ///
-/// A process id would not tell one squid from another: each cell can have a PID namespace of its own. A file beside the
-/// memory that its owner keeps locked does.
+/// A process id would not identify a squid, because each cell can have its own PID namespace. So a lock file beside the
+/// memory, which its owner keeps locked, shows that the squid is alive.
 struct SharedMemory {
     service: String,
     _lock: File,
 }
 
 impl SharedMemory {
-    /// Takes a service name that no other squid has.
+    /// Claims a service name that no other squid has.
     fn claim(dir: &Path) -> Result<SharedMemory> {
         let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let service = format!("{NAME}{nanoseconds:x}");
@@ -160,7 +162,7 @@ impl SharedMemory {
         Ok(SharedMemory { service, _lock: lock })
     }
 
-    /// Removes the memory of this squid, and of those whose lock nobody holds.
+    /// Removes the memory of this squid and of those whose lock file is unlocked.
     fn sweep(&self, dir: &Path) {
         let names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
         for lock in names() {

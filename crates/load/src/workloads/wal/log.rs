@@ -1,31 +1,31 @@
 //! The log: records in segments, committed in groups, and read as a database does after a crash.
 
 use crate::payload::{Noise, fresh_dir};
-use crate::{error::at, task};
-use fsarena_engine::{Error, act::Actor};
+use crate::task::{self, at};
+use fsarena_engine::{EngineError, custom_load::CustomLoad};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{io::Write, os::unix::fs::FileExt};
 
-/// Bytes of a header: the record's number (from 1), the bytes of its contents, their CRC-32.
+/// Bytes of a record's header: its number (from 1), the size of its contents, and their CRC-32.
 pub const HEADER: usize = 16;
 
 /// How segments get their blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocation {
-    /// They grow with each group.
+    /// A segment grows with each group of records.
     Append,
-    /// All at once, when they are made.
+    /// A segment gets all blocks when it is created.
     Preallocate,
-    /// They are old segments under a new name.
+    /// A segment is an old segment with a new name.
     Recycle,
 }
 
 /// The settings of a log.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct LogShape {
     /// Bytes of a record with its header.
     pub record: usize,
     /// How segments get their blocks.
@@ -38,33 +38,33 @@ pub struct Shape {
     pub seed: u64,
 }
 
-impl Shape {
-    /// The noise that records are cut from.
+impl LogShape {
+    /// The noise from which the contents of records are cut.
     pub fn noise(&self) -> Noise {
         Noise::new(self.seed, self.record)
     }
 }
 
-/// The file of a segment. The first of a log has the number [`Shape::keep`]: those before are for recycling.
+/// The file of a segment. The first segment of a log has the number [`LogShape::keep`]; lower numbers are for recycling.
 pub fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
 }
 
-/// Makes an empty directory for a log, and in it the segments that it is to recycle.
+/// Creates an empty directory for a log, with segments to recycle if the log recycles.
 ///
 /// # Errors
-/// Where that cannot be made.
-pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
+/// If the directory or a segment cannot be created.
+pub fn prepare(dir: &Path, shape: &LogShape) -> Result<(), task::TaskError> {
     fresh_dir(dir)?;
     if shape.allocation == Allocation::Recycle {
         let noise = shape.noise().bytes;
         for number in 0..shape.keep {
             let path = path(dir, number);
-            let mut file = File::create(&path).map_err(Error::io("making", &path))?;
+            let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
             let mut left = shape.segment as usize;
             while left > 0 {
                 let now = left.min(noise.len());
-                file.write_all(&noise[..now]).map_err(Error::io("writing", &path))?;
+                file.write_all(&noise[..now]).map_err(EngineError::io("writing", &path))?;
                 left -= now;
             }
         }
@@ -74,17 +74,17 @@ pub fn prepare(dir: &Path, shape: &Shape) -> Result<(), task::Error> {
 
 /// A log that clients commit to.
 pub struct Log {
-    shape: Shape,
+    shape: LogShape,
     noise: Noise,
     state: Mutex<State>,
-    /// Told when a group is on the device, and its leader steps down.
+    /// Notified when a group is on the device and its leader steps down.
     committed: Condvar,
 }
 
-/// What clients share.
+/// The state that clients share.
 #[derive(Default)]
 struct State {
-    /// Records that no leader has taken yet, and an empty buffer to swap with it.
+    /// Records that no leader has taken yet, and an empty buffer to swap with.
     pending: Vec<u8>,
     spare: Vec<u8>,
     /// Number of the last record in `pending` or before.
@@ -92,26 +92,26 @@ struct State {
     /// Number of the last record on the device.
     synced: u64,
     syncs: u64,
-    /// Clients that wait for a leader; without any, the leader wakes none.
+    /// Number of clients that wait for the leader. If there are none, the leader notifies nobody.
     waiting: u32,
-    /// The segments, unless a leader has them.
+    /// The segments; none while a leader has them.
     segments: Option<Segments>,
-    /// A group could not be written; the error of its leader ends the load.
+    /// Whether a group could not be written. The error of its leader ends the load.
     failed: bool,
 }
 
 impl Log {
-    /// Begins a log in a directory that [`prepare`] made.
+    /// Starts a log in a directory that [`prepare`] created.
     ///
     /// # Errors
-    /// Where its first segment cannot be made.
-    pub fn open(dir: &Path, shape: Shape) -> Result<Log, Error> {
+    /// If its first segment cannot be created.
+    pub fn open(dir: &Path, shape: LogShape) -> Result<Log, EngineError> {
         let segments = Segments::begin(dir, shape)?;
         let state = State { segments: Some(segments), ..State::default() };
         Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), committed: Condvar::new() })
     }
 
-    /// Records on the device, and how often the log was synced.
+    /// The number of records on the device, and the number of syncs.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state();
         (state.synced, state.syncs)
@@ -124,11 +124,11 @@ impl Log {
 
     /// Queues a record and waits until it is on the device. The first client that finds no leader leads: it writes and
     /// syncs all that is queued.
-    fn commit(&self) -> Result<(), Error> {
+    fn commit(&self) -> Result<(), EngineError> {
         let mut state = self.state();
         state.queued += 1;
         let number = state.queued;
-        let contents = self.noise.of(number, self.shape.record - HEADER);
+        let contents = self.noise.contents(number, self.shape.record - HEADER);
         frame(&mut state.pending, number, contents);
         while state.synced < number && !state.failed {
             if let Some(segments) = state.segments.take() {
@@ -141,7 +141,7 @@ impl Log {
         Ok(())
     }
 
-    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), Error> {
+    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), EngineError> {
         let last = state.queued;
         let spare = std::mem::take(&mut state.spare);
         let mut group = std::mem::replace(&mut state.pending, spare);
@@ -172,17 +172,17 @@ fn frame(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
     buffer.extend_from_slice(contents);
 }
 
-impl Actor for Log {
-    type Own = ();
+impl CustomLoad for Log {
+    type ThreadState = ();
     type Request = ();
 
-    fn own(&self, _: u32) -> Result<(), Error> {
+    fn thread_state(&self, _: u32) -> Result<(), EngineError> {
         Ok(())
     }
 
     fn draw(&self, _: &mut ()) {}
 
-    fn act(&self, _: &mut (), (): ()) -> Result<usize, Error> {
+    fn perform(&self, _: &mut (), (): ()) -> Result<usize, EngineError> {
         self.commit().map(|()| 0)
     }
 }
@@ -192,89 +192,95 @@ struct Segments {
     dir: PathBuf,
     /// The directory itself, to sync it when names change.
     names: File,
-    shape: Shape,
+    shape: LogShape,
     number: u64,
     file: File,
     position: u64,
 }
 
 impl Segments {
-    fn begin(dir: &Path, shape: Shape) -> Result<Segments, Error> {
-        let names = File::open(dir).map_err(Error::io("opening", dir))?;
-        let file = next(dir, &names, &shape, shape.keep)?;
+    fn begin(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
+        let names = File::open(dir).map_err(EngineError::io("opening", dir))?;
+        let file = create_segment(dir, &names, &shape, shape.keep)?;
         Ok(Segments { dir: dir.into(), names, shape, number: shape.keep, file, position: 0 })
     }
 
-    /// Writes a group and syncs it; first goes on to the next segment where it does not fit into this one.
-    fn commit(&mut self, group: &[u8]) -> Result<(), Error> {
+    /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
+    fn commit(&mut self, group: &[u8]) -> Result<(), EngineError> {
         if self.position > 0 && self.position + group.len() as u64 > self.shape.segment {
             self.number += 1;
-            self.file = next(&self.dir, &self.names, &self.shape, self.number)?;
+            self.file = create_segment(&self.dir, &self.names, &self.shape, self.number)?;
             self.position = 0;
         }
         let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
         let (offset, bytes) = (self.position, group.len() as u32);
         let path = || path(&self.dir, self.number);
         let operation = "commit";
-        written.map_err(|source| Error::Operation { operation, path: path(), offset, bytes, source })?;
+        written.map_err(|source| EngineError::Operation {
+            operation,
+            path: path(),
+            offset,
+            bytes,
+            source,
+        })?;
         self.position += group.len() as u64;
         Ok(())
     }
 }
 
-/// Makes a segment and syncs its name; the oldest one leaves, or becomes it.
-fn next(dir: &Path, names: &File, shape: &Shape, number: u64) -> Result<File, Error> {
+/// Creates a segment and syncs its name. Removes the oldest segment, or renames it to the new one.
+fn create_segment(dir: &Path, names: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
     let (path, oldest) = (path(dir, number), path(dir, number - shape.keep));
     if shape.allocation == Allocation::Recycle {
-        std::fs::rename(&oldest, &path).map_err(Error::io("recycling", &oldest))?;
+        std::fs::rename(&oldest, &path).map_err(EngineError::io("recycling", &oldest))?;
     } else if number >= 2 * shape.keep {
-        std::fs::remove_file(&oldest).map_err(Error::io("removing", &oldest))?;
+        std::fs::remove_file(&oldest).map_err(EngineError::io("removing", &oldest))?;
     }
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-    let file = open.map_err(Error::io("opening", &path))?;
+    let file = open.map_err(EngineError::io("opening", &path))?;
     if shape.allocation == Allocation::Preallocate {
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment) {
             // Without fallocate etcd extends the file, too.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment),
             done => done.map_err(Into::into),
         }
-        .map_err(Error::io("allocating", &path))?;
+        .map_err(EngineError::io("allocating", &path))?;
     }
-    names.sync_all().map_err(Error::io("syncing", dir))?;
+    names.sync_all().map_err(EngineError::io("syncing", dir))?;
     Ok(file)
 }
 
 /// Checks that the kept segments hold all records up to the last committed one, each with its number and contents.
 ///
 /// # Errors
-/// [`task::Error::Violation`] with the first record that is missing or damaged.
-pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> task::Result<()> {
+/// [`task::TaskError::Violation`] with the first record that is missing or damaged.
+pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> {
     let noise = shape.noise();
     let mut last = None;
-    for number in numbers(dir, shape)? {
+    for number in segment_numbers(dir, shape)? {
         let path = path(dir, number);
         let bytes = std::fs::read(&path).map_err(at("read", &path))?;
         for (index, record) in bytes.chunks(shape.record).enumerate() {
-            let Some((found, contents, crc)) = parse(record) else { break };
-            // Older segments are gone; those that are kept go on where they end.
+            let Some((found, contents, crc)) = parse_record(record) else { break };
+            // Older segments are removed. The kept ones continue after them.
             let expected = last.map_or(if number == shape.keep { 1 } else { found }, |last| last + 1);
             if found != expected {
                 // Zeros of a preallocated segment, or the former contents of a recycled one.
                 break;
             }
-            if crc != crc32fast::hash(contents) || contents != noise.of(found, shape.record - HEADER) {
+            if crc != crc32fast::hash(contents) || contents != noise.contents(found, shape.record - HEADER) {
                 let from = index * shape.record;
                 let text =
                     format!("DATA LOSS: record {found} at byte {from} of {} is damaged", path.display());
-                return Err(task::Error::Violation(text));
+                return Err(task::TaskError::Violation(text));
             }
             last = Some(found);
         }
-        // A first segment without records is not one that the log went on from.
+        // Only the first segment of a log can be without records.
         last = last.or(Some(0));
     }
     match last.unwrap_or(0) {
-        last if last < committed => Err(task::Error::Violation(format!(
+        last if last < committed => Err(task::TaskError::Violation(format!(
             "DATA LOSS: {} of {committed} committed records are missing: the log ends after record {last}",
             committed - last
         ))),
@@ -282,8 +288,8 @@ pub fn verify(dir: &Path, shape: &Shape, committed: u64) -> task::Result<()> {
     }
 }
 
-/// The numbers of the segments that records were committed to, ascending.
-fn numbers(dir: &Path, shape: &Shape) -> task::Result<Vec<u64>> {
+/// The numbers of the segments with committed records, ascending.
+fn segment_numbers(dir: &Path, shape: &LogShape) -> task::Result<Vec<u64>> {
     let mut numbers = vec![];
     for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
         let name = entry.map_err(at("list", dir))?.file_name();
@@ -294,8 +300,8 @@ fn numbers(dir: &Path, shape: &Shape) -> task::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// A whole record: its number, contents and checksum.
-fn parse(record: &[u8]) -> Option<(u64, &[u8], u32)> {
+/// Parses a whole record to its number, contents and checksum.
+fn parse_record(record: &[u8]) -> Option<(u64, &[u8], u32)> {
     let (number, rest) = record.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (crc, contents) = rest.split_first_chunk::<4>()?;

@@ -1,0 +1,253 @@
+//! Statistics of one pass of a program, played in memory: the largest number of files and bytes at one time, and the figures
+//! by which two loads are compared.
+
+use super::cursor::{Cursor, Step};
+use super::kind::{KINDS, Numbers, OperationKind};
+use super::name::{NameId, STRINGS};
+use super::program::{Expected, Instruction, Program};
+use std::collections::{BTreeMap, HashMap};
+
+/// Largest number of operations to count: more than any loadfile has, but its loops may repeat more.
+const MOST_STEPS: u64 = 20_000_000;
+/// The option of NTCreateX that creates a directory.
+pub const DIRECTORY: i64 = 0x1;
+
+/// Statistics of one pass of a program.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoadStats {
+    /// Number of operations, by [`OperationKind`].
+    pub counts: [u64; KINDS.len()],
+    /// Number of operations that are expected to fail, by [`OperationKind`].
+    pub failures: [u64; KINDS.len()],
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Number of reads by size.
+    pub read_sizes: BTreeMap<i64, u64>,
+    /// Number of writes by size.
+    pub write_sizes: BTreeMap<i64, u64>,
+    /// Reads that begin where the previous read through the same handle ended.
+    pub sequential_reads: u64,
+    /// Writes that do not extend the file.
+    pub writes_within: u64,
+    /// Number of handles without a read or a write.
+    pub idle_opens: u64,
+    /// Number of handles with reads only.
+    pub reading_opens: u64,
+    /// Largest number of files at one time.
+    pub most_files: u64,
+    /// Sum over all operations of the number of files.
+    pub files_by_operation: u64,
+    /// Largest number of handles at one time.
+    pub most_open: u64,
+    /// Number of created directories.
+    pub directories: u64,
+    /// Largest number of bytes of all files at one time.
+    pub most_bytes: u64,
+}
+
+impl LoadStats {
+    /// Plays one pass and collects its statistics.
+    pub fn collect(program: &Program) -> LoadStats {
+        let mut played =
+            Played { program, stats: LoadStats::default(), files: HashMap::new(), open: vec![], bytes: 0 };
+        let mut cursor = Cursor::new(program, 0, 1, 0);
+        for _ in 0..MOST_STEPS {
+            match cursor.step() {
+                Step::End => break,
+                Step::Operation(kind, instruction, numbers) => {
+                    played.count(kind, instruction);
+                    if instruction.expected != Expected::Failure {
+                        played.operation(kind, instruction, numbers, &cursor.strings);
+                    }
+                    played.note();
+                }
+                _ => {}
+            }
+        }
+        played.stats
+    }
+
+    /// Operations of all kinds.
+    pub fn operations(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Operations of one kind.
+    pub fn count(&self, kind: OperationKind) -> u64 {
+        self.counts[kind as usize]
+    }
+}
+
+/// A file: its size, or a directory.
+type Size = Option<i64>;
+
+struct Open {
+    handle: i64,
+    name: Vec<u8>,
+    reads: u64,
+    writes: u64,
+    /// Where the last read ended.
+    ended: Option<i64>,
+}
+
+struct Played<'p> {
+    program: &'p Program,
+    stats: LoadStats,
+    files: HashMap<Vec<u8>, Size>,
+    open: Vec<Open>,
+    bytes: i64,
+}
+
+impl Played<'_> {
+    fn count(&mut self, kind: OperationKind, instruction: &Instruction) {
+        self.stats.counts[kind as usize] += 1;
+        if instruction.expected == Expected::Failure {
+            self.stats.failures[kind as usize] += 1;
+        }
+    }
+
+    fn note(&mut self) {
+        let files = self.files.len() as u64 - self.stats.directories;
+        self.stats.files_by_operation += files;
+        self.stats.most_files = self.stats.most_files.max(files);
+        self.stats.most_open = self.stats.most_open.max(self.open.len() as u64);
+        self.stats.most_bytes = self.stats.most_bytes.max(self.bytes.max(0) as u64);
+    }
+
+    fn name(&self, id: NameId, strings: &[Vec<u8>; STRINGS]) -> Vec<u8> {
+        let mut name = vec![];
+        self.program.names.compose(id, b"client1", strings, &mut name);
+        name
+    }
+
+    fn operation(
+        &mut self,
+        kind: OperationKind,
+        one: &Instruction,
+        numbers: Numbers,
+        strings: &[Vec<u8>; STRINGS],
+    ) {
+        match kind {
+            OperationKind::NtCreateX => self.create(self.name(one.names[0], strings), numbers),
+            OperationKind::Close => self.close(numbers[0]),
+            OperationKind::Rename => {
+                let [from, to] = one.names.map(|name| self.name(name, strings));
+                if let Some(size) = self.files.remove(&from) {
+                    self.remove(&to);
+                    self.files.insert(to, size);
+                }
+            }
+            OperationKind::Unlink => self.remove(&self.name(one.names[0], strings)),
+            OperationKind::Deltree => {
+                let below = [self.name(one.names[0], strings), b"/".to_vec()].concat();
+                let gone = self.files.keys().filter(|name| name.starts_with(&below));
+                gone.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
+            }
+            OperationKind::ReadX => self.read(numbers),
+            OperationKind::WriteX => self.write(numbers),
+            _ => {}
+        }
+    }
+
+    fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: Numbers) {
+        if options & DIRECTORY != 0 {
+            if self.files.insert(name.clone(), None).is_none() {
+                self.stats.directories += 1;
+            }
+        } else {
+            let size = self.files.entry(name.clone()).or_insert(Some(0));
+            if let (4 | 5, Some(size)) = (disposition, size) {
+                self.bytes -= std::mem::take(size);
+            }
+        }
+        self.open.push(Open { handle, name, reads: 0, writes: 0, ended: None });
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        // Directories stay, as they do when the real dbench deletes a tree.
+        if let Some(Some(size)) = self.files.get(name).copied() {
+            self.files.remove(name);
+            self.bytes -= size;
+        }
+    }
+
+    fn find(&mut self, handle: i64) -> Option<&mut Open> {
+        self.open.iter_mut().find(|open| open.handle == handle)
+    }
+
+    fn close(&mut self, handle: i64) {
+        let Some(at) = self.open.iter().position(|open| open.handle == handle) else { return };
+        match self.open.remove(at) {
+            Open { writes: 0, reads: 0, .. } => self.stats.idle_opens += 1,
+            Open { writes: 0, .. } => self.stats.reading_opens += 1,
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, [handle, offset, size, _]: Numbers) {
+        self.stats.read_bytes += size.max(0) as u64;
+        *self.stats.read_sizes.entry(size).or_default() += 1;
+        let Some(open) = self.find(handle) else { return };
+        open.reads += 1;
+        if open.ended.replace(offset.saturating_add(size)) == Some(offset) {
+            self.stats.sequential_reads += 1;
+        }
+    }
+
+    fn write(&mut self, [handle, offset, size, _]: Numbers) {
+        self.stats.written_bytes += size.max(0) as u64;
+        *self.stats.write_sizes.entry(size).or_default() += 1;
+        let Some(open) = self.find(handle) else { return };
+        open.writes += 1;
+        let end = offset.saturating_add(size);
+        let name = open.name.clone();
+        let Some(Some(length)) = self.files.get_mut(&name) else { return };
+        if end <= *length {
+            self.stats.writes_within += 1;
+        } else {
+            self.bytes += end - *length;
+            *length = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loadfile;
+    use super::*;
+
+    const TEXT: &str = "\
+NTCreateX \"\\client1\" 0x1 0x2 1 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+NTCreateX \"\\client1\\none\" 0x40 0x1 2 NT_STATUS_OBJECT_NAME_NOT_FOUND
+NTCreateX \"\\client1\\a\" 0x40 0x2 2 NT_STATUS_OK
+WriteX 2 9999 1 1 NT_STATUS_OK
+WriteX 2 0 4096 4096 NT_STATUS_OK
+NTCreateX \"\\client1\\a\" 0x40 0x1 3 NT_STATUS_OK
+ReadX 3 0 4096 4096 NT_STATUS_OK
+ReadX 3 4096 4096 4096 NT_STATUS_OK
+ReadX 3 0 100 100 NT_STATUS_OK
+Close 3 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+Rename \"\\client1\\a\" \"\\client1\\b\" NT_STATUS_OK
+NTCreateX \"\\client1\\c\" 0x40 0x2 4 NT_STATUS_OK
+WriteX 4 0 100 100 NT_STATUS_OK
+Close 4 NT_STATUS_OK
+Unlink \"\\client1\\b\" 0x6 NT_STATUS_OK
+Deltree \"\\client1\" NT_STATUS_OK
+";
+
+    #[test]
+    fn what_there_is_at_most_is_counted() {
+        let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
+        assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
+        assert_eq!(stats.failures[OperationKind::NtCreateX as usize], 1);
+        assert_eq!((stats.most_files, stats.directories, stats.most_open), (2, 1, 2));
+        assert_eq!(stats.most_bytes, 10_100);
+        assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));
+        assert_eq!((stats.sequential_reads, stats.writes_within), (1, 1));
+        assert_eq!((stats.idle_opens, stats.reading_opens), (1, 1));
+    }
+}

@@ -1,0 +1,332 @@
+//! Memory that clients and their watcher share, also after fork(2): the phase of the run, and counters for each client.
+//! Only a client writes to its counters.
+
+use crate::dbench::error::DbenchError;
+use crate::dbench::kind::{KINDS, OperationKind};
+use hdrhistogram::Histogram;
+use memmap2::MmapRaw;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::{thread::futex, time::Timespec};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::time::Duration;
+
+/// A phase of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Phase {
+    /// Clients get ready.
+    Preparing,
+    /// Clients work, and nothing counts.
+    WarmUp,
+    /// Clients work, and their operations count.
+    Measured,
+    /// Clients end.
+    Over,
+}
+
+/// Counters of one kind of operations in the measured phase.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Counted {
+    /// Number of operations.
+    pub count: AtomicU64,
+    /// Nanoseconds of all operations together.
+    pub total_ns: AtomicU64,
+    /// Nanoseconds of the longest operation.
+    pub max_ns: AtomicU64,
+    /// The latencies of all operations.
+    pub latencies: Buckets,
+}
+
+/// Largest size of a message in bytes.
+const TEXT: usize = 1024;
+
+/// The first message of a kind from a client, and the number of further ones.
+#[derive(Debug)]
+#[repr(C)]
+pub struct FirstMessage {
+    /// Number of messages of this kind, including those that were not kept.
+    pub count: AtomicU64,
+    line: AtomicU32,
+    errno: AtomicI32,
+    length: AtomicU32,
+    text: [AtomicU8; TEXT],
+}
+
+/// The counters and messages of one client.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct ClientCounters {
+    /// Operations in all phases.
+    pub operations: AtomicU64,
+    /// Bytes read and written in all phases.
+    pub bytes: AtomicU64,
+    /// Bytes read and written in the measured phase.
+    pub measured_bytes: [AtomicU64; 2],
+    /// Nanoseconds by which the latest operation started after its due time.
+    pub lateness_ns: AtomicU64,
+    /// The point it has reached ([`super::program::Action::SetPoint`]).
+    pub point: AtomicI64,
+    /// The failure that ended the client.
+    pub failure: FirstMessage,
+    /// Operations with another result than the loadfile states, after which the real dbench continues.
+    pub unexpected_result: FirstMessage,
+    /// Counters of the measured phase, by [`OperationKind`].
+    pub kinds: [Counted; KINDS.len()],
+}
+
+#[repr(C)]
+struct Head {
+    phase: AtomicU32,
+    ready: AtomicU32,
+}
+
+/// The shared memory of a run.
+#[derive(Debug)]
+pub struct SharedCounters {
+    memory: MmapRaw,
+    clients: u32,
+}
+
+/// Offset of the recorders. The phase has the page before them alone: all clients read it and one thread writes it.
+const CLIENTS_AT: usize = 4096;
+
+impl SharedCounters {
+    /// Allocates zeroed counters for `clients` clients. The kernel allocates each page at its first write.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn new(clients: u32) -> Result<SharedCounters, DbenchError> {
+        let bytes = CLIENTS_AT + clients as usize * size_of::<ClientCounters>();
+        let map = || -> std::io::Result<MmapRaw> {
+            let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
+            ftruncate(&file, bytes as u64)?;
+            MmapRaw::map_raw(&file)
+        };
+        let what = || format!("no memory for the counters of {clients} clients; take fewer");
+        let memory = map().map_err(|source| DbenchError::Resource { what: what(), source })?;
+        Ok(SharedCounters { memory, clients })
+    }
+
+    /// The counters of a client, which is numbered from 0.
+    ///
+    /// # Panics
+    /// If `client` is not below the number of clients.
+    pub fn client(&self, client: u32) -> &ClientCounters {
+        assert!(client < self.clients);
+        // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
+        // it was made for.
+        unsafe {
+            &*self.memory.as_ptr().add(CLIENTS_AT + client as usize * size_of::<ClientCounters>()).cast()
+        }
+    }
+
+    /// The counters of all clients.
+    pub fn clients(&self) -> impl Iterator<Item = &ClientCounters> {
+        (0..self.clients).map(|client| self.client(client))
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: as for recorders, and the first page is the head's.
+        unsafe { &*self.memory.as_ptr().cast() }
+    }
+
+    /// The current phase.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        match self.head().phase.load(Relaxed) {
+            0 => Phase::Preparing,
+            1 => Phase::WarmUp,
+            2 => Phase::Measured,
+            _ => Phase::Over,
+        }
+    }
+
+    /// Starts a phase and wakes all threads that wait for one.
+    pub fn enter(&self, phase: Phase) {
+        self.head().phase.store(phase as u32, Release);
+        // It fails only for an invalid address.
+        let _ = futex::wake(&self.head().phase, futex::Flags::empty(), i32::MAX as u32);
+    }
+
+    /// Counts this client as ready and waits for the start.
+    pub fn wait_for_start(&self) {
+        self.head().ready.fetch_add(1, Release);
+        while self.phase() == Phase::Preparing {
+            self.wait(Phase::Preparing, Duration::from_secs(1));
+        }
+    }
+
+    /// Number of clients that are ready.
+    pub fn ready(&self) -> u32 {
+        self.head().ready.load(Acquire)
+    }
+
+    /// Waits for this time, or until another phase than `phase` starts.
+    pub fn wait(&self, phase: Phase, time: Duration) {
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // The caller checks the phase again in any case.
+        let _ = futex::wait(&self.head().phase, futex::Flags::empty(), phase as u32, Some(&timeout));
+    }
+}
+
+impl ClientCounters {
+    /// Counts an operation of the measured phase.
+    #[inline]
+    pub fn count(&self, kind: OperationKind, ns: u64) {
+        let counted = &self.kinds[kind as usize];
+        add(&counted.count, 1);
+        add(&counted.total_ns, ns);
+        if ns > counted.max_ns.load(Relaxed) {
+            counted.max_ns.store(ns, Relaxed);
+        }
+        counted.latencies.record(ns);
+    }
+}
+
+/// Adds to a counter that only this client writes.
+#[inline]
+pub fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+/// A message of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The line of the loadfile.
+    pub line: u32,
+    /// The error number of the system call, if there is one.
+    pub errno: Option<i32>,
+    /// The text.
+    pub text: String,
+}
+
+impl FirstMessage {
+    /// Records a message. Only the first one is kept.
+    pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
+        add(&self.count, 1);
+        if self.count.load(Relaxed) > 1 {
+            return;
+        }
+        let mut length = 0;
+        for (place, byte) in self.text.iter().zip(parts.iter().copied().flatten()) {
+            place.store(*byte, Relaxed);
+            length += 1;
+        }
+        self.line.store(line, Relaxed);
+        self.errno.store(error.and_then(|error| error.raw_os_error()).unwrap_or(0), Relaxed);
+        self.length.store(length, Release);
+    }
+
+    /// Returns the message, if there is one.
+    pub fn message(&self) -> Option<Message> {
+        let length = self.length.load(Acquire) as usize;
+        let text: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Relaxed)).collect();
+        (length > 0).then(|| Message {
+            line: self.line.load(Relaxed),
+            errno: Some(self.errno.load(Relaxed)).filter(|errno| *errno != 0),
+            text: String::from_utf8_lossy(&text).into_owned(),
+        })
+    }
+}
+
+/// Buckets of one doubling, as a power of two.
+const FINE: u32 = 6;
+/// Doublings above the first 2⁶ nanoseconds: up to 73 minutes.
+const DOUBLINGS: usize = 36;
+const BUCKETS: usize = (DOUBLINGS + 1) << FINE;
+
+/// A latency histogram of fixed size without pointers, so that processes can share it. One client writes, others read.
+///
+/// The buckets are those of an HDR histogram, 64 for each doubling, so a value is known to 1.6%.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Buckets([AtomicU32; BUCKETS]);
+
+fn place(ns: u64) -> usize {
+    let doubling = (u64::BITS - FINE - 1).saturating_sub(ns.leading_zeros());
+    let fine = (ns >> doubling) as usize;
+    // Beyond the first doubling `fine` has its top bit set, which counts as one doubling more.
+    (((doubling as usize) << FINE) + fine).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket.
+fn value(place: usize) -> u64 {
+    let doubling = (place >> FINE).saturating_sub(1);
+    let fine = place - (doubling << FINE);
+    ((fine as u64) << doubling) + ((1 << doubling) >> 1)
+}
+
+impl Buckets {
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        let count = &self.0[place(ns)];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Adds all counted latencies to a histogram.
+    pub fn add_to(&self, histogram: &mut Histogram<u64>) {
+        for (place, count) in self.0.iter().enumerate() {
+            match count.load(Relaxed) {
+                0 => {}
+                // The histogram grows as needed, and it can grow to every bucket.
+                count => histogram.record_n(value(place), count.into()).unwrap_or_default(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remark_is_kept_once_and_counted() {
+        let counters = SharedCounters::new(3).unwrap();
+        let message = &counters.client(2).unexpected_result;
+        assert_eq!(message.message(), None);
+        message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
+        message.record(8, None, &[&[b'x'; 5000]]);
+        assert_eq!(message.message(), Some(Message { line: 7, errno: Some(2), text: "open /a".into() }));
+        assert_eq!(message.count.load(Relaxed), 2);
+        assert_eq!(counters.client(0).unexpected_result.message(), None);
+    }
+
+    #[test]
+    fn clients_start_together() {
+        let counters = SharedCounters::new(2).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| counters.wait_for_start());
+            while counters.ready() == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!waiting.is_finished());
+            counters.enter(Phase::WarmUp);
+            waiting.join().unwrap();
+        });
+        assert_eq!(counters.phase(), Phase::WarmUp);
+    }
+
+    #[test]
+    fn every_value_is_known_to_its_precision() {
+        for ns in (0..200).chain([1000, 65_535, 65_536, 1_000_000, 123_456_789, 60_000_000_000]) {
+            let told = value(place(ns));
+            assert!(told.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} is told as {told}");
+        }
+        assert_eq!(place(u64::MAX), BUCKETS - 1);
+        assert!((0..BUCKETS - 1).all(|at| place(value(at)) == at));
+    }
+
+    #[test]
+    fn what_is_counted_is_given() {
+        let buckets: Box<Buckets> = Box::new(Buckets(std::array::from_fn(|_| AtomicU32::new(0))));
+        (1..=100).for_each(|micros| buckets.record(micros * 1000));
+        let mut histogram = Histogram::new(3).unwrap();
+        buckets.add_to(&mut histogram);
+        assert_eq!(histogram.len(), 100);
+        let p50 = histogram.value_at_quantile(0.5);
+        assert!(p50.abs_diff(50_000) < 1000, "{p50}");
+    }
+}

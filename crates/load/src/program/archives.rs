@@ -1,0 +1,255 @@
+//! The system calls of `tar cf` and `tar xf`.
+
+use crate::program::coreutils::{WITHIN, c_path, create, list, look, open, open_in, stat, write_all};
+use crate::source::{self, RECORD};
+use crate::task::{Result, TaskError, at};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
+    fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
+};
+use std::ffi::{CString, OsStr};
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::ffi::OsStrExt};
+use tar::{Archive, Builder, Entry, EntryType, Header};
+
+/// Archives the directory `name` in the directory `within`.
+pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
+    let file = create(archive, OFlags::TRUNC, 0o666)?;
+    look(&file, archive)?;
+    let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+    let records = RecordWriter { file, record: Vec::with_capacity(RECORD) };
+    let mut packer = Packer { builder: Builder::new(records), archive };
+    packer.entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
+    packer.builder.into_inner().and_then(RecordWriter::finish).map_err(at("write", archive))
+}
+
+struct Packer<'a> {
+    builder: Builder<RecordWriter>,
+    archive: &'a Path,
+}
+
+impl Packer<'_> {
+    fn entry(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+        let stat = stat(parent, name, path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.directory(parent, name, path),
+            FileType::Symlink => self.link(parent, name, path, &stat),
+            FileType::RegularFile if stat.st_size == 0 => self.header(EntryType::Regular, path, &stat),
+            FileType::RegularFile => self.file(parent, name, path, &stat),
+            // GNU tar says "socket ignored" and goes on.
+            _ => Ok(()),
+        }
+    }
+
+    fn directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+        let (dir, stat) = open_in(parent, name, path, WITHIN)?;
+        let entries = list(&dir, path, usize::MAX)?;
+        // The slash at the end marks a directory, as in every archive of GNU tar.
+        self.header(EntryType::Directory, &path.join(""), &stat)?;
+        for entry in entries {
+            self.entry(dir.as_fd(), &entry.name, &entry.path_in(path))?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
+        let (file, _) = open_in(parent, name, path, WITHIN)?;
+        self.header(EntryType::Regular, path, stat)?;
+        let failed = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
+        self.contents(&file, stat.st_size as usize).map_err(failed)?;
+        look(&file, path).map(drop)
+    }
+
+    fn contents(&mut self, file: &OwnedFd, bytes: usize) -> io::Result<()> {
+        let out = self.builder.get_mut();
+        let mut left = bytes;
+        while left > 0 {
+            match out.fill_from(file, left)? {
+                0 => return Err(io::Error::other("it shrank while it was read")),
+                got => left -= got,
+            }
+        }
+        out.write_all(&[0; 512][..bytes.next_multiple_of(512) - bytes])
+    }
+
+    fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
+        let target = readlinkat(parent, name, Vec::new()).map_err(at("read link", path))?;
+        let target = OsStr::from_bytes(target.to_bytes());
+        let linked = self.builder.append_link(&mut header(EntryType::Symlink, stat), path, target);
+        linked.map_err(at("write", self.archive))
+    }
+
+    fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
+        let written = self.builder.append_data(&mut header(kind, stat), path, io::empty());
+        written.map_err(at("write", self.archive))
+    }
+}
+
+fn header(kind: EntryType, stat: &Stat) -> Header {
+    let size = if kind == EntryType::Regular { stat.st_size as u64 } else { 0 };
+    source::tar_header(kind, [stat.st_mode, stat.st_uid, stat.st_gid], stat.st_mtime, size)
+}
+
+/// Writes records of 10 KiB with one system call each, as GNU tar does.
+struct RecordWriter {
+    file: File,
+    record: Vec<u8>,
+}
+
+impl RecordWriter {
+    /// Reads from a file into the record, up to the end of the record. Writes the record when it is full.
+    fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
+        let filled = self.record.len();
+        self.record.resize(RECORD.min(filled + limit), 0);
+        let got = rustix::io::read(source, &mut self.record[filled..])?;
+        self.record.truncate(filled + got);
+        self.write_if_full()?;
+        Ok(got)
+    }
+
+    /// Fills the last record with zeros and writes it.
+    fn finish(mut self) -> io::Result<()> {
+        if !self.record.is_empty() {
+            self.record.resize(RECORD, 0);
+            self.write_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn write_if_full(&mut self) -> io::Result<()> {
+        if self.record.len() == RECORD {
+            self.file.write_all(&self.record)?;
+            self.record.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Write for RecordWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(RECORD - self.record.len());
+        self.record.extend_from_slice(&bytes[..taken]);
+        self.write_if_full()?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Unpacks an archive into a directory.
+pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
+    let file = open(archive, OFlags::RDONLY)?;
+    let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+    let owners = rustix::process::geteuid().is_root();
+    let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
+    for entry in
+        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(at("read", archive))?
+    {
+        unpacker.entry(&mut entry.map_err(at("read", archive))?)?;
+    }
+    unpacker.leave(None)
+}
+
+/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so that files are written in the
+/// same parts as by GNU tar.
+type RecordReader = BufReader<File>;
+
+struct Unpacker<'a> {
+    archive: &'a Path,
+    dir: File,
+    /// Only root may give files away.
+    owners: bool,
+    /// The parent directories of the last entry. Their attributes are set after their last entry, so that unpacking into
+    /// them does not change their times again.
+    unfinished: Vec<(PathBuf, Attributes)>,
+}
+
+struct Attributes {
+    owner: (Uid, Gid),
+    mode: Mode,
+    times: Timestamps,
+}
+
+impl Unpacker<'_> {
+    fn entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
+        let broken = || at("read", self.archive);
+        let path = entry.path().map_err(broken())?.into_owned();
+        let attributes = Attributes::from_header(entry.header()).map_err(broken())?;
+        self.leave(Some(&path))?;
+        match entry.header().entry_type() {
+            EntryType::Directory => {
+                mkdirat(&self.dir, &path, Mode::RWXU).map_err(at("mkdir", &path))?;
+                self.unfinished.push((path, attributes));
+                Ok(())
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name().map_err(broken())?.unwrap_or_default().into_owned();
+                symlinkat(&c_path(&target)?, &self.dir, &path).map_err(at("link", &path))?;
+                self.attributes_by_name(&path, &attributes)
+            }
+            EntryType::Regular => self.file(entry, &path, &attributes),
+            other => Err(TaskError::Unfit(format!(
+                "{}: entries of type {other:?} are not made here",
+                path.display()
+            ))),
+        }
+    }
+
+    fn file(&self, entry: &mut Entry<RecordReader>, path: &Path, attributes: &Attributes) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
+        let file = created.map(File::from).map_err(at("create", path))?;
+        let mut part = [0; RECORD];
+        loop {
+            match entry.read(&mut part).map_err(at("read", self.archive))? {
+                0 => break,
+                got => write_all(&file, &part[..got], path)?,
+            }
+        }
+        futimens(&file, &attributes.times).map_err(at("set the times of", path))?;
+        if self.owners {
+            let (user, group) = attributes.owner;
+            fchown(&file, Some(user), Some(group)).map_err(at("change the owner of", path))?;
+        }
+        fchmod(&file, attributes.mode).map_err(at("change the mode of", path))
+    }
+
+    /// Sets the attributes of the directories that do not contain the next entry.
+    fn leave(&mut self, next: Option<&Path>) -> Result<()> {
+        let is_left = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
+        while let Some((dir, attributes)) = self.unfinished.pop_if(is_left) {
+            self.attributes_by_name(&dir, &attributes)?;
+            chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
+                .map_err(at("change the mode of", &dir))?;
+        }
+        Ok(())
+    }
+
+    fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
+        utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(at("set the times of", path))?;
+        if self.owners {
+            let (user, group) = attributes.owner;
+            chownat(&self.dir, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(at("change the owner of", path))?;
+        }
+        Ok(())
+    }
+}
+
+impl Attributes {
+    fn from_header(header: &Header) -> std::io::Result<Attributes> {
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = Timespec { tv_sec: header.mtime()?.cast_signed(), tv_nsec: 0 };
+        Ok(Attributes {
+            owner: (Uid::from_raw(header.uid()? as u32), Gid::from_raw(header.gid()? as u32)),
+            mode: Mode::from_raw_mode(header.mode()? & 0o7777),
+            times: Timestamps { last_access, last_modification },
+        })
+    }
+}

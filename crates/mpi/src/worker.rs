@@ -1,0 +1,105 @@
+//! The workers: every rank except rank 0.
+
+use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
+use crate::{agent::Agent, guard, measure};
+use fsarena_core::event::{CellEvent, Outcome};
+use fsarena_run::child::{self, Parent};
+use fsarena_run::{CellError, RunError};
+use fsarena_run::{axes::Confine, protocol::PrivilegedRequest};
+use fsarena_sys::cancel;
+use fsarena_sys::undo::{Journal, state_dir};
+use std::path::PathBuf;
+
+/// Handles the messages of rank 0 until the run is over or a signal arrives.
+///
+/// # Errors
+/// If this rank cannot work, for instance because its state directory cannot be written.
+pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
+    let journal = Journal::create(&state_dir(), &format!("rank {} of fsarena-mpi", wire.rank()))?;
+    let mut _guard = None;
+    wire::send_to_coordinator(wire, &FromRank::Hello(Machine::here()));
+    while cancel::requested().is_none() {
+        let Some(asked) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire))
+        else {
+            continue;
+        };
+        match asked {
+            ToRank::Guard => _guard = Some(guard::start()?),
+            ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(first_missing(&paths))),
+            ToRank::Clock(trips) => wire::answer_clock(wire, trips),
+            ToRank::Cell(request, timeout) => {
+                let agent = Agent::new(&request, timeout);
+                let outcome =
+                    child::run(&journal, &request, &Confine::default(), &mut WorkerCell { wire, agent });
+                wire::send_to_coordinator(
+                    wire,
+                    &FromRank::Ended(outcome.unwrap_or_else(|fatal| CellError::from(fatal).into())),
+                );
+            }
+            ToRank::Echo(bytes) => wire::send_to_coordinator(wire, &FromRank::Echo(bytes)),
+            ToRank::Barrier(asleep) => wire::send_to_coordinator(wire, &measure::barrier(wire, asleep)),
+            ToRank::End => {
+                // MPI can only be left together.
+                let _ = wire.barrier(LEAVE_TIMEOUT);
+                return Ok(());
+            }
+            // They belong to a cell that this rank has ended already.
+            ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first of these paths that is missing on this machine, with the error.
+fn first_missing(paths: &[PathBuf]) -> Option<String> {
+    paths.iter().find_map(|path| Some(format!("{}: {}", path.display(), path.metadata().err()?)))
+}
+
+/// The cell of this rank. It is the parent of the rank's agent.
+struct WorkerCell<'a> {
+    wire: &'a dyn Wire,
+    agent: Agent,
+}
+
+impl Parent for WorkerCell<'_> {
+    fn hear(&mut self, event: CellEvent) {
+        match event {
+            CellEvent::Sample(sample) => {
+                wire::send_to_coordinator(
+                    self.wire,
+                    &FromRank::Sample(Box::new(self.agent.finish_task(sample))),
+                );
+            }
+            CellEvent::Reading(metric) => wire::send_to_coordinator(self.wire, &FromRank::Reading(metric)),
+            CellEvent::Note(note) => wire::send_to_coordinator(self.wire, &FromRank::Note(note)),
+            // The log of rank 0 has what all ranks do.
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
+        self.agent.pause_timeout();
+        wire::send_to_coordinator(self.wire, &FromRank::Ready(ask));
+        loop {
+            if cancel::requested().is_some() {
+                return Ok(Outcome::Interrupted);
+            }
+            match wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(self.wire)) {
+                Some(ToRank::WaitUntilIdle(task)) => {
+                    wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
+                }
+                Some(ToRank::Met) => return Ok(self.agent.restart_timeout()),
+                Some(ToRank::Begin) => return Ok(self.agent.begin(self.wire)),
+                Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
+                _ => {}
+            }
+        }
+    }
+
+    fn look(&mut self) -> Option<Outcome> {
+        match wire::receive_from_coordinator(self.wire) {
+            Some(ToRank::Abandon) => Some(Outcome::Interrupted),
+            _ => self.agent.overdue(),
+        }
+    }
+}
