@@ -1,7 +1,7 @@
 //! The cache of kernels and facts about them, shared by runs.
 
 use crate::digest;
-use fsarena_sys::{kernel::SysRoot, own_dir, process};
+use fsarena_sys::{dirs, kernel::SysRoot, process};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ pub const SHARED: &str = "/var/cache/fsarena";
 /// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
 pub fn dir() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    own_dir::find("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match own_dir::home() {
+    dirs::user_dir("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match dirs::home() {
         Some(home) if home.is_dir() => home.join(".cache/fsarena"),
         _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
     })

@@ -1,6 +1,6 @@
 //! Finds the reason for a guest's end in its console log.
 
-use fsarena_sys::said::tail;
+use fsarena_sys::process_output::tail;
 use std::{fs::File, path::Path};
 
 /// How much of a console is shown where a guest failed.

@@ -1,7 +1,7 @@
 //! Starting a guest, listening to it, and ending it whole.
 
 use crate::{Error, Result, console::LastWords, keeper};
-use fsarena_sys::{argv, limits, said::lines};
+use fsarena_sys::{argv, limits, process_output::lines};
 use rustix::process::{Pid, Signal};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -1,7 +1,7 @@
 //! Why a task failed.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_sys::shortage::advice;
+use fsarena_sys::limits::advice;
 use std::{io, path::Path};
 
 /// The result of work for a task; its error is [`Error`] by default.

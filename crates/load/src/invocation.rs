@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::printed::{Printed, Rule};
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
-use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, said::shown, space::Space};
+use fsarena_sys::{argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
@@ -221,7 +221,7 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
 
 /// What to do about a failure whose cause is the place.
 pub fn hint(said: &str, dir: &Path) -> String {
-    let full = Space::of(dir).is_ok_and(|space| space.is_full());
+    let full = Space::at_path(dir).is_ok_and(|space| space.is_full());
     if full || said.contains("No space left on device") {
         "; the filesystem is full: allow more room with --size".into()
     } else if said.contains("Read-only file system") {

@@ -4,7 +4,7 @@
 //! undo journal like every other command.
 
 use crate::error::{Error, Result, at};
-use fsarena_sys::{argv, cancel, limits, said::shown, tree, user::User};
+use fsarena_sys::{argv, cancel, dirs, limits, process_output::shown, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -43,9 +43,13 @@ impl ServiceDef {
     /// # Errors
     /// Where it cannot be made, or the user may not pass through a directory above.
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
-        tree::make_dirs(dir).map_err(at("make", dir))?;
+        dirs::make_dirs(dir).map_err(at("make", dir))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(dir).map_err(Error::io(format!("give {} to user {}", dir.display(), user.name)))?;
+        user.chown_to_user(dir).map_err(Error::io(format!(
+            "give {} to user {}",
+            dir.display(),
+            user.name
+        )))?;
         self.reachable(dir, user)
     }
 
@@ -56,7 +60,7 @@ impl ServiceDef {
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(at("write", file))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(file).map_err(Error::io(format!("give {} to user {}", file.display(), user.name)))
+        user.chown_to_user(file).map_err(Error::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
     /// Every directory above has to let the user through.

@@ -87,7 +87,7 @@ fn lead(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Box<dyn Exits>> {
 
 /// Any other rank.
 fn other(mpi: &Mpi) {
-    let _in_order = cancel::in_order();
+    let _deferred = cancel::defer_signals();
     let followed = follow(mpi);
     if let Err(fatal) = &followed {
         eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());

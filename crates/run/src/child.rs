@@ -7,8 +7,8 @@ use crate::work;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, shortage, undo};
+use fsarena_sys::process_output::{lines, shown, tail};
+use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -98,7 +98,7 @@ pub fn run(
 
 /// The failure to start an agent or to talk to it.
 fn agent_error(error: std::io::Error) -> Fatal {
-    match shortage::remedy(&error) {
+    match limits::remedy(&error) {
         Some(remedy) => Fatal::Missing(format!("the measuring process: {error}; {remedy}")),
         None => Fatal::Agent(error.to_string()),
     }
@@ -161,8 +161,8 @@ pub fn ended(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std:
         return Ok(Failed::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let text = tail(errors, LAST_BYTES)?;
-    if text.contains(shortage::NO_THREAD) {
-        return Ok(Failed::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
+    if text.contains(limits::NO_THREAD) {
+        return Ok(Failed::missing(format!("{what} ended: {}", limits::NO_THREADS)));
     }
     Ok(Failed::internal(format!("{what} ended ({status}): {}", shown(&text))))
 }

@@ -6,7 +6,7 @@ use crate::tasks::{make_root, perform};
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::Outcome;
 use fsarena_load::workload::Place;
-use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, rights, said::lines, shortage};
+use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, process_output::lines, rights};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub fn begin(kernel: &SysRoot, request: &Request) -> Done {
             if *namespace {
                 write_only_there(request, *pid_namespace).map_err(refused)?;
             }
-            user.become_it().map_err(refused)?;
+            user.drop_privileges().map_err(refused)?;
             reach(request, &user.name)
         }
     }
@@ -70,12 +70,12 @@ pub fn keep(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answ
     make_root(&place)?;
     if !rights.user.is_root() {
         let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);
-        roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
+        roots.try_for_each(|dir| rights.user.chown_to_user(dir).map_err(Error::io("giving away", dir)))?;
     }
     let served = serve(request, rights, bench, answers);
     served.unwrap_or_else(|error| {
         let why = format!("the process that runs the workload: {error}");
-        Err(match shortage::remedy(&error) {
+        Err(match limits::remedy(&error) {
             Some(remedy) => Failed::missing(format!("{why}; {remedy}")),
             None => Failed::internal(why),
         })

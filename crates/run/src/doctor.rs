@@ -13,9 +13,8 @@ use fsarena_core::{app, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{
-    Error, argv, host, kernel::SysRoot, limits, program, rights, space, undo, user::UserDatabase,
-};
+use fsarena_sys::user::UserDatabase;
+use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
 use std::path::Path;
 
 /// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by
@@ -206,7 +205,7 @@ const SERVICES: [(&[&str], &str); 2] =
 
 /// The packages of those that are not here.
 fn for_services() -> Vec<&'static str> {
-    let absent = |(programs, _): &&(&[&str], &str)| program::together(programs).is_none();
+    let absent = |(programs, _): &&(&[&str], &str)| program::dir_with_all(programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
@@ -249,7 +248,7 @@ fn load_tools() -> Finding {
 fn room(runs: &Path) -> Finding {
     let what = "room for images";
     let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    match space::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
+    match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
         Ok((free, found)) if free >= 4 << 30 => ok(what, found),
         Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
         Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),

@@ -24,7 +24,7 @@ use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::{cache, config::GuestConfig};
-use fsarena_sys::{Error, argv::Argv, cancel, space};
+use fsarena_sys::{Error, argv::Argv, cancel, dirs};
 use hearing::Running;
 use images::Images;
 use packed::{Asked, Packer};
@@ -207,7 +207,7 @@ impl Guests {
     fn with_room(&self, outcome: Outcome) -> Outcome {
         let dir = self.images.dir.path();
         match outcome {
-            Outcome::Failed { why, .. } if space::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
+            Outcome::Failed { why, .. } if dirs::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
                 let dir = dir.display();
                 Failed::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }

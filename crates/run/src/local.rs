@@ -136,7 +136,7 @@ impl Local {
         });
         // The agent unmounts by itself; this is for one that could not.
         mount::unmount(target, &mut |record| emit(CellEvent::Command(record)))?;
-        mounted.forget()?;
+        mounted.disarm()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
         Ok((outcome, facts))

@@ -112,7 +112,7 @@ impl Role {
         if let Role::Keeper(Rights { user, .. }) = self
             && !user.is_root()
         {
-            user.owns_tree(dir).map_err(Error::io("giving away", dir))?;
+            user.chown_tree_to_user(dir).map_err(Error::io("giving away", dir))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::executor::{Fatal, Result, require};
 use fsarena_sys::undo::{self, Journal, MadeDir};
-use fsarena_sys::{Error, tree};
+use fsarena_sys::{Error, dirs};
 use std::path::Path;
 
 /// A directory that goes with all that is in it: when it is dropped, and after a SIGKILL by `fsarena recover`.
@@ -18,7 +18,7 @@ impl Scratch {
     /// # Errors
     /// Where it cannot be made, or is there already.
     pub fn make(below: &Path, name: &str) -> Result<Scratch> {
-        tree::make_dirs(below).map_err(Error::io("making", below))?;
+        dirs::make_dirs(below).map_err(Error::io("making", below))?;
         let below = below.canonicalize().map_err(Error::io("reading", below))?;
         let dir = below.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;

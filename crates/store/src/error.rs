@@ -3,7 +3,7 @@
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::names::Unknown;
 use fsarena_sys::limits;
-use fsarena_sys::shortage::advice;
+use fsarena_sys::limits::advice;
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::io::{self, ErrorKind};

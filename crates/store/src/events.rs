@@ -8,7 +8,7 @@ use crate::{Error, Result, RunDir, log};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_sys::shortage::advice;
+use fsarena_sys::limits::advice;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

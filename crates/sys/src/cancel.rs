@@ -20,24 +20,24 @@ pub fn signals() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
-static ASKED: AtomicI32 = AtomicI32::new(0);
-/// How many [`InOrder`] there are.
-static IN_ORDER: AtomicUsize = AtomicUsize::new(0);
+static REQUESTED: AtomicI32 = AtomicI32::new(0);
+/// How many [`DeferredSignals`] there are.
+static DEFERRED: AtomicUsize = AtomicUsize::new(0);
 
 /// While one of these exists, a signal is only noted, and its holder cleans up and ends in order.
 #[derive(Debug)]
 #[must_use = "signals end the process at once when it is dropped"]
-pub struct InOrder(());
+pub struct DeferredSignals(());
 
 /// From now on there is something to clean up, or to finish.
-pub fn in_order() -> InOrder {
-    IN_ORDER.fetch_add(1, Ordering::SeqCst);
-    InOrder(())
+pub fn defer_signals() -> DeferredSignals {
+    DEFERRED.fetch_add(1, Ordering::SeqCst);
+    DeferredSignals(())
 }
 
-impl Drop for InOrder {
+impl Drop for DeferredSignals {
     fn drop(&mut self) {
-        IN_ORDER.fetch_sub(1, Ordering::SeqCst);
+        DEFERRED.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -53,8 +53,8 @@ pub fn install() -> io::Result<()> {
             continue;
         }
         let obey = move || {
-            note(&ASKED, signal);
-            if IN_ORDER.load(Ordering::SeqCst) == 0 {
+            note(&REQUESTED, signal);
+            if DEFERRED.load(Ordering::SeqCst) == 0 {
                 end_by(signal);
             }
         };
@@ -94,7 +94,7 @@ fn note(asked: &AtomicI32, signal: i32) {
 
 /// The signal that asked to stop, if one did.
 pub fn requested() -> Option<i32> {
-    Some(ASKED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    Some(REQUESTED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
 /// An error where a signal asked to stop.

@@ -1,7 +1,7 @@
 //! Image files, made for one run and removed with it.
 
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
-use crate::{Error, cancel, space::free_bytes};
+use crate::{Error, cancel, dirs::free_bytes};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct Image {
     /// Open since it was made: another user who may write to its directory can put a file or link in its place.
     file: File,
     size_bytes: u64,
-    armed: UndoGuard,
+    guard: UndoGuard,
 }
 
 /// Makes an image of a size at a free path.
@@ -54,11 +54,12 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
     let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
-    let (mut armed, file) = journal.making(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
+    let (mut guard, file) =
+        journal.note_and_do(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::of(&meta)) })?;
-    let image = Image { path, file, size_bytes, armed };
+    guard.update(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
+    let image = Image { path, file, size_bytes, guard };
     image.file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
 }
@@ -110,7 +111,7 @@ impl Image {
     /// # Errors
     /// Where it cannot be removed, or is still attached; it then stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
-        self.armed.undo()
+        self.guard.undo()
     }
 
     fn fill(&self) -> Result<(), Error> {

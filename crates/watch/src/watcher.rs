@@ -7,7 +7,7 @@ use crate::{
 };
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
-use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Watcher {
     gauges: Gauges,
     service: Service,
     target: Target,
-    threads: Times,
+    threads: CpuTimes,
     own_ns: u64,
     began: Moment,
     next: u32,

@@ -28,7 +28,7 @@ pub fn run(args: Args) -> Outcome {
         }
     };
     // From here on a signal ends the watch in order.
-    let _in_order = cancel::in_order();
+    let _deferred = cancel::defer_signals();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
     begin(args.format, &recorder, &watcher)?;

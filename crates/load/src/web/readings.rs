@@ -4,7 +4,7 @@ use crate::error::{Result, at};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::Outcome;
-use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::kernel::SysRoot;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub const DEFS: &[ReadingDef] = &[
 /// What the kernel's own threads had used when serving began, and how long CPUs had waited for I/O.
 pub struct Account {
     kernel: SysRoot,
-    threads: Times,
+    threads: CpuTimes,
     iowait_ns: Option<f64>,
 }
 

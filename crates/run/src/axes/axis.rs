@@ -146,7 +146,7 @@ impl Conditions {
     /// Has the measuring process run in a group.
     pub fn join(&mut self, group: Group) {
         self.confine.groups.push(group.path().to_path_buf());
-        self.armed.extend(group.into_armed());
+        self.armed.extend(group.into_guards());
     }
 }
 

@@ -20,5 +20,5 @@ fn check(asked: &Asked) -> Result<()> {
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && asked.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    require(!zram || zram::offered(asked.kernel), || lacking(asked, factor::DEVICE, why))
+    require(!zram || zram::is_supported(asked.kernel), || lacking(asked, factor::DEVICE, why))
 }

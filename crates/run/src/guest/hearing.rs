@@ -8,7 +8,7 @@ use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_guest::{config::GOING_ON, console::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::{cancel, said::shown, undo::Journal};
+use fsarena_sys::{cancel, process_output::shown, undo::Journal};
 use std::time::{Duration, Instant};
 use std::{cell::Cell, process::ExitStatus};
 

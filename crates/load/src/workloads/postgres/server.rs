@@ -39,7 +39,7 @@ impl Cluster {
     /// # Errors
     /// Where they are not, all of one version.
     pub fn new(place: &Place) -> Result<Cluster> {
-        let bin = program::together(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
+        let bin = program::dir_with_all(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         let user = place.server_user.clone();
