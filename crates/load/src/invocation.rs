@@ -95,7 +95,7 @@ impl Invocation {
         let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::by(&self.rules) };
         let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
-            let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+            process::kill_group_of(&child);
         }
         let status = child.wait().map_err(failed)?;
         let left = end_survivors();

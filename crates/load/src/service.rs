@@ -4,7 +4,7 @@
 //! undo journal like every other command.
 
 use crate::error::{Error, Result, at};
-use fsarena_sys::{argv, cancel, dirs, limits, process_output::shown, user::User};
+use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::shown, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -188,7 +188,7 @@ impl Drop for Service {
             wait(PATIENCE, || !matches!(self.ended(), Ok(None)));
         }
         // Its helpers are in its group.
-        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        process::kill_group_of(&self.child);
         let _ = self.child.wait();
     }
 }

@@ -246,12 +246,12 @@ pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     }
 }
 
-/// The file that lists the controllers that a group passes on.
+/// The path of the list of controllers that a group passes on.
 fn subtree_control(group: &Path) -> PathBuf {
     group.join("cgroup.subtree_control")
 }
 
-/// Whether a group passes a controller on. A group that is gone passes none on.
+/// Whether a group passes a controller on. A group that is gone passes on none.
 ///
 /// # Errors
 /// Where that cannot be read.
@@ -343,22 +343,18 @@ fn is_default(file: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
-    fn machine(
-        mounts: &str,
-        own: &str,
-        dirs: &[&str],
-        files: &[(&str, &str)],
-    ) -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for rel in dirs.iter().chain(&["proc/self"]) {
-            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
+    fn machine(mounts: &str, own: &str, dirs: &[&str], files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]);
+        for dir in dirs {
+            root.dir(dir);
         }
-        for (rel, text) in files.iter().chain(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]) {
-            std::fs::write(dir.path().join(rel), text).unwrap();
+        for (rel, text) in files {
+            root.file(rel, text);
         }
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
     }
 
     #[test]

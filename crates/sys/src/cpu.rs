@@ -182,6 +182,7 @@ impl ProcessReading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
     #[test]
     fn this_process_uses_time_and_is_no_kernel_thread() {
@@ -224,16 +225,16 @@ mod tests {
     }
 
     /// A machine with these processes: pid, name, start, ticks of CPU time, bytes written.
-    fn machine(processes: &[(i32, &str, u64, u64, u64)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
+    fn machine(processes: &[(i32, &str, u64, u64, u64)]) -> FakeRoot {
+        let root = FakeRoot::with(&[]);
         for (pid, name, started, ticks, bytes) in processes {
-            let dir = root.path().join(format!("proc/{pid}"));
-            std::fs::create_dir_all(&dir).unwrap();
             let rest = format!("{ticks} 0 0 0 20 0 1 0 {started} 0 0 {}", "0 ".repeat(27));
-            std::fs::write(dir.join("stat"), format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"))
-                .unwrap();
+            root.file(
+                &format!("proc/{pid}/stat"),
+                &format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"),
+            );
             let io = format!("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: {bytes}\n");
-            std::fs::write(dir.join("io"), io + "cancelled_write_bytes: 0\n").unwrap();
+            root.file(&format!("proc/{pid}/io"), &(io + "cancelled_write_bytes: 0\n"));
         }
         root
     }
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn the_busiest_processes_are_named() {
         let begun = Instant::now();
-        let at = |root: &tempfile::TempDir, seconds: u64| ProcessReadings {
+        let at = |root: &FakeRoot, seconds: u64| ProcessReadings {
             at: begun + Duration::from_secs(seconds),
             ..ProcessReadings::now(&SysRoot::at(root.path()))
         };

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// How much is written at once when an image is filled.
+/// The bytes that are written at once when an image is filled.
 const CHUNK: usize = 4 << 20;
 /// Alignment of buffers and lengths for direct I/O: the largest logical block size in use.
 const ALIGN: usize = 4096;
@@ -39,12 +39,12 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     Ok(image)
 }
 
-/// A size in whole blocks. No disk has room for a size that wraps when it is rounded up.
+/// A size rounded up to whole blocks; `u64::MAX`, which no disk has room for, if that overflows.
 fn rounded(size_bytes: u64) -> u64 {
     size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX)
 }
 
-/// Makes an image of holes at a free path, however little room there is.
+/// Makes a sparse image at a free path, without a check of the free space.
 ///
 /// # Errors
 /// Where something is there already, or the file cannot be that large.
@@ -64,7 +64,7 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     Ok(image)
 }
 
-/// The path with its directory's symbolic links followed: as the kernel will name it.
+/// The path with the symbolic links of its directory resolved, as the kernel names it.
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
     let name =
         path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
@@ -72,7 +72,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
 }
 
-/// Says whether an image of a size has room at a path.
+/// Checks that an image of a size has room at a path.
 ///
 /// # Errors
 /// [`Error::NoRoom`], or where the directory is not there.
@@ -97,7 +97,7 @@ impl Image {
         self.size_bytes
     }
 
-    /// Turns it into holes, as when it was new, so that the next filesystem on it finds no old data.
+    /// Makes it sparse again, so that the next filesystem on it finds no old data.
     ///
     /// # Errors
     /// Where it cannot be written.

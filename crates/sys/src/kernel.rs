@@ -273,16 +273,12 @@ pub(crate) fn write_attribute(path: &Path, value: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
-    fn with(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for (rel, text) in files {
-            let path = dir.path().join(rel);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
+    fn with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(files);
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
     }
 
     #[test]

@@ -421,6 +421,7 @@ fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
     #[test]
     fn a_backing_file_is_told_by_its_whole_path() {
@@ -452,22 +453,18 @@ mod tests {
 
     #[test]
     fn the_users_of_a_device_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        for rel in ["sys/class/block/loop3", "proc/7/ns", "proc/7/fd", "proc/8/ns", "proc/9/ns"] {
-            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
-        }
-        let write = |rel: &str, text: &str| std::fs::write(dir.path().join(rel), text).unwrap();
-        let link = |rel: &str, to: &str| std::os::unix::fs::symlink(to, dir.path().join(rel)).unwrap();
-        write("sys/class/block/loop3/dev", "7:3\n");
-        link("proc/7/fd/0", "/dev/loop3");
-        write("proc/7/comm", "blkid\n");
+        let root = FakeRoot::with(&[
+            ("sys/class/block/loop3/dev", "7:3\n"),
+            ("proc/7/comm", "blkid\n"),
+            ("proc/8/comm", "sandbox\n"),
+        ]);
+        root.link("proc/7/fd/0", "/dev/loop3");
         for (pid, namespace) in [(7, "mnt:[1]"), (8, "mnt:[2]"), (9, "mnt:[2]")] {
-            link(&format!("proc/{pid}/ns/mnt"), namespace);
+            root.link(&format!("proc/{pid}/ns/mnt"), namespace);
             let mounts = if pid == 7 { "" } else { "36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw\n" };
-            write(&format!("proc/{pid}/mountinfo"), mounts);
+            root.file(&format!("proc/{pid}/mountinfo"), mounts);
         }
-        write("proc/8/comm", "sandbox\n");
-        let found = holders(&SysRoot::at(dir.path()), Path::new("/dev/loop3"));
+        let found = holders(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
@@ -577,18 +574,17 @@ mod tests {
 
     #[test]
     fn loops_of_an_image_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, file) in
-            [("loop0", "/x/1\n"), ("loop1", "/x/2\n"), ("loop12", "/x/1\n"), ("sda", "/x/1\n")]
-        {
-            let at = dir.path().join("sys/block").join(name).join("loop");
-            std::fs::create_dir_all(&at).unwrap();
-            std::fs::write(at.join("backing_file"), file).unwrap();
-        }
-        let mut found = attached(&SysRoot::at(dir.path()), Path::new("/x/1")).unwrap();
+        let root = FakeRoot::with(&[
+            ("sys/block/loop0/loop/backing_file", "/x/1\n"),
+            ("sys/block/loop1/loop/backing_file", "/x/2\n"),
+            ("sys/block/loop12/loop/backing_file", "/x/1\n"),
+            ("sys/block/sda/loop/backing_file", "/x/1\n"),
+        ]);
+        let kernel = SysRoot::at(root.path());
+        let mut found = attached(&kernel, Path::new("/x/1")).unwrap();
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
-        assert_eq!(attached_below(&SysRoot::at(dir.path()), Path::new("/x")).unwrap().len(), 3);
-        assert!(attached_below(&SysRoot::at(dir.path()), Path::new("/y")).unwrap().is_empty());
+        assert_eq!(attached_below(&kernel, Path::new("/x")).unwrap().len(), 3);
+        assert!(attached_below(&kernel, Path::new("/y")).unwrap().is_empty());
     }
 }

@@ -14,7 +14,7 @@ use std::{ffi::CString, fs::File, os::fd::AsFd};
 /// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something that fsarena mounted. Dropping it unmounts it.
+/// A filesystem that fsarena mounted. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
@@ -60,8 +60,8 @@ pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> st
     Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
 }
 
-/// Why the kernel refuses to mount a device with one option, in the kernel's words, which mount(8) keeps to itself
-/// before util-linux 2.39. None where the kernel does not refuse it, or cannot be asked (before Linux 5.2).
+/// The message of the kernel about a refused mount option, which mount(8) before util-linux 2.39 does not print. None if the
+/// kernel accepts the option, or reports no messages (before Linux 5.2).
 pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
@@ -89,7 +89,7 @@ pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     Some(words)
 }
 
-/// The flags among mount options, and the rest of them.
+/// Splits mount options into flags and the remaining options.
 fn flags_of(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
@@ -133,7 +133,7 @@ impl Mounted {
     }
 }
 
-/// Unmounts what is mounted on a directory; success where nothing is.
+/// Unmounts everything that is mounted on a directory; succeeds if nothing is.
 ///
 /// # Errors
 /// [`Error::Busy`] with the processes that use it, or the message of umount(8).
@@ -211,14 +211,12 @@ mod tests {
 
     #[test]
     fn effective_options_include_defaults_once() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/fs/ext4/loop3")).unwrap();
         let line = "36 35 7:3 / /mnt/no\\040where rw,noatime - ext4 /dev/loop3 rw,nobarrier\n";
-        std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        std::fs::write(dir.path().join("proc/fs/ext4/loop3/options"), "rw\nnobarrier\ndata=ordered\n")
-            .unwrap();
-        let kernel = SysRoot::at(dir.path());
+        let root = fsarena_testkit::FakeRoot::with(&[
+            ("proc/self/mountinfo", line),
+            ("proc/fs/ext4/loop3/options", "rw\nnobarrier\ndata=ordered\n"),
+        ]);
+        let kernel = SysRoot::at(root.path());
         let options = effective_options(&kernel, Path::new("/mnt/no where")).unwrap();
         assert_eq!(options, "rw,noatime,nobarrier,data=ordered");
         assert!(effective_options(&kernel, Path::new("/mnt")).is_err());

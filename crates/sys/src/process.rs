@@ -389,27 +389,21 @@ mod tests {
 
     #[test]
     fn holders_are_found_by_what_they_use() {
-        let dir = tempfile::tempdir().unwrap();
-        let proc = dir.path().join("proc");
-        let link = |to: &str, from: &str| {
-            let from = proc.join(from);
-            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(to, from).unwrap();
-        };
+        let root = fsarena_testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
+        let link = |to: &str, from: &str| root.link(&format!("proc/{from}"), to);
         link("/mnt/a b/file", "7/fd/3");
         link("/mnt/a b/lib", "7/map_files/0-1");
         link("/mnt/a bc", "8/cwd");
         link("/mnt/a b", "9/cwd");
         link("/mnt/a b", "9/root");
         link("/mnt/a b/sh (deleted)", "9/exe");
-        std::fs::write(proc.join("7/comm"), "tail\n").unwrap();
         let holder =
             |pid, name: &str, uses: &[&'static str]| Holder { pid, name: name.into(), uses: uses.into() };
         let expected = [
             holder(7, "tail", &["open file", "mapped file"]),
             holder(9, "gone", &["working directory", "root directory", "program"]),
         ];
-        let kernel = SysRoot::at(dir.path());
+        let kernel = SysRoot::at(root.path());
         assert_eq!(holders(&kernel, Path::new("/mnt/a b")), expected);
     }
 }

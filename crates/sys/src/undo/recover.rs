@@ -65,7 +65,15 @@ pub fn recover_host(
         kernel.check_proc()?;
     }
     let here = Owner::this_process(kernel, "")?;
-    let mut recovery = Recovery { kernel, state_dir, here, gone_host, counts: Recovered::default(), say };
+    let mut recovery = Recovery {
+        kernel,
+        state_dir,
+        here,
+        gone_host,
+        counts: Recovered::default(),
+        announced_wait: false,
+        say,
+    };
     for path in journals {
         if let Err(error) = recovery.recover_journal(&path) {
             recovery.report_failure(&error.to_string());
@@ -130,6 +138,8 @@ struct Recovery<'a> {
     /// The host whose journals the user gave up.
     gone_host: Option<&'a str>,
     counts: Recovered,
+    /// Whether the message about waiting for another recovery of the current journal is out.
+    announced_wait: bool,
     say: &'a mut dyn FnMut(&str),
 }
 
@@ -144,29 +154,13 @@ impl Recovery<'_> {
     /// the owner is or may be alive.
     fn recover_journal(&mut self, path: &Path) -> Result<(), Error> {
         let begun = Instant::now();
-        let mut said_waiting = false;
+        self.announced_wait = false;
         loop {
-            let opened = found(File::options().read(true).append(true).open(path));
             // A missing journal means that its owner or another recovery has finished meanwhile.
-            let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
-            let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
-            let own = rustix::process::geteuid().as_raw();
-            if user != own {
-                let why = format!("it belongs to user {user}, who can run `fsarena recover`");
-                return Err(Error::NotOurs { path: path.into(), why });
-            }
+            let Some(mut file) = open_own(path)? else { return Ok(()) };
             let parsed = parse(&read(&mut file, path)?);
             let place = self.place(&parsed);
-            // If the first line is unreadable, `place` is this boot, so that each step is done instead of assumed done,
-            // and the file name identifies the owner.
-            let owner = match &parsed.owner {
-                Some(owner) => Some((owner.pid, owner.start_time)),
-                None => owner_in_name(path),
-            };
-            if place == OwnerPlace::Here
-                && let Some((pid, start_time)) = owner
-                && process::is_alive(self.kernel, pid, start_time)
-            {
+            if place == OwnerPlace::Here && self.is_owner_alive(path, &parsed) {
                 self.counts.still_running += 1;
                 return Ok(());
             }
@@ -183,46 +177,81 @@ impl Recovery<'_> {
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
-            let hidden_wait = if place == OwnerPlace::OtherNamespace {
-                HIDDEN_HOLDER_WAIT_ELSEWHERE
-            } else {
-                HIDDEN_HOLDER_WAIT
-            };
             let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
-            if let Some(holder) = holders.iter().find(|holder| [0, own].contains(&holder.uid)) {
-                let name = process::name(self.kernel, holder.pid);
-                let owner = parsed.owner.as_ref().filter(|_| place == OwnerPlace::OtherNamespace);
-                if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
-                    return self.leave_alone(path, &parsed, &format!("process {name}"));
-                }
-                if begun.elapsed() > RECOVERY_WAIT {
-                    self.counts.still_running += 1;
-                    (self.say)(&format!("process {name} is recovering {path:?}"));
+            let trusted = [0, rustix::process::geteuid().as_raw()];
+            if let Some(holder) = holders.iter().find(|holder| trusted.contains(&holder.uid)) {
+                if self.is_left_to(holder, path, &parsed, place, begun.elapsed())? {
                     return Ok(());
                 }
-                if !said_waiting {
-                    (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
-                    said_waiting = true;
-                }
             } else if let Some(holder) = holders.first() {
-                // The holder is another user, so it is not the owner: fsarena up to 0.1.0 left journals readable, and whoever
-                // can read a file can lock it.
-                if let Some(file) = replace_locked(path, &file)? {
-                    let name = process::name(self.kernel, holder.pid);
-                    (self.say)(&format!(
-                        "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
-                        holder.uid
-                    ));
+                if let Some(file) = self.take_from_other_user(holder, path, &file)? {
                     return self.undo_all(file, path, place);
                 }
-            } else if begun.elapsed() > hidden_wait {
+            } else if begun.elapsed() > hidden_holder_wait(place) {
                 return self.leave_alone(path, &parsed, "a process that is not visible from here");
             }
             std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one.
+    /// Whether the owner of a journal runs in this PID namespace. If the first line is unreadable, the name of the file
+    /// identifies the owner.
+    fn is_owner_alive(&self, path: &Path, parsed: &ParsedJournal) -> bool {
+        let owner = match &parsed.owner {
+            Some(owner) => Some((owner.pid, owner.start_time)),
+            None => owner_in_name(path),
+        };
+        owner.is_some_and(|(pid, start_time)| process::is_alive(self.kernel, pid, start_time))
+    }
+
+    /// Whether a journal is left to the process of root or of this user that has it locked: to the owner, or to another
+    /// recovery that takes too long. Otherwise the caller waits.
+    fn is_left_to(
+        &mut self,
+        holder: &lock::Holder,
+        path: &Path,
+        parsed: &ParsedJournal,
+        place: OwnerPlace,
+        waited: Duration,
+    ) -> Result<bool, Error> {
+        let name = process::name(self.kernel, holder.pid);
+        let owner = parsed.owner.as_ref().filter(|_| place == OwnerPlace::OtherNamespace);
+        if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
+            self.leave_alone(path, parsed, &format!("process {name}"))?;
+            return Ok(true);
+        }
+        if waited > RECOVERY_WAIT {
+            self.counts.still_running += 1;
+            (self.say)(&format!("process {name} is recovering {path:?}"));
+            return Ok(true);
+        }
+        if !self.announced_wait {
+            (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
+            self.announced_wait = true;
+        }
+        Ok(false)
+    }
+
+    /// Replaces a journal that a process of another user has locked by a copy, and returns the locked copy; None while
+    /// another recovery does the same. Another user is not the owner: fsarena up to 0.1.0 left journals readable, and
+    /// whoever can read a file can lock it.
+    fn take_from_other_user(
+        &mut self,
+        holder: &lock::Holder,
+        path: &Path,
+        journal: &File,
+    ) -> Result<Option<File>, Error> {
+        let Some(copy) = replace_locked(path, journal)? else { return Ok(None) };
+        let name = process::name(self.kernel, holder.pid);
+        (self.say)(&format!(
+            "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
+            holder.uid
+        ));
+        Ok(Some(copy))
+    }
+
+    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one. An owner
+    /// whose line is unreadable counts as one of this boot, so that each step is done and not assumed done.
     fn place(&self, parsed: &ParsedJournal) -> OwnerPlace {
         let Some(owner) = &parsed.owner else { return OwnerPlace::Here };
         match owner.place(&self.here) {
@@ -365,6 +394,29 @@ impl Recovery<'_> {
         }
         made
     }
+}
+
+/// How long a recovery waits for a process that `/proc` does not show and that has the journal of such an owner locked.
+fn hidden_holder_wait(place: OwnerPlace) -> Duration {
+    match place {
+        OwnerPlace::OtherNamespace => HIDDEN_HOLDER_WAIT_ELSEWHERE,
+        _ => HIDDEN_HOLDER_WAIT,
+    }
+}
+
+/// Opens a journal of this user; None if it is missing.
+///
+/// # Errors
+/// [`Error::NotOurs`] if it belongs to another user.
+fn open_own(path: &Path) -> Result<Option<File>, Error> {
+    let opened = found(File::options().read(true).append(true).open(path));
+    let Some(file) = opened.map_err(Error::io("opening", path))? else { return Ok(None) };
+    let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
+    if user != rustix::process::geteuid().as_raw() {
+        let why = format!("it belongs to user {user}, who can run `fsarena recover`");
+        return Err(Error::NotOurs { path: path.into(), why });
+    }
+    Ok(Some(file))
 }
 
 /// The bytes of a journal, from its beginning.
