@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, usage};
 use crate::flags::{ListFormat, Runs, absolute, time};
-use fsarena_watch::{Known, Spec, Watch, Where};
+use fsarena_watch::{CounterSpec, Known, Watch, Where};
 use std::{path::PathBuf, time::Duration};
 
 /// Flags that define a watch: `--resume` takes them from the stored watch.
@@ -114,14 +114,14 @@ impl Args {
             path.metadata().map_err(Failure::file(&path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
-            (Some(at), _, _) => Some(Spec::Squid { address: at.clone() }),
-            (_, Some(url), _) => Some(Spec::Prometheus {
+            (Some(at), _, _) => Some(CounterSpec::Squid { address: at.clone() }),
+            (_, Some(url), _) => Some(CounterSpec::Prometheus {
                 address: url.clone(),
                 metric: self.series.clone().unwrap_or_default(),
             }),
-            (_, _, Some(file)) => Some(Spec::Log { file: absolute(file)?, word: self.word.clone() }),
-            _ if self.device_operations => Some(Spec::Device),
-            _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
+            (_, _, Some(file)) => Some(CounterSpec::Log { file: absolute(file)?, word: self.word.clone() }),
+            _ if self.device_operations => Some(CounterSpec::Device),
+            _ if !self.command.is_empty() => Some(CounterSpec::Command { argv: self.command.clone() }),
             _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
                 return usage(
                     "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
