@@ -1,6 +1,6 @@
 //! CPU time, context switches and page faults of the process tree.
 
-use crate::gauge::Gauge;
+use crate::probe::Gauge;
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};

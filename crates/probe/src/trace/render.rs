@@ -134,7 +134,7 @@ fn duration(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::kind::LockKind;
+    use crate::trace::profile::LockKind;
 
     fn profile() -> Profile {
         let site = |share, function: &str, callers: &[&str]| LockSite {
