@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// What a store function gives.
+/// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the store. The message names the file.
