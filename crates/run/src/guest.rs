@@ -96,7 +96,7 @@ impl Guests {
     /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: Emit) -> Result<Formatted, Failed> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::options(def, &cell.variant)?;
+        let options = lifecycle::variant_options(def, &cell.variant)?;
         let asked = cell.variant.level(factor::MKFS);
         let blamed = |error| Failed::from(error).with_options(asked);
         let mut log = |record| emit(CellEvent::Command(record));
@@ -113,7 +113,7 @@ impl Guests {
         };
         if !self.facts.contains_key(&cell.variant.name) {
             let made = Note::new(NoteKind::Options, said).task("mkfs");
-            let notes = lifecycle::changes(&cell.variant).into_iter().chain([made]);
+            let notes = lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]);
             notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         }
         let Variant { name: variant, levels } = cell.variant.clone();

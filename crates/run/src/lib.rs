@@ -57,7 +57,7 @@ pub use recorder::{Beginning, Consumer};
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn take_over() {
     fsarena_sys::limits::prepare();
-    if inside::is_here() {
+    if inside::is_guest_init() {
         inside::main();
     }
     let mut args = std::env::args_os().skip(1);

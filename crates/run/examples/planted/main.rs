@@ -38,7 +38,7 @@ struct Desk<'a> {
 
 fn main() -> Result<(), Failed> {
     // A guest boots into this very program.
-    if fsarena_run::inside::is_here() {
+    if fsarena_run::inside::is_guest_init() {
         fsarena_run::inside::main();
     }
     let asked = asked()?;

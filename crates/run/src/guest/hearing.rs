@@ -5,8 +5,8 @@ use crate::executor::{Emit, Failed, Result};
 use crate::protocol::Line;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
-use fsarena_guest::launch::{Guest, Heard, Launch};
-use fsarena_guest::{config::GOING_ON, console::LastWords};
+use fsarena_guest::launch::{Guest, GuestMessage, Launch};
+use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
 use fsarena_sys::{cancel, process_output::shown, undo::Journal};
 use std::time::{Duration, Instant};
@@ -143,14 +143,14 @@ fn listen<T>(
         if due.get().is_some_and(|due| Instant::now() >= due) {
             return Err(Outcome::Done);
         }
-        match guest.listen(LISTEN) {
-            Heard::Line(line) => {
+        match guest.next_message(LISTEN) {
+            GuestMessage::Line(line) => {
                 heard = Some(Instant::now());
                 if let Some(got) = take(&line)? {
                     return Ok(got);
                 }
             }
-            Heard::Silence => {
+            GuestMessage::Silence => {
                 let (limit, since) = match heard {
                     None => (patience.min(BOOT), "since it was started"),
                     Some(_) => (patience, "in its work"),
@@ -164,7 +164,7 @@ fn listen<T>(
                     return Err(Failed::new(Cause::Work, why).into());
                 }
             }
-            Heard::End => {
+            GuestMessage::End => {
                 return Err(Failed::new(Cause::Died, "the guest ended before its work did").into());
             }
         }

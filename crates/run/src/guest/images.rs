@@ -95,7 +95,7 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: Tell) -> Result<()
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
-    fsarena_fs::pinned::pin(def, &mut options.mkfs);
+    fsarena_fs::grammar::pin_random_values(def, &mut options.mkfs);
     options.contents = Some(dir.into());
     logged(tell, |log| lifecycle::format(other, def, &options, log))??;
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::executor::{Log, Result};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{def::FsDef, pinned, safety::ScratchDevice};
+use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_sys::{image, undo::Journal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Pristine {
     /// Where mkfs fails.
     pub fn of(&mut self, def: &'static FsDef, options: &VariantOptions, log: Log) -> Result<&Made> {
         let mut options = options.clone();
-        pinned::pin(def, &mut options.mkfs);
+        grammar::pin_random_values(def, &mut options.mkfs);
         let key = (def.id, options.mkfs.clone());
         if !self.made.contains_key(&key) {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
