@@ -35,9 +35,10 @@ pub fn option_variants(
         for (at, (factor, level)) in sets.enumerate() {
             let variant = with(survivor, factor, level);
             let keeps_safety = level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= before;
-            match allow_unsafe || keeps_safety {
-                true => wanted.push(((at, number), variant)),
-                false => unsafe_ones.push(variant.name),
+            if allow_unsafe || keeps_safety {
+                wanted.push(((at, number), variant));
+            } else {
+                unsafe_ones.push(variant.name);
             }
         }
     }

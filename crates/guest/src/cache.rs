@@ -89,10 +89,9 @@ pub(crate) fn remove(path: &Path) {
     name.push(format!(".gone-{}", std::process::id()));
     let gone = path.with_file_name(name);
     // Another process may have removed it.
-    let _ = std::fs::rename(path, &gone).and_then(|()| match gone.is_dir() {
-        true => std::fs::remove_dir_all(&gone),
-        false => std::fs::remove_file(&gone),
-    });
+    if std::fs::rename(path, &gone).is_ok() {
+        let _ = if gone.is_dir() { std::fs::remove_dir_all(&gone) } else { std::fs::remove_file(&gone) };
+    }
 }
 
 /// The number of bytes of SHA-256 in a digest, enough to find any damage.

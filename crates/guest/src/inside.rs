@@ -52,7 +52,9 @@ pub fn boot() -> Result<BootedGuest> {
     if config.later {
         config = wait_for_config(&config)?;
     }
-    config.modules.iter().try_for_each(|module| load_module(module))?;
+    for module in &config.modules {
+        load_module(module)?;
+    }
     let events = open_events(&config.events)?;
     let Stack { more, journal: apart, .. } = config.stack;
     // The order in which exact guests have them.
@@ -277,7 +279,9 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     if let Some(now) = config.now {
         set_clock(now)?;
     }
-    disks.iter().try_for_each(|disk| write_to_driver("bind", disk))?;
+    for disk in &disks {
+        write_to_driver("bind", disk)?;
+    }
     // From here on it is the cell that fails.
     say(GOING_ON)?;
     config.modules.retain(|module| !first.modules.contains(module));
@@ -289,7 +293,9 @@ fn release_disks(stack: &Stack) -> Result<(FwCfg, Vec<String>)> {
     let ports =
         FwCfg::open().map_err(|error| Error::other(format!("its kernel gives no I/O ports: {error}")))?;
     let disks = wait_for_disks(2 + stack.more + usize::from(stack.journal))?;
-    disks.iter().try_for_each(|disk| write_to_driver("unbind", disk))?;
+    for disk in &disks {
+        write_to_driver("unbind", disk)?;
+    }
     Ok((ports, disks))
 }
 

@@ -87,7 +87,9 @@ impl Modules {
     /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
     pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
         let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
-        wanted.iter().try_for_each(|name| found.add(&canonical(name), true))?;
+        for name in wanted {
+            found.add(&canonical(name), true)?;
+        }
         Ok(found.order)
     }
 }
@@ -111,8 +113,12 @@ impl Closure<'_> {
         };
         let elf = read(path)?;
         let wants = wants(&modinfo(path, &elf)?);
-        wants.likes.iter().try_for_each(|like| self.add(like, false))?;
-        wants.needs.iter().try_for_each(|need| self.add(need, true))?;
+        for like in &wants.likes {
+            self.add(like, false)?;
+        }
+        for need in &wants.needs {
+            self.add(need, true)?;
+        }
         self.order.push(Module { name, elf });
         Ok(())
     }

@@ -156,9 +156,10 @@ fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
         let part = &mut buffer[..CHUNK.min((length - done) as usize)];
         log.read_exact_at(part, data + done)?;
         // Images stay sparse.
-        match part.iter().all(|byte| *byte == 0) {
-            true => zero(to + done, part.len() as u64)?,
-            false => disk.write_all_at(part, to + done)?,
+        if part.iter().all(|byte| *byte == 0) {
+            zero(to + done, part.len() as u64)?;
+        } else {
+            disk.write_all_at(part, to + done)?;
         }
         done += part.len() as u64;
     }

@@ -49,10 +49,10 @@ impl Source<'_> {
     /// # Errors
     /// Where the table lacks the key, as SQLite sorts only then; and the errors of `visit`.
     pub fn in_order(&self, table: Table, sql: &str, visit: impl FnMut(&Cursor) -> Flow) -> Result<()> {
-        match self.visit(table, sql, visit)? {
-            true => Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}"))),
-            false => Ok(()),
+        if self.visit(table, sql, visit)? {
+            return Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}")));
         }
+        Ok(())
     }
 
     /// Calls `each` with every row.

@@ -90,7 +90,9 @@ impl Part<'_> {
     /// Fills in the columns. The first part also reads any values before the first sample, the last part any after the
     /// last sample.
     fn fill(mut self, source: &Source, samples: &Ids, readings: &Ids) -> Result<()> {
-        self.columns.iter_mut().for_each(|column| column.fill(f64::NAN));
+        for column in &mut self.columns {
+            column.fill(f64::NAN);
+        }
         let Range { start, end } = self.places;
         let from = if start > 0 { format!("WHERE sample >= {}", samples.0[start]) } else { String::new() };
         let beyond = samples.0.get(end);

@@ -98,7 +98,10 @@ impl Recorder {
         events.push(inside(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         events.push(Event::RoundFinished { round: window.number });
-        events.iter().try_for_each(|event| self.apply(event))
+        for event in &events {
+            self.apply(event)?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, event: &Event) -> Result<(), Error> {

@@ -78,7 +78,9 @@ impl Target {
     /// Looks again; what changed, and the device from now on where that is another.
     pub fn turn(&mut self, readings: &mut Readings) -> Option<Mark> {
         if let Some(space) = self.at.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
-            space.used_bytes().into_iter().for_each(|used| readings.set(USED, used as f64));
+            if let Some(used) = space.used_bytes() {
+                readings.set(USED, used as f64);
+            }
             readings.set(USED_INODES, space.used_inodes() as f64);
         }
         let now = self.look();

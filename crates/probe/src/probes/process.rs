@@ -55,7 +55,9 @@ impl Gauge for Usage {
             let waits = usage.voluntary_context_switches() as f64;
             let preempted = usage.involuntary_context_switches() as f64;
             let values = [user, system, user + system, waits, preempted, usage.major_page_faults() as f64];
-            out.iter_mut().zip(values).for_each(|(out, value)| *out += value);
+            for (sum, value) in out.iter_mut().zip(values) {
+                *sum += value;
+            }
         }
         Ok(())
     }

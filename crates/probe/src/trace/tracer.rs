@@ -163,7 +163,9 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) ->
     while !wait_for_records(&rings.rings, stop) {
         let round = monotonic_ns();
         drain(&mut rings.rings, &mut tally, &mut queue);
-        queue.drain_until(round.saturating_sub(SLACK_NS)).for_each(|event| tally.add(&event));
+        for event in queue.drain_until(round.saturating_sub(SLACK_NS)) {
+            tally.add(&event);
+        }
     }
     // Beginnings first: see `Rings::rings`.
     for ring in rings.rings.iter_mut().rev() {
@@ -172,7 +174,9 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) ->
     }
     let duration_ns = monotonic_ns() - begun;
     drain(&mut rings.rings, &mut tally, &mut queue);
-    queue.drain_until(u64::MAX).for_each(|event| tally.add(&event));
+    for event in queue.drain_until(u64::MAX) {
+        tally.add(&event);
+    }
     tally.pairing.finish();
     Finished { tally, duration_ns }
 }
