@@ -183,7 +183,7 @@ impl Bench {
     ) -> Result<(), Box<dyn Error>> {
         let def = fsarena_fs::filesystems::find(fs)?;
         let variant = Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
-        let options = lifecycle::options(def, &variant)?;
+        let options = lifecycle::variant_options(def, &variant)?;
         lifecycle::format(&self.device, def, &options, &mut |_| {})?;
         let mounted =
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;

@@ -139,7 +139,7 @@ mod variants {
 mod read_ahead {
     use fsarena_run::RunError;
     use fsarena_run::axes::{Axis, CellSetup, LevelCheck, lacking};
-    use fsarena_sys::{Error, attribute};
+    use fsarena_sys::{Error, kernel};
 
     /// The name in plans.
     const ID: &str = "read_ahead";
@@ -173,7 +173,12 @@ mod read_ahead {
             let path = device.queue_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();
             // `set` writes the undo step to the journal before it changes the attribute.
-            stage.done.keep(attribute::set(stage.journal, &path, stage.variant.level(ID), former.trim())?);
+            stage.done.keep(kernel::set_attribute(
+                stage.journal,
+                &path,
+                stage.variant.level(ID),
+                former.trim(),
+            )?);
         }
         Ok(())
     }

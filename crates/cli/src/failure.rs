@@ -3,7 +3,7 @@
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::safe;
 use fsarena_run::RunError;
-use fsarena_sys::shortage;
+use fsarena_sys::limits;
 use std::io::{ErrorKind, Write};
 use std::{any::Any, error::Error, fmt, panic::Location};
 
@@ -84,7 +84,7 @@ pub fn report_panics() {
             usual(panic);
         }
         if wants_threads(panic.payload()) {
-            let _ = writeln!(std::io::stderr(), "fsarena: {}", shortage::NO_THREADS);
+            let _ = writeln!(std::io::stderr(), "fsarena: {}", limits::NO_THREADS);
             return;
         }
         report_bug(&internal(panic.payload(), panic.location()));
@@ -98,7 +98,7 @@ pub fn exit_code_of_panic(payload: &dyn Any) -> ExitCode {
 
 /// Whether the standard library panicked because the system gave it no thread: a limit, and no bug.
 fn wants_threads(payload: &dyn Any) -> bool {
-    text(payload).is_some_and(|text| text.contains(shortage::NO_THREAD))
+    text(payload).is_some_and(|text| text.contains(limits::NO_THREAD))
 }
 
 /// What a panic says.

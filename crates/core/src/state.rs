@@ -188,7 +188,6 @@ impl RunState {
         let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
         let known = self.record.variant(&ended.cell.variant.name);
         let (Some(variant), false) = (known, *outcome == Outcome::Interrupted) else { return };
-        let total = between(ended.begun_at, at);
         let number = self.record.cells.len() as u32;
         self.record.cells.push(CellRecord {
             id: id.0.clone(),
@@ -199,7 +198,7 @@ impl RunState {
             outcome: outcome.clone(),
             host: self.record.hosts.len().saturating_sub(1),
             started_at: ended.begun_at,
-            spent: [(TOTAL.into(), total.as_nanos() as u64)].into_iter().chain(ended.spent.clone()).collect(),
+            spent: ended.spent_until(at),
         });
         let round = Some(ended.cell.round);
         self.record.notes.extend(notes.into_iter().map(|note| (round, note)));
@@ -227,6 +226,12 @@ impl CellState {
     pub fn new(at: f64, cell: Cell) -> CellState {
         let (samples, notes, spent) = Default::default();
         CellState { cell, begun_at: at, phase: String::new(), samples, notes, spent }
+    }
+
+    /// What the time of the cell was spent on, in nanoseconds, if it ends at this time: its total first.
+    pub fn spent_until(&self, ended_at: f64) -> Vec<(String, u64)> {
+        let total = between(self.begun_at, ended_at).as_nanos() as u64;
+        [(TOTAL.into(), total)].into_iter().chain(self.spent.clone()).collect()
     }
 
     /// Takes over what happened inside it.

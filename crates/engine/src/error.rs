@@ -1,7 +1,7 @@
 //! The errors of the load engine.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_sys::shortage::advice;
+use fsarena_sys::limits::advice;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! The options to try with a filesystem, and the command line that makes a variant.
 
-use crate::{def::FAST_UNSAFE, error::Error, fairness::gives_up, filesystems, lifecycle};
+use crate::{def::FAST_UNSAFE, error::Error, fairness::given_up_guarantees, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
 /// The filesystems that most people choose among, in the order in which a short budget tries them.
@@ -21,20 +21,24 @@ const MOUNT: [&str; 1] = ["lazytime"];
 ///
 /// # Errors
 /// Where a variant is of no filesystem that fsarena knows, or its options are at fault.
-pub fn of_options(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec<Variant>, Vec<String>), Error> {
+pub fn option_variants(
+    survivors: &[Variant],
+    allow_unsafe: bool,
+) -> Result<(Vec<Variant>, Vec<String>), Error> {
     let (mut wanted, mut unsafe_ones) = (vec![], vec![]);
     for (number, survivor) in survivors.iter().enumerate() {
         let def = filesystems::find(survivor.level(factor::FS))?;
         let sets = def.options.iter().filter(|set| set.journal.is_empty() && set.raid.is_empty());
         let sets =
             sets.map(|set| (factor::OPTIONS, set.id)).chain(MOUNT.map(|option| (factor::MOUNT, option)));
-        let before = gives_up(survivor)?.len();
+        let before = given_up_guarantees(survivor)?.len();
         for (at, (factor, level)) in sets.enumerate() {
             let variant = with(survivor, factor, level);
-            let keeps_safety = level != FAST_UNSAFE && gives_up(&variant)?.len() <= before;
-            match allow_unsafe || keeps_safety {
-                true => wanted.push(((at, number), variant)),
-                false => unsafe_ones.push(variant.name),
+            let keeps_safety = level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= before;
+            if allow_unsafe || keeps_safety {
+                wanted.push(((at, number), variant));
+            } else {
+                unsafe_ones.push(variant.name);
             }
         }
     }
@@ -58,7 +62,7 @@ fn with(survivor: &Variant, factor: &str, level: &str) -> Variant {
 /// Where it is of no filesystem that fsarena knows, or its options are at fault.
 pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
-    let options = lifecycle::options(def, variant)?;
+    let options = lifecycle::variant_options(def, variant)?;
     let mut words = vec![def.mkfs.to_string()];
     words.extend(options.mkfs);
     words.extend(["DEVICE", "&&", "mount", "-t", def.id].map(String::from));
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn options_that_give_up_safety_are_tried_on_request_only() {
-        let (wanted, unsafe_ones) = of_options(&[plain("ext4")], false).unwrap();
+        let (wanted, unsafe_ones) = option_variants(&[plain("ext4")], false).unwrap();
         let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
         assert!(
             ["ext4", "ext4/noatime", "ext4/lazytime"].iter().all(|name| names.contains(name)),
@@ -89,13 +93,13 @@ mod tests {
             ["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_ones.contains(&name.to_string()))
         );
         assert!(!names.iter().any(|name| unsafe_ones.contains(&name.to_string())));
-        let all = of_options(&[plain("ext4")], true).unwrap();
-        let two = of_options(&[plain("ext4"), plain("xfs")], false).unwrap().0;
+        let all = option_variants(&[plain("ext4")], true).unwrap();
+        let two = option_variants(&[plain("ext4"), plain("xfs")], false).unwrap().0;
         let first: Vec<&str> = two[..4].iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(first, ["ext4", "xfs", "ext4/noatime", "xfs/noatime"]);
         assert_eq!((all.0.len(), all.1.len()), (wanted.len() + unsafe_ones.len(), 0));
         // ext2 has no journal to begin with, so its options give up nothing more.
-        assert!(of_options(&[plain("ext2")], false).unwrap().0.len() > 1);
+        assert!(option_variants(&[plain("ext2")], false).unwrap().0.len() > 1);
     }
 
     #[test]

@@ -4,14 +4,14 @@ use crate::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_sys::{kernel::SysRoot, program};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// What one filesystem lacks here, if anything.
+/// Whether this machine can make and mount a filesystem.
 #[derive(Debug, Clone)]
 pub struct Availability {
-    /// Which.
+    /// The filesystem.
     pub def: &'static FsDef,
-    /// Whether the kernel can mount it, with a module on disk where need be.
+    /// Whether the kernel can mount it, possibly by a module on disk.
     pub kernel: bool,
-    /// Its mkfs program, where it is installed.
+    /// The path of its mkfs program; None if that is not installed.
     pub mkfs: Option<PathBuf>,
 }
 
@@ -22,7 +22,7 @@ impl Availability {
     }
 }
 
-/// Looks for every filesystem that fsarena knows.
+/// Checks every filesystem that fsarena knows.
 ///
 /// # Errors
 /// Where the kernel's list of filesystems cannot be read.
@@ -35,7 +35,7 @@ pub fn survey(kernel: &SysRoot) -> Result<Vec<Availability>, fsarena_sys::Error>
     Ok(FILESYSTEMS.iter().map(look).collect())
 }
 
-/// How to install the mkfs programs of filesystems on Debian.
+/// The command that installs the mkfs programs of filesystems on Debian.
 pub fn to_install<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
     let named = defs.into_iter().flat_map(|def| def.packages.iter().map(|package| (*package, def.component)));
     let packages: BTreeMap<&str, &str> = named.collect();
@@ -44,6 +44,21 @@ pub fn to_install<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
         .map(|(package, component)| format!(" ({package} is in {component}: sources.list has to name that)"));
     let names: Vec<&str> = packages.keys().copied().collect();
     format!("apt-get install {}{}", names.join(" "), elsewhere.collect::<String>())
+}
+
+/// Mount options whose value is a character set, and the beginning of the name of its kernel module.
+const CHARSET_OPTIONS: [(&str, &str); 3] =
+    [("iocharset=", "nls_"), ("nls=", "nls_"), ("codepage=", "nls_cp")];
+
+/// The names of the kernel modules of the character sets in mount options, with underscores. The driver requests them at
+/// mount; where nothing loads modules on demand, they must be loaded before.
+pub fn charset_modules(mount: &str) -> Vec<String> {
+    let named = |option: &str| {
+        CHARSET_OPTIONS
+            .iter()
+            .find_map(|(key, module)| Some(format!("{module}{}", option.strip_prefix(key)?)))
+    };
+    mount.split(',').filter_map(named).map(|name| name.replace('-', "_")).collect()
 }
 
 #[cfg(test)]
@@ -67,5 +82,15 @@ mod tests {
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
         assert_eq!(mountable, ["xfs"]);
         assert!(survey.iter().all(|a| a.mkfs == program::find(a.def.mkfs)));
+    }
+
+    #[test]
+    fn character_sets_are_modules() {
+        assert_eq!(
+            charset_modules("noatime,codepage=850,iocharset=iso8859-15"),
+            ["nls_cp850", "nls_iso8859_15"]
+        );
+        assert_eq!(charset_modules("nls=koi8-r"), ["nls_koi8_r"]);
+        assert!(charset_modules("noatime,data=writeback").is_empty());
     }
 }

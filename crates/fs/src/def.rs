@@ -20,7 +20,7 @@ pub type Grammar = &'static [(Takes, &'static str)];
 /// fairness lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
-    /// The work that it goes on with by itself, if any: the idle wait lasts until that is done.
+    /// The work that its kernel thread does after mount, if any. The idle wait lasts until it is done.
     pub background: Option<Background>,
     /// The name in plans and reports.
     pub id: &'static str,
@@ -36,7 +36,7 @@ pub struct FsDef {
     /// Names of features that its mkfs may know, separated by blanks. Others are allowed too: these are proposed where
     /// mkfs refuses a name.
     pub features: &'static str,
-    /// Its mount options, likewise; `NAME=VALUE` where the value is one of a few names.
+    /// Names of its mount options, for the same purpose; `NAME=VALUE` if the value is one of a few names.
     pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
     pub arguments: Grammar,
@@ -122,46 +122,46 @@ pub struct OptionSet {
 }
 
 impl OptionSet {
-    /// What most option sets have in common: one device, the journal inside.
+    /// An option set with this name: one device, an internal journal, no further options.
     pub const fn named(id: &'static str) -> OptionSet {
         OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "" }
     }
 
-    /// The same with arguments for mkfs.
+    /// Sets the arguments for mkfs.
     pub const fn mkfs(self, mkfs: &'static [&'static str]) -> OptionSet {
         OptionSet { mkfs, ..self }
     }
 
-    /// The same with mount options.
+    /// Sets the mount options.
     pub const fn mount(self, mount: &'static [&'static str]) -> OptionSet {
         OptionSet { mount, ..self }
     }
 
-    /// The same with one line for people.
+    /// Sets the description.
     pub const fn help(self, help: &'static str) -> OptionSet {
         OptionSet { help, ..self }
     }
 
-    /// The same with a level of the factor `journal`.
+    /// Sets the level of the factor `journal`.
     pub const fn journal(self, journal: &'static str) -> OptionSet {
         OptionSet { journal, ..self }
     }
 
-    /// The same with a level of the factor `raid`.
+    /// Sets the level of the factor `raid`.
     pub const fn raid(self, raid: &'static str) -> OptionSet {
         OptionSet { raid, ..self }
     }
 
-    /// The same with how it differs from the old recipe.
+    /// Sets the description of how it differs from the old recipe.
     pub const fn changes(self, changes: &'static str) -> OptionSet {
         OptionSet { changes, ..self }
     }
 }
 
-/// As mkfs and the kernel have it.
+/// The option set with the defaults of mkfs and the kernel.
 pub const DEFAULT: OptionSet = OptionSet::named("default").help("as mkfs and the kernel have it");
 
-/// Reads write no access times.
+/// The option set without updates of access times.
 pub const NOATIME: OptionSet =
     OptionSet::named("noatime").mount(&["noatime"]).help("reading a file never writes its access time");
 
@@ -196,7 +196,7 @@ pub struct JournalDef {
     /// Arguments that name it to mkfs.
     pub mkfs: &'static [&'static str],
     /// Whether mkfs takes files for it. Where it takes block devices alone, files are joined
-    /// ([`crate::external::join`]).
+    /// ([`crate::external::join_journal`]).
     pub files: bool,
     /// The mount option that names it; empty where there is none.
     pub mount: &'static str,
@@ -240,7 +240,7 @@ pub struct Overhead {
     pub per_file_bytes: u64,
 }
 
-/// Work that a filesystem goes on with by itself, in a kernel thread.
+/// Work that a kernel thread of the filesystem does after mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Background {
     /// Part of the thread's name while the work is left; `{}` stands for the name of the device.

@@ -8,19 +8,19 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::{fs::File, io::Error as IoError, path::Path};
 
 /// The superblock of ext, in bytes from the beginning.
-const EXT: u64 = 1024;
+const SUPERBLOCK: u64 = 1024;
 /// In it: the size of blocks, as the power of two by which it is above 1024.
-const BLOCK_SIZE: u64 = EXT + 24;
+const BLOCK_SIZE: u64 = SUPERBLOCK + 24;
 /// In it: the identity of the filesystem, and that of its journal.
-const UUID: u64 = EXT + 104;
-const JOURNAL_UUID: u64 = EXT + 208;
+const UUID: u64 = SUPERBLOCK + 104;
+const JOURNAL_UUID: u64 = SUPERBLOCK + 208;
 /// The superblock of a journal begins with this. In it: the number of filesystems that use it, and their identities.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const USERS: u64 = 64;
 const FIRST_USER: u64 = 256;
 
-/// The arguments of an ext mkfs, so that its blocks have the size of those of its journal.
-pub fn like_journal(words: &mut Vec<String>, journal: &[&str]) {
+/// Adds the block size of the journal to the arguments of an ext mkfs, unless they set a block size.
+pub(crate) fn match_block_size(words: &mut Vec<String>, journal: &[&str]) {
     let own = journal.iter().position(|word| *word == "-b");
     if let Some(at) = own.filter(|_| !words.iter().any(|word| word == "-b")) {
         words.extend(journal[at..].iter().take(2).map(|word| word.to_string()));
@@ -32,16 +32,21 @@ pub fn like_journal(words: &mut Vec<String>, journal: &[&str]) {
 ///
 /// # Errors
 /// Where a file is not what it was taken for, or a program is not installed or fails.
-pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-    let uuid = take_user(filesystem, journal).map_err(SysError::io("joining", journal))?;
+pub(crate) fn join_journal(
+    filesystem: &Path,
+    journal: &Path,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<(), Error> {
+    let uuid = set_only_user(filesystem, journal).map_err(SysError::io("joining", journal))?;
     let confined = |program: &str| Argv::new(program).writes_only([filesystem]);
     confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
-    let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", written(uuid))];
+    let requests =
+        ["feature has_journal".into(), format!("set_super_value journal_uuid {}", format_uuid(uuid))];
     for request in requests {
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
     }
     // debugfs exits with 0 whatever it thinks of a request.
-    match at(filesystem, JOURNAL_UUID).map_err(SysError::io("reading", filesystem))? {
+    match read_at(filesystem, JOURNAL_UUID).map_err(SysError::io("reading", filesystem))? {
         found if found == uuid => Ok(()),
         _ => {
             let why = format!("{DEBUGFS} did not join it to its journal {}", journal.display());
@@ -50,30 +55,30 @@ pub fn join(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord
     }
 }
 
-/// Makes a filesystem the only user of a journal. The identity of the journal.
-fn take_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
+/// Makes a filesystem the only user of a journal. Returns the UUID of the journal.
+fn set_only_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
     let file = File::options().read(true).write(true).open(journal)?;
-    let [power] = at(journal, BLOCK_SIZE)?;
-    let block = EXT << power.min(6);
+    let [power] = read_at(journal, BLOCK_SIZE)?;
+    let block = SUPERBLOCK << power.min(6);
     // The block behind that of the superblock of ext.
-    let begin = if block == EXT { 2 * EXT } else { block };
-    if at(journal, begin)? != JOURNAL_MAGIC {
+    let begin = if block == SUPERBLOCK { 2 * SUPERBLOCK } else { block };
+    if read_at(journal, begin)? != JOURNAL_MAGIC {
         return Err(IoError::other("it holds no ext journal"));
     }
-    let user: [u8; 16] = at(filesystem, UUID)?;
+    let user: [u8; 16] = read_at(filesystem, UUID)?;
     file.write_all_at(&1u32.to_be_bytes(), begin + USERS)?;
     file.write_all_at(&user, begin + FIRST_USER)?;
-    at(journal, UUID)
+    read_at(journal, UUID)
 }
 
-fn at<const N: usize>(path: &Path, offset: u64) -> std::io::Result<[u8; N]> {
+fn read_at<const N: usize>(path: &Path, offset: u64) -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open(path)?.read_exact_at(&mut bytes, offset)?;
     Ok(bytes)
 }
 
-/// An identity as people and debugfs write it.
-fn written(uuid: [u8; 16]) -> String {
+/// A UUID as text.
+fn format_uuid(uuid: [u8; 16]) -> String {
     let hex: Vec<String> = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
     [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
 }
@@ -83,19 +88,22 @@ fn written(uuid: [u8; 16]) -> String {
 ///
 /// # Errors
 /// Where a device cannot be read or written.
-pub fn number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
+pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
     let offsets = def.journal.map_or(&[][..], |able| able.numbers);
     if offsets.is_empty() {
         return Ok(());
     }
     let rdev = journal.metadata()?.rdev();
-    let number = encoded(rustix::fs::major(rdev), rustix::fs::minor(rdev)).to_le_bytes();
+    let number = encode_device(rustix::fs::major(rdev), rustix::fs::minor(rdev)).to_le_bytes();
     let file = File::options().write(true).open(filesystem)?;
-    offsets.iter().try_for_each(|offset| file.write_all_at(&number, *offset))
+    for offset in offsets {
+        file.write_all_at(&number, *offset)?;
+    }
+    Ok(())
 }
 
 /// A device number as filesystems keep it (`new_encode_dev` of the kernel).
-fn encoded(major: u32, minor: u32) -> u32 {
+fn encode_device(major: u32, minor: u32) -> u32 {
     minor & 0xff | major << 8 | (minor & !0xff) << 12
 }
 
@@ -106,15 +114,15 @@ mod tests {
 
     #[test]
     fn numbers_are_as_the_kernel_encodes_them() {
-        assert_eq!(encoded(254, 32), 0xfe20);
-        assert_eq!(encoded(7, 0x12345), 0x1230_0745);
+        assert_eq!(encode_device(254, 32), 0xfe20);
+        assert_eq!(encode_device(7, 0x12345), 0x1230_0745);
     }
 
     #[test]
     fn blocks_are_as_large_as_those_of_the_journal() {
         let like = |words: &[&str]| {
             let mut words = words.iter().map(|word| word.to_string()).collect();
-            like_journal(&mut words, &["-q", "-b", "4096"]);
+            match_block_size(&mut words, &["-q", "-b", "4096"]);
             words.join(" ")
         };
         assert_eq!(like(&["-O", "extent"]), "-O extent -b 4096");
@@ -127,12 +135,12 @@ mod tests {
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(1 << 20).unwrap();
         // /dev/null has a device number that never changes: 1, 3.
-        number(filesystems::find("jfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
+        write_device_number(filesystems::find("jfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
         for offset in [0x8000 + 64, 0xf000 + 64] {
-            assert_eq!(at(&image, offset).unwrap(), [3, 1, 0, 0]);
+            assert_eq!(read_at(&image, offset).unwrap(), [3, 1, 0, 0]);
         }
         std::fs::write(&image, "").unwrap();
-        number(filesystems::find("xfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
+        write_device_number(filesystems::find("xfs").unwrap(), &image, Path::new("/dev/null")).unwrap();
         assert_eq!(image.metadata().unwrap().len(), 0);
     }
 
@@ -154,7 +162,7 @@ mod tests {
             };
             made("mke2fs", &["-O", "journal_dev"], &journal);
             made("mkfs.ext3", &[], &image);
-            join(&image, &journal, &mut |_| {}).unwrap();
+            join_journal(&image, &journal, &mut |_| {}).unwrap();
             let shown =
                 |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).expect(&mut |_| {}).unwrap().stdout;
             let field = |text: &str, name: &str| {
@@ -172,7 +180,10 @@ mod tests {
             );
         }
         assert!(
-            join(&journal, &image, &mut |_| {}).unwrap_err().to_string().contains("holds no ext journal")
+            join_journal(&journal, &image, &mut |_| {})
+                .unwrap_err()
+                .to_string()
+                .contains("holds no ext journal")
         );
     }
 }

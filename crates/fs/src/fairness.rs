@@ -1,11 +1,7 @@
 //! The fairness lint: what makes the variants of a comparison unequal, why it matters, and what to do.
 
-mod facts;
-
-pub use facts::VariantFacts;
-
-use crate::{Error, filesystems, lifecycle};
-use facts::Durability;
+use crate::lifecycle::{self, VariantOptions};
+use crate::{Error, def::FsDef, filesystems};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,13 +65,13 @@ const RULES: &[Rule] = &[
 pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
-        let those = only_some(variants, |variant| (rule.does)(variant, may_clone));
+        let those = exceptions(variants, |variant| (rule.does)(variant, may_clone));
         notes.extend(those.map(|variant| note(variant, rule.text).fix(rule.fix)));
     }
     notes.extend(durability(variants));
     for (words, gives_up) in SAFETY {
         let weaker = |variant: &VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
-        notes.extend(only_some(variants, gives_up).map(weaker));
+        notes.extend(exceptions(variants, gives_up).map(weaker));
     }
     notes.extend(sizes(variants));
     notes.extend(axes(variants));
@@ -83,7 +79,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
 }
 
 /// The variants that do something; none where all of them do.
-fn only_some(
+fn exceptions(
     variants: &[VariantFacts],
     does: impl Fn(&VariantFacts) -> bool,
 ) -> impl Iterator<Item = &VariantFacts> {
@@ -96,11 +92,9 @@ fn note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
-type Does = fn(&VariantFacts) -> bool;
-
 /// What a variant can give up of the safety of data. Checksums count where the user gave up those that the filesystem keeps
 /// by default: who compares filesystems knows which of them keep any.
-const SAFETY: [(&str, Does); 4] = [
+const SAFETY: [(&str, fn(&VariantFacts) -> bool); 4] = [
     ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
     ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
@@ -111,12 +105,12 @@ const SAFETY: [(&str, Does); 4] = [
 ///
 /// # Errors
 /// Where its options are not those of its filesystem.
-pub fn gives_up(variant: &Variant) -> Result<Vec<&'static str>, Error> {
+pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let facts = VariantFacts {
         variant: variant.name.clone(),
         def,
-        options: lifecycle::options(def, variant)?,
+        options: lifecycle::variant_options(def, variant)?,
         effective: String::new(),
         size_bytes: 0,
         features: String::new(),
@@ -197,6 +191,105 @@ fn mixed_up(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     );
     let fix = format!("give all variants the same `{axis}`, or each of them every level of it");
     Some(Note::new(NoteKind::Fairness, text).fix(fix))
+}
+
+/// The facts about one variant after its mount that the fairness rules check.
+#[derive(Debug, Clone)]
+pub struct VariantFacts {
+    /// Its name.
+    pub variant: String,
+    /// Its filesystem.
+    pub def: &'static FsDef,
+    /// The options it was given.
+    pub options: VariantOptions,
+    /// The mount options as the kernel reports them; empty where they are not known.
+    pub effective: String,
+    /// Size of its device in bytes.
+    pub size_bytes: u64,
+    /// The features it was made with, as its tool prints them; empty where they are not known.
+    pub features: String,
+    /// The level of each factor that the variant has.
+    pub levels: BTreeMap<String, String>,
+}
+
+/// How much of what was written survives a crash. Weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Durability {
+    /// Neither journal, log nor copy on write.
+    None,
+    /// Metadata, but it may name blocks whose data never arrived.
+    Writeback,
+    /// Metadata, and data before it.
+    Ordered,
+    /// Data goes through the journal.
+    Journal,
+}
+
+impl VariantFacts {
+    /// The last mount option that the test knows decides, as with mount(8); the kernel's word before the
+    /// user's.
+    fn mounted_with<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let last = |options: &str| options.split(',').rev().find_map(&meaning);
+        last(&self.effective).or_else(|| last(&self.options.mount))
+    }
+
+    /// Whether mount options turn something on or off; none of them where it is as the filesystem has it.
+    fn turns(&self, on: &[&str], off: &[&str]) -> Option<bool> {
+        self.mounted_with(|option| {
+            on.contains(&option).then_some(true).or(off.contains(&option).then_some(false))
+        })
+    }
+
+    /// Whether an argument of mkfs contains the words.
+    fn made_with(&self, words: &str) -> bool {
+        self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
+    }
+
+    fn barriers(&self) -> bool {
+        let without = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier", "no_write_barrier"];
+        self.turns(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
+    }
+
+    fn durability(&self) -> Durability {
+        // A filesystem that lists its features without a journal has none, however it came to that.
+        let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
+        let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
+        let unused = self.turns(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
+        if !self.def.traits.crash_safe || without || unused || self.made_with("^has_journal") {
+            return Durability::None;
+        }
+        let told = self.mounted_with(|option| match option {
+            "data=writeback" => Some(Durability::Writeback),
+            "data=ordered" => Some(Durability::Ordered),
+            "data=journal" => Some(Durability::Journal),
+            _ => None,
+        });
+        told.unwrap_or(Durability::Ordered)
+    }
+
+    fn lazy_init(&self) -> bool {
+        self.def.traits.lazy_init && !self.made_with("lazy_itable_init=0")
+    }
+
+    fn reflink(&self) -> bool {
+        self.def.traits.reflink && !self.made_with("reflink=0") && !self.features.contains("reflink=0")
+    }
+
+    fn data_checksums(&self) -> bool {
+        self.turns(&[], &["nodatasum", "nodatacow"]).unwrap_or(self.def.traits.data_checksums)
+    }
+
+    fn compression(&self) -> bool {
+        let told = self.mounted_with(|option| {
+            let compresses = matches!(option.split('=').next(), Some("compress" | "compress-force"));
+            compresses.then_some(!option.ends_with("=no") && !option.ends_with("=none"))
+        });
+        told.unwrap_or(self.def.traits.compression)
+    }
+
+    fn discards(&self) -> bool {
+        self.turns(&["discard", "discard=async", "discard=sync"], &["nodiscard"]).unwrap_or(false)
+    }
 }
 
 #[cfg(test)]

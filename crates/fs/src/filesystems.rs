@@ -4,36 +4,32 @@ use crate::{Error, def::FsDef};
 use fsarena_core::names;
 
 mod btrfs;
-mod exfat;
-mod ext2;
-mod ext3;
-mod ext4;
+mod ext;
 mod f2fs;
+mod fat;
 mod hfsplus;
 mod jfs;
 mod minix;
 mod nilfs2;
 mod ntfs3;
-mod reiser4;
 mod reiserfs;
 mod udf;
-mod vfat;
 mod xfs;
 
 /// All of them, in the order of reports.
 pub const FILESYSTEMS: &[&FsDef] = &[
-    &ext2::DEF,
-    &ext3::DEF,
-    &ext4::DEF,
+    &ext::EXT2,
+    &ext::EXT3,
+    &ext::EXT4,
     &xfs::DEF,
     &btrfs::DEF,
     &jfs::DEF,
-    &reiserfs::DEF,
-    &reiser4::DEF,
+    &reiserfs::REISERFS,
+    &reiserfs::REISER4,
     &f2fs::DEF,
     &nilfs2::DEF,
-    &vfat::DEF,
-    &exfat::DEF,
+    &fat::VFAT,
+    &fat::EXFAT,
     &ntfs3::DEF,
     &hfsplus::DEF,
     &udf::DEF,
@@ -55,13 +51,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_file_is_registered() {
+    fn every_definition_is_registered() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/filesystems");
-        let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-        let files: BTreeSet<String> =
-            files.map(|file| file.file_stem().unwrap().to_str().unwrap().into()).collect();
+        let mut defined = BTreeSet::new();
+        for file in std::fs::read_dir(dir).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let definitions = text.split("\npub const ").skip(1);
+            let ids = definitions.map(|definition| definition.split('"').nth(1).unwrap().to_string());
+            defined.extend(ids);
+        }
         let registered: BTreeSet<String> = FILESYSTEMS.iter().map(|def| def.id.to_string()).collect();
-        assert_eq!(files, registered);
+        assert_eq!(defined, registered);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! mkfs gets what the grammar of its filesystem lists and nothing else, by exact names: getopt(3) would also take
 //! abbreviations, and arguments without an option as further devices. Mount options are too many and too new to list, so
 //! those are refused that mount(8) or a driver could take for a path.
+//!
+//! Also here: fixed values instead of those that mkfs draws at random, and suggestions for mistyped names.
 
 use crate::def::{FsDef, Takes};
 use crate::{Error, error::refused};
@@ -23,7 +25,7 @@ const MOUNT_REFUSED_SUFFIXES: &[&str] = &["dev", "device", "dir", "file", "path"
 /// # Errors
 /// [`Error::Refused`] where an argument could name a second device or file, [`Error::Options`] for any other that the
 /// grammar does not list.
-pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
+pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
     let mut accepted = vec![];
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
@@ -59,7 +61,7 @@ pub fn mkfs(def: &FsDef, words: &[String]) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// [`Error::Refused`] where one could name a device or a file, [`Error::Options`] where it is not written as one.
-pub fn mount<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     for option in options {
         let (key, value) = split(option);
         // `lowerdir+` adds to what `lowerdir` is.
@@ -171,6 +173,55 @@ fn split(text: &str) -> (&str, Option<&str>) {
 fn is_plain(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphanumeric() || first == '^')
         && text.chars().all(|letter| letter.is_alphanumeric() || "_.,:=+%^-".contains(letter))
+}
+
+/// The UUID and hash seed of pinned filesystems. Any constant would do.
+const PINNED_ID: &str = "6673a2e4-a000-4000-8000-000000000001";
+
+/// Adds fixed values to the arguments of a mkfs for those that it would draw at random, so that equal options make equal
+/// filesystems. Values that the arguments already set stay.
+pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
+    for (flag, key) in def.pins {
+        set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
+    }
+}
+
+/// Sets the value of a flag, unless its list already contains the key.
+pub(crate) fn set_flag_value(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
+    let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));
+    match given {
+        // mkfs would ignore the first of two such flags.
+        Some(list) if !key.is_empty() && !list.contains(key) => list.push_str(&format!(",{value}")),
+        Some(_) => {}
+        None => words.extend([flag.to_string(), value.to_string()]),
+    }
+}
+
+/// Mount options of every filesystem, which mount(8) or the kernel's common code handles.
+const COMMON_MOUNT_OPTIONS: &str = "async atime auto defaults dev diratime dirsync exec iversion lazytime loud mand noatime noauto \
+                      nodev nodiratime noexec noiversion nolazytime nomand norelatime nostrictatime nosuid \
+                      nosymfollow relatime ro rw silent strictatime suid sync";
+
+/// The feature that was probably meant by an unknown word in arguments of mkfs.
+pub fn suggest_feature(def: &FsDef, arguments: &str) -> Option<&'static str> {
+    let known = || def.features.split(' ').filter(|name| !name.is_empty());
+    let words = arguments.split(|letter: char| !(letter.is_alphanumeric() || "_-".contains(letter)));
+    let words = words.filter(|word| word.len() > 2 && !word.starts_with('-'));
+    words.filter(|word| !known().any(|name| name == *word)).find_map(|word| nearest(word, known()))
+}
+
+/// The mount option that was probably meant by one that the kernel refused; None if its name is right and its value is not
+/// one of a few names.
+pub fn suggest_mount_option(def: &FsDef, option: &str) -> Option<&'static str> {
+    let known = COMMON_MOUNT_OPTIONS.split(' ').chain(def.mount_names.split(' '));
+    let key = |option: &'static str| option.split('=').next().unwrap_or_default();
+    let asked = option.split('=').next().unwrap_or_default();
+    let known: Vec<&'static str> = known.filter(|name| !name.is_empty()).collect();
+    if known.iter().any(|name| key(name) == asked) {
+        let values = known.into_iter().filter(|name| name.contains('=') && key(name) == asked);
+        return nearest(option, values).filter(|near| *near != option);
+    }
+    nearest(asked, known.into_iter().map(key))
 }
 
 #[cfg(test)]

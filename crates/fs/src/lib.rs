@@ -2,7 +2,6 @@
 
 pub mod advice;
 pub mod available;
-pub mod charsets;
 pub mod def;
 mod error;
 pub mod external;
@@ -11,8 +10,6 @@ pub mod filesystems;
 pub mod grammar;
 mod lazy;
 pub mod lifecycle;
-pub mod mistyped;
-pub mod pinned;
 pub mod safety;
 pub mod written;
 

@@ -1,6 +1,6 @@
 //! From mkfs to mount. Takes nothing but a [`ScratchDevice`].
 
-use crate::{Error, available::to_install, def::FsDef, external, grammar, pinned, safety::ScratchDevice};
+use crate::{Error, available::to_install, def::FsDef, external, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::journal::{self, External};
@@ -67,8 +67,8 @@ impl Devices<'_> {
 /// A filesystem just made.
 #[derive(Debug, Clone)]
 pub struct Formatted {
-    /// What mkfs said of it.
-    pub said: String,
+    /// The output of mkfs.
+    pub output: String,
     /// The argument vector.
     pub argv: Vec<String>,
     /// How long mkfs took.
@@ -81,25 +81,25 @@ pub struct Formatted {
 /// # Errors
 /// Where the filesystem has no such option set, no feature list, no journal that could be elsewhere, or takes a
 /// larger one only.
-pub fn options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
+pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
     let known = || def.options.iter().map(|set| set.id);
     let set =
         def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
-    let mkfs = grammar::mkfs(def, &mkfs)?;
+    let mkfs = grammar::check_mkfs_arguments(def, &mkfs)?;
     let further = variant.level(factor::MOUNT);
     let mount = set.mount.iter().copied().chain(further.split(',')).map(str::trim);
     let mount: Vec<&str> = mount.filter(|word| !word.is_empty()).collect();
-    grammar::mount(mount.iter().copied())?;
+    grammar::check_mount_options(mount.iter().copied())?;
     let mount = mount.join(",");
-    let said = |factor: &str, of_set: &'static str| match variant.level(factor) {
+    let level_or = |factor: &str, of_set: &'static str| match variant.level(factor) {
         "" => of_set.to_string(),
         level => level.to_string(),
     };
-    let journal = journal::parse(&said(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
-    let raid = raid::parse(&said(factor::RAID, set.raid)).map_err(Error::Options)?;
+    let journal = journal::parse(&level_or(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
+    let raid = raid::parse(&level_or(factor::RAID, set.raid)).map_err(Error::Options)?;
     check_journal(def, journal)?;
     Ok(VariantOptions { mkfs, mount, journal, raid, contents: None })
 }
@@ -140,8 +140,8 @@ pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
     Some(able.mount.replace("{}", &device.to_string_lossy()))
 }
 
-/// How a variant's option set differs from what it is named for.
-pub fn changes(variant: &Variant) -> Option<Note> {
+/// A note on how the option set of a variant differs from the recipe that it is named for; None if it does not differ.
+pub fn note_recipe_changes(variant: &Variant) -> Option<Note> {
     let def = crate::filesystems::find(variant.level(factor::FS)).ok()?;
     let set = def.option_set(variant.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
     Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).task("mkfs"))
@@ -167,8 +167,10 @@ pub fn format<'a>(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Formatted, Error> {
     let devices = devices.into();
-    let mut words = grammar::mkfs(def, &options.mkfs)?;
-    devices.all().try_for_each(ScratchDevice::begin)?;
+    let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
+    for device in devices.all() {
+        device.begin()?;
+    }
     let journal = def.journal.zip(devices.journal);
     let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());
     if let Some((able, device)) = journal {
@@ -177,7 +179,7 @@ pub fn format<'a>(
             None => {
                 words.extend(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())))
             }
-            Some(_) => external::like_journal(&mut words, able.make.unwrap_or_default()),
+            Some(_) => external::match_block_size(&mut words, able.make.unwrap_or_default()),
         }
     }
     let mut argv = Argv::new(def.mkfs).args(def.always).args(&words);
@@ -191,11 +193,13 @@ pub fn format<'a>(
     let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     if let Some((_, device)) = joined {
-        external::join(devices.first(), device.path(), log)?;
+        external::join_journal(devices.first(), device.path(), log)?;
     }
-    devices.all().try_for_each(ScratchDevice::note_written)?;
-    let said = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
-    Ok(Formatted { said: printed(&said), argv: argv.words(), elapsed: finished.elapsed })
+    for device in devices.all() {
+        device.note_written()?;
+    }
+    let output = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
+    Ok(Formatted { output: rendered(&output), argv: argv.words(), elapsed: finished.elapsed })
 }
 
 /// Makes a filesystem again, where mkfs left work that the kernel does after mounting, in the state that waiting for the
@@ -219,7 +223,7 @@ pub fn complete(
         return Ok(None);
     }
     let mut options = options.clone();
-    pinned::set(&mut options.mkfs, flag, key, value);
+    grammar::set_flag_value(&mut options.mkfs, flag, key, value);
     format(devices.clone(), def, &options, log)?;
     Ok(Some(format!("{flag} {value}")))
 }
@@ -243,10 +247,10 @@ fn make_journal(
     Ok(())
 }
 
-/// What a terminal would show: progress that was taken back with backspaces is gone.
-fn printed(said: &str) -> String {
+/// The output as a terminal would show it, without progress that backspaces removed.
+fn rendered(output: &str) -> String {
     let mut lines: Vec<String> = vec![];
-    for line in said.trim().lines() {
+    for line in output.trim().lines() {
         let mut shown = String::new();
         for letter in line.chars() {
             match letter {
@@ -309,7 +313,7 @@ mod tests {
     }
 
     fn of(fs: &str, levels: &[(&str, &str)]) -> Result<VariantOptions, Error> {
-        options(filesystems::find(fs).unwrap(), &variant(levels))
+        variant_options(filesystems::find(fs).unwrap(), &variant(levels))
     }
 
     #[test]
@@ -385,7 +389,7 @@ mod tests {
     #[test]
     fn progress_taken_back_is_not_shown() {
         assert_eq!(
-            printed("Tables: 0/1\u{8}\u{8}\u{8}   \u{8}\u{8}\u{8}done     \n\n10%\r100%\n"),
+            rendered("Tables: 0/1\u{8}\u{8}\u{8}   \u{8}\u{8}\u{8}done     \n\n10%\r100%\n"),
             "Tables: done\n\n100%"
         );
     }

@@ -1,11 +1,9 @@
 //! The guard: only this file makes a [`ScratchDevice`], and fsarena formats nothing else.
 
 mod checks;
-mod content;
 mod nodes;
-mod usage;
 
-use crate::{Error, error::refused, written::signatures};
+use crate::{Error, error::refused};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::device::{BlockDevice, is_claimed};
 use fsarena_sys::loopdev::{self, LoopDevice};
@@ -14,11 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::written::WrittenLog;
+use crate::written::{Samples, signatures};
 pub use checks::check_image_path;
-pub use content::Fingerprint;
 
 use checks::{check_content, check_exclusive, check_name, check_unused};
-use content::Samples;
 
 /// A device that fsarena may overwrite.
 #[derive(Debug)]
@@ -28,17 +25,17 @@ pub struct ScratchDevice {
 
 #[derive(Debug)]
 enum Backing {
-    /// Dropped in this order: the image goes when nothing carries it any more.
+    /// The fields are dropped in this order, so that the image is removed after it is detached.
     Loop(LoopDevice, Image, BlockDevice),
     Zram(Zram, BlockDevice),
     /// The file itself, for a guest.
     File(Image),
-    Erase(Erased),
+    UserNamed(UserDevice),
 }
 
-/// A device that the user named. What it carries is noted when it is given back, or dropped.
+/// A device that the user named. Its content is written to the log when it is released or dropped.
 #[derive(Debug)]
-struct Erased {
+struct UserDevice {
     device: BlockDevice,
     id: PathBuf,
     written: WrittenLog,
@@ -91,20 +88,20 @@ impl ScratchDevice {
         // Without losetup no loop device has a file, or this one is refused for that.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
         let found = signatures(&device.path)?;
-        nodes::check(kernel, &device, path, &loops, &found)?;
+        nodes::check_other_nodes(kernel, &device, path, &loops, &found)?;
         check_content(&device, path, &found, signature_given_up, written)?;
         // Again, and last: reading took a while.
         check_exclusive(&device, path)?;
         let changed = AtomicBool::new(false);
-        let erased = Erased { device, id: path.into(), written: written.clone(), changed };
-        Ok(ScratchDevice { backing: Backing::Erase(erased) })
+        let user_device = UserDevice { device, id: path.into(), written: written.clone(), changed };
+        Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
     /// The device node, or the file.
     pub fn path(&self) -> &Path {
         match &self.backing {
             Backing::Loop(_, _, device) | Backing::Zram(_, device) => &device.path,
-            Backing::Erase(erased) => &erased.device.path,
+            Backing::UserNamed(user_device) => &user_device.device.path,
             Backing::File(image) => image.path(),
         }
     }
@@ -113,7 +110,7 @@ impl ScratchDevice {
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
             Backing::Loop(_, _, device) | Backing::Zram(_, device) => Some(device),
-            Backing::Erase(erased) => Some(&erased.device),
+            Backing::UserNamed(user_device) => Some(&user_device.device),
             Backing::File(_) => None,
         }
     }
@@ -128,13 +125,13 @@ impl ScratchDevice {
         match &self.backing {
             Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
             Backing::Zram(zram, _) => zram.size_bytes(),
-            Backing::Erase(erased) => erased.device.size_bytes().unwrap_or(0),
+            Backing::UserNamed(user_device) => user_device.device.size_bytes().unwrap_or(0),
         }
     }
 
     /// Whether fsarena made it for this run, so that nothing on it can be of worth.
     pub fn is_made(&self) -> bool {
-        !matches!(self.backing, Backing::Erase(_))
+        !matches!(self.backing, Backing::UserNamed(_))
     }
 
     /// Removes what fsarena made; leaves any other device as it is and notes its content, so that a later run may
@@ -150,7 +147,7 @@ impl ScratchDevice {
             }
             Backing::File(image) => image.remove()?,
             Backing::Zram(zram, _) => zram.remove()?,
-            Backing::Erase(erased) => erased.note_content()?,
+            Backing::UserNamed(user_device) => user_device.note_content()?,
         }
         Ok(())
     }
@@ -175,9 +172,9 @@ impl ScratchDevice {
             let why = "another disk or image is there than the one that fsarena was about to overwrite";
             return Err(refused(&device.path, why, "Run again, and leave the device alone meanwhile"));
         }
-        if let Backing::Erase(erased) = &self.backing {
-            check_exclusive(&erased.device, &erased.id)?;
-            erased.changed.store(true, Ordering::Relaxed);
+        if let Backing::UserNamed(user_device) = &self.backing {
+            check_exclusive(&user_device.device, &user_device.id)?;
+            user_device.changed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -186,12 +183,14 @@ impl ScratchDevice {
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
             Backing::Loop(..) | Backing::Zram(..) | Backing::File(_) => Ok(()),
-            Backing::Erase(erased) => erased.written.note(&erased.id, &signatures(self.path())?),
+            Backing::UserNamed(user_device) => {
+                user_device.written.note(&user_device.id, &signatures(self.path())?)
+            }
         }
     }
 }
 
-impl Erased {
+impl UserDevice {
     /// Notes the content, where fsarena changed it, the device is still there and nothing uses it any more.
     fn note_content(&self) -> Result<(), Error> {
         let changed = self.changed.swap(false, Ordering::Relaxed);
@@ -203,7 +202,7 @@ impl Erased {
     }
 }
 
-impl Drop for Erased {
+impl Drop for UserDevice {
     fn drop(&mut self) {
         // Where this fails the next run asks for the signature, which is safe.
         let _ = self.note_content();

@@ -1,12 +1,17 @@
 //! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
+//!
+//! A signature shows that a filesystem begins on a device. Plain dm-crypt, VeraCrypt and many databases have none: only
+//! samples of the content show that the device is in use, and whether it is as fsarena left it.
 
-use crate::{Error, error::refused, safety::Fingerprint};
-use fsarena_sys::{Error as SysError, argv::Argv, found};
+use crate::{Error, error::refused};
+use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, found};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// What wipefs(8) finds on a device: a filesystem, a RAID or LVM member, a partition table.
+/// A signature that wipefs(8) finds on a device: a filesystem, a RAID or LVM member, a partition table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     /// Its type: `ext4`, `LVM2_member`, `gpt`.
@@ -53,16 +58,16 @@ fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
 
 /// A line of the log.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct LogEntry {
     /// The device's stable name.
     device: PathBuf,
     #[serde(flatten)]
-    left: Left,
+    left: LogContent,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Left {
+enum LogContent {
     /// The whole content, when a run gave the device back.
     Content { content: Fingerprint },
     /// What mkfs wrote.
@@ -85,60 +90,61 @@ impl WrittenLog {
         WrittenLog { path: state_dir.join("written.jsonl") }
     }
 
-    /// Whether fsarena wrote that signature to the device of that stable name. One without a UUID could be anybody's.
+    /// Whether fsarena wrote this signature to the device with this stable name; false for one without a UUID, which any
+    /// program could have written.
     ///
     /// # Errors
     /// Where the log exists and cannot be read.
     pub fn contains(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
-        let same = |left: &Left| matches!(left, Left::Signature(found) if found == signature);
+        let same = |left: &LogContent| matches!(left, LogContent::Signature(found) if found == signature);
         Ok(signature.uuid.is_some() && self.left(device)?.iter().any(same))
     }
 
-    /// The content that the last run left on the device of that stable name.
+    /// The fingerprint of the content that the last run left on the device with this stable name.
     ///
     /// # Errors
     /// Where the log exists and cannot be read.
     pub fn content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
         let content = |left| match left {
-            Left::Content { content } => Some(content),
-            Left::Signature(_) => None,
+            LogContent::Content { content } => Some(content),
+            LogContent::Signature(_) => None,
         };
         Ok(self.left(device)?.into_iter().filter_map(content).next_back())
     }
 
-    fn left(&self, device: &Path) -> Result<Vec<Left>, Error> {
+    fn left(&self, device: &Path) -> Result<Vec<LogContent>, Error> {
         let text = found(std::fs::read_to_string(&self.path)).map_err(SysError::io("reading", &self.path))?;
         let entries = text
             .as_deref()
             .unwrap_or_default()
             .lines()
-            .filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+            .filter_map(|line| serde_json::from_str::<LogEntry>(line).ok());
         Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.left).collect())
     }
 
-    /// Notes signatures just written to the device of that stable name.
+    /// Adds signatures that were just written to the device with this stable name.
     ///
     /// # Errors
     /// Where the log cannot be written.
     pub fn note(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
         for signature in signatures {
             if !self.contains(device, signature)? {
-                self.append(device, Left::Signature(signature.clone()))?;
+                self.append(device, LogContent::Signature(signature.clone()))?;
             }
         }
         Ok(())
     }
 
-    /// Notes the content that a run leaves on the device of that stable name.
+    /// Adds the fingerprint of the content that a run leaves on the device with this stable name.
     ///
     /// # Errors
     /// Where the log cannot be written.
     pub fn note_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
-        self.append(device, Left::Content { content })
+        self.append(device, LogContent::Content { content })
     }
 
-    fn append(&self, device: &Path, left: Left) -> Result<(), Error> {
-        let entry = Entry { device: device.into(), left };
+    fn append(&self, device: &Path, left: LogContent) -> Result<(), Error> {
+        let entry = LogEntry { device: device.into(), left };
         let mut text =
             serde_json::to_string(&entry).map_err(|e| SysError::io("noting in", &self.path)(e.into()))?;
         text.push('\n');
@@ -150,6 +156,135 @@ impl WrittenLog {
         };
         Ok(append().map_err(SysError::io("writing", &self.path))?)
     }
+}
+
+/// The smallest read in bytes. Direct I/O requires whole logical blocks, and few devices have larger ones.
+const MIN_SAMPLE_BYTES: u64 = 4096;
+/// The largest read in bytes.
+const MAX_SAMPLE_BYTES: u64 = 1 << 20;
+/// A device of up to this size in bytes is read completely.
+const WHOLE_DEVICE_BYTES: u64 = 64 << 20;
+/// The bytes that are read at the beginning of a larger device: superblocks, allocation maps and logs of most filesystems.
+const HEAD_BYTES: u64 = 16 << 20;
+/// The bytes that are read at its end: backup superblocks, RAID metadata, hidden volumes.
+const TAIL_BYTES: u64 = 4 << 20;
+/// The offsets of copies of superblocks: btrfs (64 MiB, 256 GiB), and the groups of ext2 to ext4 by their block size.
+const SUPERBLOCK_OFFSETS: [u64; 9] =
+    [32 << 20, 64 << 20, 96 << 20, 128 << 20, 160 << 20, 384 << 20, 640 << 20, 1152 << 20, 256 << 30];
+/// The bytes that are read at each of these offsets.
+const SUPERBLOCK_BYTES: u64 = 64 << 10;
+/// The number of equal parts with one random sample each, so that data as long as two parts is always found.
+const RANDOM_SAMPLES: u64 = 1000;
+
+/// A fingerprint of a device's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Its size in bytes.
+    size_bytes: u64,
+    /// The seed of the offsets of the random samples.
+    seed: u64,
+    /// BLAKE3 of all that was read, in hexadecimal digits.
+    hash: String,
+}
+
+/// Samples of a device.
+#[derive(Debug)]
+pub struct Samples {
+    /// The fingerprint of the samples.
+    pub fingerprint: Fingerprint,
+    /// Whether all bytes are 0, or all are 0xff: flash that was erased reads as one or the other.
+    pub blank: bool,
+}
+
+impl Samples {
+    /// Reads samples of a device: both ends, the offsets of superblocks, and a thousand random offsets.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or `check_cancelled` returns an error.
+    pub fn read(
+        device: &BlockDevice,
+        check_cancelled: impl Fn() -> Result<(), SysError>,
+    ) -> Result<Samples, SysError> {
+        let mut seed = [0; 8];
+        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| SysError::io("choosing places on", &device.path)(error.into()))?;
+        Samples::seeded(device, u64::from_le_bytes(seed), check_cancelled)
+    }
+
+    /// Reads the samples whose random offsets come from a seed.
+    fn seeded(
+        device: &BlockDevice,
+        seed: u64,
+        check_cancelled: impl Fn() -> Result<(), SysError>,
+    ) -> Result<Samples, SysError> {
+        let unknown =
+            || SysError::Unfit { what: device.path.clone(), why: "the kernel does not say its size".into() };
+        let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown)?;
+        let unit = u64::from(device.logical_block_size().unwrap_or(0)).max(MIN_SAMPLE_BYTES);
+        let failed = |error| SysError::io("reading the content of", &device.path)(error);
+        // The page cache may hold what was there before; a direct read also leaves it as it is.
+        let direct = OFlags::DIRECT.bits() as i32;
+        let file = File::options().read(true).custom_flags(direct).open(&device.path).map_err(failed)?;
+        let mut space = vec![0u8; (MAX_SAMPLE_BYTES + unit) as usize];
+        let start = space.as_ptr().align_offset(unit as usize);
+        let mut hasher = blake3::Hasher::new();
+        let (mut zeros, mut ones) = (true, true);
+        for (from, length) in sample_ranges(size_bytes, seed, unit) {
+            check_cancelled()?;
+            let read = &mut space[start..start + length as usize];
+            file.read_exact_at(read, from).map_err(failed)?;
+            zeros &= read.iter().all(|byte| *byte == 0);
+            ones &= read.iter().all(|byte| *byte == 0xff);
+            hasher.update(&from.to_le_bytes()).update(read);
+        }
+        let hash = hasher.finalize().to_hex().to_string();
+        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, blank: zeros || ones })
+    }
+}
+
+impl Fingerprint {
+    /// Whether the samples of the device still have this fingerprint.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or `check_cancelled` returns an error.
+    pub fn fits(
+        &self,
+        device: &BlockDevice,
+        check_cancelled: impl Fn() -> Result<(), SysError>,
+    ) -> Result<bool, SysError> {
+        let same_size = device.size_bytes() == Some(self.size_bytes);
+        Ok(same_size && Samples::seeded(device, self.seed, check_cancelled)?.fingerprint == *self)
+    }
+}
+
+/// The offsets and lengths of the samples of a device of this size in bytes, in ascending order, each at most [`MAX_SAMPLE_BYTES`].
+fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
+    if size <= WHOLE_DEVICE_BYTES {
+        return split(0, size).collect();
+    }
+    let mut bits = blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof();
+    let mut random = || {
+        let mut bytes = [0; 8];
+        bits.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    };
+    let units = size / unit;
+    let in_part = |part: u64| {
+        let (first, next) = (part * units / RANDOM_SAMPLES, (part + 1) * units / RANDOM_SAMPLES);
+        ((first + random() % (next - first)) * unit, unit)
+    };
+    let superblocks = SUPERBLOCK_OFFSETS.iter().filter(|at| **at + SUPERBLOCK_BYTES <= size);
+    let mut all: Vec<(u64, u64)> = (0..RANDOM_SAMPLES).map(in_part).collect();
+    all.extend(superblocks.map(|at| (*at, SUPERBLOCK_BYTES)));
+    all.extend(split(0, HEAD_BYTES).chain(split(size - TAIL_BYTES, TAIL_BYTES)));
+    all.sort_unstable();
+    all
+}
+
+fn split(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..length)
+        .step_by(MAX_SAMPLE_BYTES as usize)
+        .map(move |at| (from + at, MAX_SAMPLE_BYTES.min(length - at)))
 }
 
 #[cfg(test)]
@@ -215,5 +350,37 @@ mod tests {
         assert!(!log.contains(b, &ours).unwrap());
         assert!(!log.contains(a, &signature("ext4", Some("2"))).unwrap());
         assert!(!log.contains(a, &signature("jfs", None)).unwrap());
+    }
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_small_device_is_read_whole() {
+        let all = sample_ranges(64 << 20, 7, MIN_SAMPLE_BYTES);
+        assert_eq!((all.len(), all[0], all[63]), (64, (0, 1 << 20), (63 << 20, 1 << 20)));
+        assert_eq!(sample_ranges((1 << 20) + 512, 7, MIN_SAMPLE_BYTES), [(0, 1 << 20), (1 << 20, 512)]);
+    }
+
+    #[test]
+    fn a_large_device_is_read_at_its_ends_its_superblocks_and_once_in_each_thousandth() {
+        let size = 1000 * GIB;
+        let all = sample_ranges(size, 7, MIN_SAMPLE_BYTES);
+        assert_eq!(all.len(), 16 + 4 + 9 + 1000);
+        assert!(all.iter().map(|(_, length)| length).sum::<u64>() < 26 << 20);
+        assert!(all.contains(&(15 << 20, 1 << 20)) && all.contains(&(size - (1 << 20), 1 << 20)));
+        assert!(all.contains(&(64 << 20, 64 << 10)) && all.contains(&(256 * GIB, 64 << 10)));
+        for part in 0..1000 {
+            let within = |at: u64| (part * GIB..(part + 1) * GIB).contains(&at);
+            assert!(all.iter().any(|(from, length)| *length == 4096 && within(*from)), "{part}");
+        }
+        assert!(all.iter().all(|(from, length)| from % 4096 == 0 && from + length <= size));
+    }
+
+    #[test]
+    fn the_seed_chooses_the_places_and_large_blocks_are_read_whole() {
+        assert_eq!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 1, MIN_SAMPLE_BYTES));
+        assert_ne!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 2, MIN_SAMPLE_BYTES));
+        let all = sample_ranges(GIB, 1, 16 << 10);
+        assert!(all.iter().all(|(from, length)| from % (16 << 10) == 0 && length % (16 << 10) == 0));
     }
 }

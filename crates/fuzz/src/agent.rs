@@ -3,7 +3,7 @@
 use crate::room::sensible;
 use fsarena_guest::config::GuestConfig;
 use fsarena_run::protocol::{Guest, Line, Request};
-use fsarena_sys::said;
+use fsarena_sys::process_output;
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::Cursor;
 
@@ -14,7 +14,7 @@ pub fn request(bytes: &[u8]) {
 }
 
 pub fn lines(bytes: &[u8]) {
-    for line in said::lines(Cursor::new(bytes.to_vec())) {
+    for line in process_output::lines(Cursor::new(bytes.to_vec())) {
         round_trip::<Line>(line.as_bytes());
         let _ = Line::read(&line).map_err(|error| sensible(&error, &line.as_bytes()[..line.len().min(200)]));
     }

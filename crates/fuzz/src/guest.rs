@@ -3,11 +3,11 @@
 use crate::room::{self, sensible};
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
 use fsarena_guest::writes::{Later, replay};
-use fsarena_guest::{console::LastWords, modules::Modules, vmlinux};
+use fsarena_guest::{launch::LastWords, modules::Modules, vmlinux};
 use std::path::Path;
 
 pub fn console(bytes: &[u8]) {
-    let words = LastWords::of(&room::file("console.log", bytes));
+    let words = LastWords::read(&room::file("console.log", bytes));
     assert!(words.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", words.lines);
     assert!(words.lines.lines().count() <= 13 && words.lines.len() <= 3 * (16 << 10));
 }

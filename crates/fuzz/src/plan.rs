@@ -77,11 +77,14 @@ pub fn options(bytes: &[u8]) {
     let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
     let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
-        let Ok(accepted) = grammar::mkfs(def, &words).map_err(|error| sensible(&error, bytes)) else {
+        let Ok(accepted) =
+            grammar::check_mkfs_arguments(def, &words).map_err(|error| sensible(&error, bytes))
+        else {
             continue;
         };
         harmless(&accepted);
-        let again = grammar::mkfs(def, &accepted).expect("what is accepted is accepted again");
+        let again =
+            grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
         assert_eq!(again, accepted, "{}", def.id);
         for (at, word) in accepted.iter().enumerate() {
             let value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
@@ -93,7 +96,8 @@ pub fn options(bytes: &[u8]) {
         }
     }
     let options: Vec<&str> = mount.split(',').collect();
-    if grammar::mount(options.iter().copied()).map_err(|error| sensible(&error, bytes)).is_ok() {
+    if grammar::check_mount_options(options.iter().copied()).map_err(|error| sensible(&error, bytes)).is_ok()
+    {
         harmless(&options);
         let names_a_file = |option: &&str| {
             let key = option.split_once('=').map_or("", |(key, _)| key);

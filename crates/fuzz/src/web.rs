@@ -4,7 +4,7 @@ use crate::room;
 use fsarena_load::web::wire;
 use fsarena_serve::{Analysis, Options, Server};
 use fsarena_sys::kernel::SysRoot;
-use fsarena_watch::Spec;
+use fsarena_watch::CounterSpec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -74,8 +74,8 @@ pub fn counters(bytes: &[u8]) {
     *answer() = bytes.to_vec();
     let metric = "requests_total{code=\"200\"}".to_string();
     for spec in [
-        Spec::Squid { address: address.to_string() },
-        Spec::Prometheus { address: format!("http://{address}/metrics"), metric },
+        CounterSpec::Squid { address: address.to_string() },
+        CounterSpec::Prometheus { address: format!("http://{address}/metrics"), metric },
     ] {
         let mut counter = spec.open(&SysRoot::host(), None, Duration::from_secs(30)).expect("a counter");
         match counter.read() {

@@ -1,11 +1,16 @@
 //! The cache of kernels and facts about them, shared by runs.
+//!
+//! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
 
-use crate::digest;
-use fsarena_sys::{kernel::SysRoot, own_dir, process};
+use fsarena_sys::{dirs, found, kernel::SysRoot, process};
+use sha2::{Digest, Sha256};
+use std::fs::{File, Metadata};
+use std::io::{Read, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use std::{fs::Metadata, os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
+use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
+use walkdir::WalkDir;
 
 /// Damage found in the cache, until a report takes it: fsarena looks for kernels before there is a run to tell.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
@@ -17,19 +22,19 @@ pub const SHARED: &str = "/var/cache/fsarena";
 /// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
 pub fn dir() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    own_dir::find("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match own_dir::home() {
+    dirs::user_dir("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match dirs::home() {
         Some(home) if home.is_dir() => home.join(".cache/fsarena"),
         _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
     })
 }
 
-/// Notes that an entry does not match its digest, and what fsarena does about that.
+/// Records that an entry does not match its digest; `remedy` is what fsarena does about it.
 pub fn was_damaged(entry: &Path, remedy: &str) {
     let line = format!("{}: this file of the cache was damaged; fsarena {remedy}", entry.display());
     DAMAGE.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
-/// Takes what was noted of damage since the last call: a line for each entry.
+/// Returns the damage that was recorded since the last call, a line for each entry.
 pub fn damage() -> Vec<String> {
     std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -41,12 +46,12 @@ pub(crate) fn this_boot() -> String {
     boot.chars().take(8).collect()
 }
 
-/// The digest of what a file is at this moment: every write to the file changes this. None where it is not there.
+/// A digest of the path, identity, size and timestamps of a file, which every write changes. None if the file is missing.
 pub(crate) fn state_of(path: &Path) -> Option<String> {
     let meta = path.metadata().ok()?;
     let changed = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(i64::to_le_bytes);
     let which = [meta.dev(), meta.ino(), meta.len()].map(u64::to_le_bytes);
-    Some(digest::of_parts([path.as_os_str().as_bytes(), which.as_flattened(), changed.as_flattened()]))
+    Some(digest_parts([path.as_os_str().as_bytes(), which.as_flattened(), changed.as_flattened()]))
 }
 
 /// Whether only this user can write to a directory of the cache: QEMU trusts the state that it resumes from.
@@ -55,14 +60,14 @@ pub(crate) fn is_ours(dir: &Path) -> bool {
     dir.symlink_metadata().is_ok_and(|meta| ours(&meta) && meta.mode() & 0o002 == 0)
 }
 
-/// Notes that an entry was used, so that it is not among the oldest.
-pub(crate) fn used(entry: &Path) {
+/// Sets the time of last use of an entry, by which the oldest are removed.
+pub(crate) fn mark_used(entry: &Path) {
     // Without it the entry is merely made again one day.
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes entries whose names begin so, but for the newest and those that are not as old as this: some run may have
-/// more of them than are kept.
+/// Removes entries whose names have this prefix, except the newest `count` and those that were used within `age`, which a
+/// run in progress may need.
 pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duration) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -78,16 +83,120 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duratio
     }
 }
 
-/// Removes a file or a directory. It is whole until it has another name: other processes see all of it or nothing.
+/// Removes a file or a directory. It is renamed first, so that other processes see all of it or nothing.
 pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
     let gone = path.with_file_name(name);
     // Another process may have removed it.
-    let _ = std::fs::rename(path, &gone).and_then(|()| match gone.is_dir() {
-        true => std::fs::remove_dir_all(&gone),
-        false => std::fs::remove_file(&gone),
-    });
+    if std::fs::rename(path, &gone).is_ok() {
+        let _ = if gone.is_dir() { std::fs::remove_dir_all(&gone) } else { std::fs::remove_file(&gone) };
+    }
+}
+
+/// The number of bytes of SHA-256 in a digest, enough to find any damage.
+const DIGEST_BYTES: usize = 16;
+/// The number of bytes that are read at once.
+const PART: usize = 1 << 20;
+
+/// Computes a digest from parts.
+#[derive(Default)]
+pub(crate) struct Digester(Sha256);
+
+impl Digester {
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    pub(crate) fn end(self) -> String {
+        self.0.finalize()[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The digest of everything in a reader.
+pub(crate) fn digest(mut from: impl Read) -> Result<String> {
+    let (mut digester, mut part) = (Digester::default(), vec![0; PART]);
+    loop {
+        match from.read(&mut part)? {
+            0 => return Ok(digester.end()),
+            count => digester.add(&part[..count]),
+        }
+    }
+}
+
+/// The digest of several parts in this order, each with its length. Every build computes the same, which the hashers of
+/// the standard library do not promise: such a digest can be the name of an entry of the cache.
+pub(crate) fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
+    let mut digester = Digester::default();
+    for part in parts {
+        let part = part.as_ref();
+        digester.add(&(part.len() as u64).to_le_bytes());
+        digester.add(part);
+    }
+    digester.end()
+}
+
+/// The name of an entry with this digest.
+pub(crate) fn digest_name(head: &str, digest: &str) -> String {
+    format!("{head}.{digest}")
+}
+
+/// The entries of a directory that [`digest_name`] has named so.
+pub(crate) fn entries_named(dir: &Path, head: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let is = |name: &str| {
+        let end = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('.'));
+        end.is_some_and(|end| {
+            end.len() == 2 * DIGEST_BYTES && end.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is)).map(|entry| entry.path()).collect()
+}
+
+/// Whether the name of an entry has the digest of these contents.
+pub(crate) fn matches_digest(entry: &Path, contents: impl Read) -> bool {
+    let expected = entry.extension().and_then(|digest| digest.to_str());
+    expected.is_some() && digest(contents).ok().as_deref() == expected
+}
+
+/// The name of the list of digests, which has a line for each file.
+const DIGEST_LIST: &str = "digests";
+/// The directories of a package that guests use.
+const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
+
+/// Writes the list of digests of a package.
+///
+/// # Errors
+/// Where a file cannot be read, or the list not written.
+pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
+    std::fs::write(package.join(DIGEST_LIST), digests(package)?)
+}
+
+/// Whether every file of a package matches its digest. A package without a list, which an older fsarena unpacked, gets one.
+pub(crate) fn is_package_whole(package: &Path) -> bool {
+    match found(std::fs::read_to_string(package.join(DIGEST_LIST))) {
+        Ok(Some(list)) => digests(package).is_ok_and(|now| now == list),
+        Ok(None) => {
+            // Only root can write to the cache that others share.
+            let _ = write_digest_list(package);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn digests(package: &Path) -> Result<String> {
+    let mut list = String::new();
+    for part in PACKAGE_DIRS.iter().map(|part| package.join(part)).filter(|part| part.is_dir()) {
+        for entry in WalkDir::new(part).sort_by_file_name() {
+            let entry = entry?;
+            if entry.file_type().is_file() {
+                let name = entry.path().strip_prefix(package).unwrap_or(entry.path());
+                list += &format!("{}  {}\n", digest(File::open(entry.path())?)?, name.display());
+            }
+        }
+    }
+    Ok(list)
 }
 
 #[cfg(test)]
@@ -107,7 +216,7 @@ mod tests {
             let file = std::fs::File::open(&path).unwrap();
             file.set_modified(SystemTime::now() - (1 + age as u32) * 2 * AGE).unwrap();
         }
-        used(&dir.path().join("vm-old"));
+        mark_used(&dir.path().join("vm-old"));
         keep_newest(dir.path(), "vm-", 1, 100 * AGE);
         let left = |name: &str| dir.path().join(name).exists();
         assert!(left("vm-used") && left("vm-file"), "none is that old");
@@ -137,5 +246,32 @@ mod tests {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), open).unwrap();
         assert!(!is_ours(dir.path()));
+    }
+
+    #[test]
+    fn the_digest_is_the_beginning_of_sha256() {
+        assert_eq!(digest(&b"abc"[..]).unwrap(), "ba7816bf8f01cfea414140de5dae2223");
+    }
+
+    #[test]
+    fn the_digest_of_parts_is_the_same_in_every_build() {
+        // printf '\1\0\0\0\0\0\0\0a\2\0\0\0\0\0\0\0bc' | sha256sum
+        assert_eq!(digest_parts(["a", "bc"]), "9a8acca1b6c6c0befd3fbc756aed625d");
+        assert_ne!(digest_parts(["ab", "c"]), digest_parts(["a", "bc"]));
+        assert_ne!(digest_parts(["", "a"]), digest_parts(["a", ""]));
+    }
+
+    #[test]
+    fn an_entry_fits_its_own_contents_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = dir.path().join(digest_name("state", &digest(&b"abc"[..]).unwrap()));
+        std::fs::write(&entry, "abc").unwrap();
+        std::fs::write(dir.path().join("state.other"), "").unwrap();
+        assert_eq!(entries_named(dir.path(), "state"), std::slice::from_ref(&entry));
+        assert!(
+            matches_digest(&entry, &b"abc"[..])
+                && !matches_digest(&entry, &b"abd"[..])
+                && !matches_digest(&entry, &b""[..])
+        );
     }
 }

@@ -4,32 +4,32 @@ use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where the guest finds its config.
+/// The path of the config in the guest.
 pub const CONFIG: &str = "/config.json";
 
-/// What a guest says on its console in a trial boot.
+/// The text that a guest prints on its console in a trial boot.
 pub const WORKS: &str = "fsarena: this kernel works";
 
-/// What a guest says when its state can be kept.
+/// The message of a guest whose machine can be saved.
 pub const READY: &str = "fsarena: ready";
-/// What it says before the reason why its state cannot be kept.
+/// The beginning of the message that the machine cannot be saved; the reason follows.
 pub const NOT_READY: &str = "fsarena: not ready: ";
-/// What it says when it has found its config and disks.
+/// The message of a guest that has found its config and disks.
 pub const GOING_ON: &str = "fsarena: going on";
-/// The content of the config file until the state is saved.
+/// The content of the config file until the machine is saved.
 pub const NO_CONFIG: &[u8] = b"-";
 
 /// The name under which QEMU's `fw_cfg` has the config of a guest that boots before it has one.
 pub(crate) const CONFIG_FILE: &str = "opt/fsarena/config";
 
-/// What a guest has to do.
+/// The work of a guest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GuestConfig {
-    /// Whether it has only to say [`WORKS`] on its console and to end.
+    /// Whether it only prints [`WORKS`] on its console and ends.
     pub trial: bool,
-    /// Whether this is all that is known when it boots: the rest comes when its state has been kept.
+    /// Whether the guest gets the rest of its config later, once its machine has been saved.
     pub later: bool,
-    /// What the clock of the host says, since 1970: a guest that begins with a kept state has an old one.
+    /// The time of the host since 1970, for a guest that resumes from a saved machine, whose clock is old.
     pub now: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.
     pub modules: Vec<String>,
@@ -50,9 +50,9 @@ pub struct Stack {
     pub more: usize,
     /// Whether there is a disk for the journal.
     pub journal: bool,
-    /// The array that they are.
+    /// The array that the disks under test form, if any.
     pub array: Option<Array>,
-    /// How the whole misbehaves.
+    /// The faults of the device under test, if any.
     pub faults: Option<Faults>,
 }
 
@@ -67,12 +67,12 @@ pub enum Array {
 }
 
 impl Array {
-    /// The array that an arrangement of devices is.
-    pub fn of(raid: Raid) -> Array {
+    /// The array for an arrangement of devices.
+    pub fn from_raid(raid: Raid) -> Array {
         if raid.mirrored { Array::Raid1 } else { Array::Raid0 }
     }
 
-    /// md's word for it, which is also its module.
+    /// The name of its level in md, which is also the name of its kernel module.
     pub fn level(self) -> &'static str {
         match self {
             Array::Raid0 => "raid0",
@@ -82,10 +82,10 @@ impl Array {
 }
 
 impl Stack {
-    /// The modules that any takes.
+    /// All modules that any stack requires.
     pub const MODULES: [&str; 6] = ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey"];
 
-    /// The modules that it takes.
+    /// The modules that this stack requires.
     pub fn modules(&self) -> Vec<&'static str> {
         let array = self.array.map_or(vec![], |array| vec!["md_mod", array.level()]);
         let faults = match self.faults {
@@ -98,7 +98,7 @@ impl Stack {
     }
 }
 
-/// Where a guest's words go.
+/// The channel for the events of a guest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventChannel {
@@ -124,12 +124,12 @@ pub enum Disks {
 }
 
 /// The disk that carries the filesystem under test.
-pub const TEST: &str = "test";
+pub const TEST_DISK: &str = "test";
 /// Further disks of an array under test, by their numbers from 1: `test1`.
-pub fn member(number: usize) -> String {
-    format!("{TEST}{number}")
+pub fn member_disk(number: usize) -> String {
+    format!("{TEST_DISK}{number}")
 }
 /// The disk of the journal.
-pub const JOURNAL: &str = "journal";
+pub const JOURNAL_DISK: &str = "journal";
 /// The disk that tasks copy from and to.
-pub const OTHER: &str = "other";
+pub const SOURCE_DISK: &str = "other";

@@ -1,25 +1,25 @@
 //! Counting instructions: marks in the guest, a plugin of QEMU that counts between them, and its counts.
 
-use crate::{Error, Result, exact::option};
+use crate::{Error, Result, emulator::path_option};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The plugin; nothing where this fsarena was built for another kind of machine than it was built on.
+/// The bytes of the plugin; empty if fsarena was built for another kind of machine than it was built on.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
-/// The versions of QEMU whose plugin interface this is.
+/// The major versions of QEMU that have this plugin interface.
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
 
 /// The file of a guest with the counts of its steps.
 pub const COUNTS: &str = "counts";
 
-/// A moment of a step.
+/// A moment of a step that the plugin counts up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// The work begins.
     Begin,
-    /// It has returned.
+    /// The work has returned.
     Return,
-    /// Its data is on the device. Only work that did not fail gets there.
+    /// The data of the work is on the device. Failed work has no such mark.
     Synced,
 }
 
@@ -50,7 +50,7 @@ pub struct Counts {
     pub user_synced: u64,
     /// Of the kernel, until the data was synced.
     pub kernel_synced: u64,
-    /// System calls until then.
+    /// System calls until the data was synced.
     pub calls: u64,
 }
 
@@ -79,8 +79,8 @@ impl Counter {
 
     /// The arguments of QEMU that count into a file.
     pub fn words(&self, out: &Path) -> [OsString; 2] {
-        let mut plugin = option("file=", &self.0);
-        plugin.push(option(",out=", out));
+        let mut plugin = path_option("file=", &self.0);
+        plugin.push(path_option(",out=", out));
         ["-plugin".into(), plugin]
     }
 }
@@ -90,7 +90,7 @@ fn major(version: &str) -> Option<u32> {
     version.split("version ").nth(1)?.split('.').next()?.parse().ok()
 }
 
-/// The counts of the step of this number, from 0, in the file of a guest. None where it does not say.
+/// The counts of a step, numbered from 0, in the file of a guest. None if the file has none for it.
 pub fn counts(out: &Path, step: usize) -> Option<Counts> {
     let text = std::fs::read_to_string(out).ok()?;
     let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());

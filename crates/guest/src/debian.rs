@@ -1,12 +1,12 @@
 //! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
 
-use crate::{Error, Result, digest};
+use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::{self, Argv};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-/// Takes the commands that were run.
+/// Receives the commands that were run.
 pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// The prefix of the names of kernel packages.
@@ -43,7 +43,7 @@ pub fn fetch(version: &str, cache: &Path, here: &[String], log: Log) -> Result<P
         files.next().ok_or_else(|| Error::unfit(room.path(), "apt-get download left no package there"))?;
     let unpacked = room.path().join("unpacked");
     Argv::new("dpkg").arg("-x").arg(archive.path()).arg(&unpacked).expect(log)?;
-    digest::note(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
+    write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
     match std::fs::rename(&unpacked, &place) {
         // Another fsarena was faster.
         Err(_) if place.join("boot").is_dir() => {}
@@ -86,7 +86,7 @@ fn release(package: &str) -> Option<&str> {
     Some(release).filter(|_| numbered && kernel)
 }
 
-/// The versions that these releases are of, as one would ask for them: `6.1`, `6.1-cloud`.
+/// The versions by which a user can select these releases: `6.1`, `6.1-cloud`.
 fn series(releases: &[&str]) -> Vec<String> {
     let of = |release: &str| {
         let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
@@ -95,7 +95,7 @@ fn series(releases: &[&str]) -> Vec<String> {
     in_order(releases.iter().map(|release| of(release)))
 }
 
-/// Each release once, the oldest first.
+/// Sorts releases, the oldest first, and removes duplicates.
 pub fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
     let mut releases: Vec<String> = releases.collect();
     releases.sort_by(|a, b| by_version(a, b));
@@ -103,7 +103,7 @@ pub fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
     releases
 }
 
-/// `here are 6.1.0-53-amd64, 6.12.1-amd64; `, nothing of nothing.
+/// A list for a message, `here are 6.1.0-53-amd64, 6.12.1-amd64; `; empty without names.
 fn found(what: &str, names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("{what} {}; ", names.join(", ")) }
 }
@@ -125,7 +125,7 @@ pub fn is_version(release: &str, version: &str) -> bool {
     number && flavour_of(release) == flavour
 }
 
-/// The flavour of a release, where it is not the usual one.
+/// The flavour of a release; None for the usual one.
 pub fn flavour_of(release: &str) -> Option<&'static str> {
     FLAVOURS.into_iter().find(|flavour| release.contains(&format!("-{flavour}-")))
 }

@@ -1,8 +1,12 @@
 //! The command line of QEMU.
+//!
+//! Exact machines are for counting instructions, so nothing in them may depend on the pace of the host.
+//! A virtio disk completes when a thread of QEMU gets to it, so that the guest is interrupted after another number of
+//! instructions each time. So disks of exact machines are memory (NVDIMM), and their events go to an I/O port, which takes a
+//! byte while the guest's own instruction waits.
 
-use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL, OTHER, TEST, member};
-use crate::exact::{self, option, words};
-use crate::{kernel::GuestKernel, launch::Launch};
+use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL_DISK, SOURCE_DISK, TEST_DISK, member_disk};
+use crate::{kernel::GuestKernel, launch::Launch, modules::Modules};
 use fsarena_core::plan::{Accelerator, Emulator};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
@@ -43,10 +47,10 @@ pub struct Machine<'a> {
 }
 
 /// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
-const KERNEL: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
+const KERNEL_PARAMETERS: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
 /// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
 /// its local timer, whose calibration takes a third of the boot.
-const PINNED: &str =
+const EXACT_KERNEL: &str =
     "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic";
 
 impl Machine<'_> {
@@ -59,14 +63,14 @@ impl Machine<'_> {
     pub fn events(&self) -> EventChannel {
         match self.emulator {
             Emulator::Qemu => EventChannel::Port(PORT.into()),
-            Emulator::Exact => EventChannel::Io(exact::PORT),
+            Emulator::Exact => EventChannel::Io(EXACT_EVENT_PORT),
         }
     }
 
     /// How it tells its disks apart.
     pub fn disks(&self) -> Disks {
         match self.emulator {
-            Emulator::Exact if exact::has_memory_disks(&self.kernel.modules) => Disks::Memory,
+            Emulator::Exact if has_memory_disks(&self.kernel.modules) => Disks::Memory,
             Emulator::Qemu | Emulator::Exact => Disks::BySerial,
         }
     }
@@ -95,54 +99,100 @@ impl Machine<'_> {
         all.extend(["-kernel".into(), self.kernel.image.clone().into()]);
         all.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
         let config = format!("name={CONFIG_FILE},file=");
-        all.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), option(&config, path)]));
-        all.extend(["-chardev".into(), option("file,id=console,append=on,path=", &self.console())]);
+        all.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
+        all.extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
         all.extend(words("-serial chardev:console"));
         if in_memory {
-            let images = [(TEST, self.test[0].as_path()), (OTHER, self.other)];
-            all.extend(exact::memory(self.memory_mib, &images));
+            let images = [(TEST_DISK, self.test[0].as_path()), (SOURCE_DISK, self.other)];
+            all.extend(memory_arguments(self.memory_mib, &images));
         } else {
             all.extend(["-m".into(), self.memory_mib.to_string().into()]);
             all.extend(match self.record {
-                Some(record) => recorded(TEST, &self.test[0], record),
-                None => disk(TEST, &self.test[0], exact),
+                Some(record) => recorded_disk_arguments(TEST_DISK, &self.test[0], record),
+                None => disk_arguments(TEST_DISK, &self.test[0], exact),
             });
-            all.extend(disk(OTHER, self.other, exact));
+            all.extend(disk_arguments(SOURCE_DISK, self.other, exact));
             let members = self.test[1..].iter().zip(1..);
-            all.extend(members.flat_map(|(path, number)| disk(&member(number), path, exact)));
-            all.extend(self.journal.into_iter().flat_map(|path| disk(JOURNAL, path, exact)));
+            all.extend(members.flat_map(|(path, number)| disk_arguments(&member_disk(number), path, exact)));
+            all.extend(self.journal.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, exact)));
         }
         if exact {
-            all.extend(words(exact::CLOCK).chain(words(exact::EVENTS)));
+            all.extend(words(EXACT_CLOCK).chain(words(EXACT_EVENTS)));
         } else {
             all.extend(words(EVENTS));
         }
         // `earlyprintk` shows errors from before the console is up.
-        let further = if exact { PINNED } else { "nokaslr earlyprintk=ttyS0" };
+        let further = if exact { EXACT_KERNEL } else { "nokaslr earlyprintk=ttyS0" };
         let append = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
-        all.extend(["-append".into(), format!("{append} {KERNEL} {further}").into()]);
+        all.extend(["-append".into(), format!("{append} {KERNEL_PARAMETERS} {further}").into()]);
         all
     }
 }
 
 /// A raw image as a virtio disk with a serial number.
-fn disk(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
+fn disk_arguments(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
     // A full host disk becomes an I/O error in the guest; by default QEMU would pause the guest for ever. Exact guests
     // count instructions and leave both disks unchanged, so they need not wait for the host's writes.
     let further = if exact { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
     let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");
-    ["-drive".into(), option(&drive, path), "-device".into(), device.into()]
+    ["-drive".into(), path_option(&drive, path), "-device".into(), device.into()]
 }
 
 /// The same, with each write to it recorded in a file.
-fn recorded(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
+fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
     let drive =
         format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
-    let mut drive = option(&format!("{drive},log.driver=file,log.filename="), record);
-    drive.push(option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
-    let [_, _, further, device] = disk(name, path, false);
+    let mut drive = path_option(&format!("{drive},log.driver=file,log.filename="), record);
+    drive.push(path_option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
+    let [_, _, further, device] = disk_arguments(name, path, false);
     ["-drive".into(), drive, further, device]
+}
+
+/// The drivers of disks that are memory.
+pub const MEMORY_DISKS: [&str; 2] = ["nfit", "nd_pmem"];
+/// The I/O port that takes the guest's words: where machines have had one for debugging since Bochs.
+const EXACT_EVENT_PORT: u64 = 0xe9;
+
+/// Whether a kernel is known to have disks that are memory.
+pub fn has_memory_disks(modules: &Modules) -> bool {
+    MEMORY_DISKS.iter().all(|name| modules.has(name))
+}
+
+/// The memory of a machine, and its disks of these images, which stay as they are: what is written to them is this
+/// guest's own, and gone with it.
+fn memory_arguments(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let disks: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
+    // Each may be aligned to a gibibyte.
+    let most = mib + (disks >> 20) + 1024 * images.len() as u64;
+    let mut words: Vec<OsString> =
+        vec!["-m".into(), format!("{mib}M,slots={},maxmem={most}M", images.len()).into()];
+    for (name, path) in images {
+        let head = format!("memory-backend-file,id=memory-{name},share=off,size={},mem-path=", size(path));
+        words.extend(["-object".into(), path_option(&head, path)]);
+        words.extend(["-device".into(), format!("nvdimm,id={name},memdev=memory-{name}").into()]);
+    }
+    words
+}
+
+/// What the guest says, on standard output.
+const EXACT_EVENTS: &str =
+    "-chardev file,id=events,path=/dev/stdout -device isa-debugcon,iobase=0xe9,chardev=events";
+
+/// One instruction is one nanosecond, and waiting takes none of the host's time; the same random numbers and the same
+/// day each time.
+const EXACT_CLOCK: &str =
+    "-icount shift=0,sleep=off,align=off -seed 1 -rtc base=2020-01-01T00:00:00,clock=vm";
+
+/// The words of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {
+    text.split(' ').map(OsString::from)
+}
+
+/// An option that ends with a path. QEMU wants commas in it doubled.
+pub(crate) fn path_option(head: &str, path: &Path) -> OsString {
+    format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
 
 #[cfg(test)]
@@ -185,13 +235,13 @@ mod tests {
 
     #[test]
     fn a_recorded_disk_is_the_same_device_of_the_guest() {
-        let [_, drive, _, device] = recorded(TEST, Path::new("/t"), Path::new("/a,b"));
+        let [_, drive, _, device] = recorded_disk_arguments(TEST_DISK, Path::new("/t"), Path::new("/a,b"));
         assert!(
             drive
                 .to_string_lossy()
                 .ends_with("log.filename=/a,,b,file.driver=raw,file.file.driver=file,file.file.filename=/t")
         );
-        assert_eq!(device, disk(TEST, Path::new("/t"), false)[3]);
+        assert_eq!(device, disk_arguments(TEST_DISK, Path::new("/t"), false)[3]);
     }
 
     #[test]
@@ -201,5 +251,25 @@ mod tests {
         assert!(exact.contains("snapshot=on,file=/o") && exact.contains("snapshot=on,file=/t"), "{exact}");
         let plain = words(Emulator::Qemu, "/t");
         assert!(!plain.contains("icount") && !plain.contains("norandmaps"), "{plain}");
+    }
+
+    #[test]
+    fn disks_are_memory_beside_the_machines_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("a,b.img");
+        std::fs::File::create(&image).unwrap().set_len(300 << 20).unwrap();
+        let words: Vec<String> = memory_arguments(512, &[("test", &image)])
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(words[1], "512M,slots=1,maxmem=2560M");
+        assert!(
+            words[3].starts_with("memory-backend-file,id=memory-test,share=off,size=314572800,"),
+            "{words:?}"
+        );
+        assert!(
+            words[3].ends_with("/a,,b.img") && words[5] == "nvdimm,id=test,memdev=memory-test",
+            "{words:?}"
+        );
     }
 }

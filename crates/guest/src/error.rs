@@ -3,7 +3,7 @@
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::{Path, PathBuf};
 
-/// What comes of something, or why it could not be had.
+/// The result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a guest could not start or run.
@@ -15,7 +15,7 @@ pub enum Error {
     /// The plan asks for something impossible.
     #[error("{0}")]
     Plan(String),
-    /// A file is not what it was taken for.
+    /// A file is not of the expected kind, or damaged.
     #[error("{}: {why}", .path.display())]
     Unfit {
         /// The file.
@@ -35,7 +35,7 @@ impl Error {
         move |source| Error::System(error(source))
     }
 
-    /// A file that is not what it was taken for.
+    /// An error about a file that is not of the expected kind, or damaged.
     pub fn unfit(path: &Path, why: impl Into<String>) -> Error {
         Error::Unfit { path: path.into(), why: why.into() }
     }

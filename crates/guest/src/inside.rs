@@ -1,24 +1,27 @@
-//! The guest's own side: what `/init` does before and after the agent. No program runs in a guest but this one, so
-//! everything is a system call.
+//! The guest's own side: what `/init` does before and after the agent. No other program runs in a guest, so fsarena does
+//! everything by system calls.
+//!
+//! A guest may boot before it has a config or disks: it boots as far as it can, reports that, and waits. QEMU then saves
+//! the whole machine, and each guest that resumes from the saved state reads its own config and disks.
 
-mod array;
-mod devices;
-mod fw_cfg;
-mod later;
-mod mapper;
-
-pub use devices::power_off;
-
-use crate::config::{CONFIG, Disks, GuestConfig, JOURNAL, OTHER, Stack, TEST, WORKS, member};
-use devices::{by_serial, events, load, mount, sectors, there};
-use std::io::{Result, Write};
+use crate::config::{
+    Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
+    SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
+};
+use crate::{device_mapper, packing::module_path, stripes::CHUNK};
+use fsarena_sys::wait::{Cancel, wait_until};
+use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
+use std::io::{Error, Result, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{arch::asm, fs::File, marker::PhantomData};
 
 /// A guest that is ready to work.
-pub struct Booted {
-    /// What it was told.
+pub struct BootedGuest {
+    /// Its config.
     pub config: GuestConfig,
-    /// Where its words go, one line at a time.
+    /// The channel for its events, one line at a time.
     pub events: Box<dyn Write>,
     /// The disks under test.
     pub disks: Vec<PathBuf>,
@@ -29,7 +32,7 @@ pub struct Booted {
 }
 
 /// Whether this process is the first of a guest that fsarena booted.
-pub fn is_here() -> bool {
+pub fn is_guest_init() -> bool {
     std::process::id() == 1 && Path::new(CONFIG).exists()
 }
 
@@ -37,7 +40,7 @@ pub fn is_here() -> bool {
 ///
 /// # Errors
 /// Where the kernel lacks something; the text says what.
-pub fn boot() -> Result<Booted> {
+pub fn boot() -> Result<BootedGuest> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         mount(kind, target, kind, "")?;
     }
@@ -47,43 +50,329 @@ pub fn boot() -> Result<Booted> {
         power_off();
     }
     if config.later {
-        config = later::config(&config)?;
+        config = wait_for_config(&config)?;
     }
-    config.modules.iter().try_for_each(|module| load(module))?;
-    let events = events(&config.events)?;
+    for module in &config.modules {
+        load_module(module)?;
+    }
+    let events = open_events(&config.events)?;
     let Stack { more, journal: apart, .. } = config.stack;
     // The order in which exact guests have them.
     let disk = |number: usize, name: &str| match config.disks {
-        Disks::BySerial => by_serial(name),
-        Disks::Memory => there(format!("/dev/pmem{number}")),
+        Disks::BySerial => wait_for_disk(name),
+        Disks::Memory => wait_for_device(format!("/dev/pmem{number}")),
     };
-    let mut disks = vec![disk(0, TEST)?];
+    let mut disks = vec![disk(0, TEST_DISK)?];
     for number in 1..=more {
-        disks.push(disk(number + 1, &member(number))?);
+        disks.push(disk(number + 1, &member_disk(number))?);
     }
-    let journal = apart.then(|| disk(more + 2, JOURNAL)).transpose()?;
-    let other = disk(1, OTHER)?;
+    let journal = apart.then(|| disk(more + 2, JOURNAL_DISK)).transpose()?;
+    let other = disk(1, SOURCE_DISK)?;
     if config.disks == Disks::Memory {
         // Enables the counters of written sectors. Where the kernel cannot, the probe adds a note.
         let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
     }
-    Ok(Booted { config, events, disks, journal, other })
+    Ok(BootedGuest { config, events, disks, journal, other })
 }
 
-impl Booted {
-    /// Puts on the disks what is to lie between them and the filesystem. The device to mount.
+impl BootedGuest {
+    /// Assembles the array and the faulty device that the config asks for. Returns the device to mount.
     ///
     /// # Errors
-    /// What the kernel does not take.
+    /// Where the kernel refuses.
     pub fn stack(&self) -> Result<PathBuf> {
         let stack = &self.config.stack;
         let below = match stack.array {
-            Some(array) => there(array::assemble(array, &self.disks)?)?,
+            Some(array) => wait_for_device(assemble_array(array, &self.disks)?)?,
             None => self.disks[0].clone(),
         };
         match stack.faults {
-            Some(faults) => there(mapper::make(faults, &below, sectors(&below)?)?),
+            Some(faults) => wait_for_device(device_mapper::make(faults, &below, sectors(&below)?)?),
             None => Ok(below),
         }
     }
+}
+
+/// How long the guest waits for disks and ports, which drivers find in threads of their own.
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Ends the guest. Everything of it is lost but what is on its disks.
+pub fn power_off() -> ! {
+    rustix::fs::sync();
+    // A machine that cannot power off is not rebooted either: its emulator was told to end then.
+    for how in [RebootCommand::PowerOff, RebootCommand::Restart, RebootCommand::Halt] {
+        let _ = rustix::system::reboot(how);
+    }
+    loop {
+        std::thread::sleep(DEVICE_TIMEOUT);
+    }
+}
+
+fn mount(kind: &str, target: &str, source: &str, data: &str) -> Result<()> {
+    let data = std::ffi::CString::new(data)?;
+    match rustix::mount::mount(source, target, kind, MountFlags::empty(), data.as_c_str()) {
+        // The kernel has mounted it by itself.
+        Err(Errno::BUSY) => Ok(()),
+        mounted => mounted.map_err(|error| Error::other(format!("mounting {kind} on {target}: {error}"))),
+    }
+}
+
+fn load_module(name: &str) -> Result<()> {
+    match rustix::system::finit_module(&File::open(module_path(name))?, c"", 0) {
+        Err(Errno::EXIST) => Ok(()),
+        loaded => loaded.map_err(|error| Error::other(format!("loading module {name}: {error}"))),
+    }
+}
+
+fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
+    Ok(match events {
+        EventChannel::Console => Box::new(std::io::stdout()),
+        EventChannel::Port(name) => {
+            let port = wait_for(name, || find_device("/sys/class/virtio-ports", "name", name))?;
+            Box::new(File::options().write(true).open(port)?)
+        }
+        EventChannel::Io(number) => Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number)),
+    })
+}
+
+/// An I/O port: the kernel writes what follows the first byte to the ports that follow.
+struct IoPort(File, u64);
+
+impl Write for IoPort {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write_at(&bytes[..bytes.len().min(1)], self.1)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits until a device node exists, and returns its path.
+fn wait_for_device(path: impl Into<PathBuf>) -> Result<PathBuf> {
+    let path = path.into();
+    wait_for(&path.display().to_string(), || Some(path.clone()).filter(|path| path.exists()))
+}
+
+/// Waits for the disk with a serial number, and returns its path.
+fn wait_for_disk(serial: &str) -> Result<PathBuf> {
+    let what = format!("a disk with the serial number {serial}");
+    wait_for(&what, || find_device("/sys/block", "serial", serial))
+}
+
+/// The node of the device of this class whose attribute has this value.
+fn find_device(class: &str, attribute: &str, value: &str) -> Option<PathBuf> {
+    let is = |dir: &PathBuf| {
+        let text = std::fs::read_to_string(dir.join(attribute));
+        text.is_ok_and(|text| text.trim_end_matches(['\n', '\0']) == value)
+    };
+    let found = std::fs::read_dir(class).ok()?.flatten().map(|entry| entry.path()).find(is)?;
+    Some(Path::new("/dev").join(found.file_name()?)).filter(|path| path.exists())
+}
+
+/// Polls until `look` finds something; `what` names it in the error.
+fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T> {
+    wait_until(Instant::now() + DEVICE_TIMEOUT, Cancel::Never, look)
+        .map_err(|_| Error::other(format!("this kernel does not find {what}")))
+}
+
+/// The size of a device in sectors of 512 bytes.
+fn sectors(device: &Path) -> Result<u64> {
+    let size = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("size");
+    std::fs::read_to_string(size)?.trim().parse().map_err(Error::other)
+}
+
+const FW_CFG_SELECTOR: u16 = 0x510;
+const FW_CFG_DATA: u16 = 0x511;
+/// The selector of the directory of files.
+const FW_CFG_DIRECTORY: u16 = 0x19;
+/// A file in the directory: size, selector, two bytes of nothing, name; numbers in big-endian order.
+const FW_CFG_ENTRY: usize = 64;
+const NAME_AT: usize = 8;
+
+/// QEMU's `fw_cfg` interface (docs/specs/fw_cfg.rst in QEMU), which hands files to a guest through two I/O ports. It needs no
+/// driver, and files can change after the boot. Only this thread may use the ports.
+struct FwCfg(PhantomData<*const ()>);
+
+impl FwCfg {
+    /// Gets access to the ports.
+    ///
+    /// # Errors
+    /// Where the kernel gives no ports to programs.
+    fn open() -> Result<FwCfg> {
+        // Other machines have no such ports, and QEMU's x86 runs nothing of theirs.
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a plain system call.
+        if unsafe { libc::ioperm(FW_CFG_SELECTOR.into(), 2, 1) } == 0 {
+            return Ok(FwCfg(PhantomData));
+        }
+        Err(Error::last_os_error())
+    }
+
+    /// The content of a file; None if there is no file of this name.
+    fn file(&self, name: &str) -> Option<Vec<u8>> {
+        self.select(FW_CFG_DIRECTORY);
+        let count = u32::from_be_bytes(self.read(4).try_into().ok()?);
+        let named = |entry: &Vec<u8>| {
+            let text = entry[NAME_AT..].split(|byte| *byte == 0).next();
+            text == Some(name.as_bytes())
+        };
+        let entry = (0..count).map(|_| self.read(FW_CFG_ENTRY)).find(named)?;
+        let size = u32::from_be_bytes(entry[..4].try_into().ok()?);
+        self.select(u16::from_be_bytes([entry[4], entry[5]]));
+        Some(self.read(size as usize))
+    }
+
+    /// Selects what is read next, from its beginning.
+    fn select(&self, what: u16) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the port is open, and reaches nothing but QEMU.
+        unsafe {
+            asm!("out dx, ax", in("dx") FW_CFG_SELECTOR, in("ax") what, options(nomem, nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (FW_CFG_SELECTOR, what);
+    }
+
+    fn read(&self, count: usize) -> Vec<u8> {
+        let byte = |_| {
+            let byte: u8;
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the port is open, and reaches nothing but QEMU.
+            unsafe {
+                asm!("in al, dx", in("dx") FW_CFG_DATA, out("al") byte, options(nomem, nostack, preserves_flags));
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            {
+                byte = (FW_CFG_DATA & 0) as u8;
+            }
+            byte
+        };
+        (0..count).map(byte).collect()
+    }
+}
+
+/// The driver of the disks. A disk gets its new size only when the driver probes it again.
+const DISK_DRIVER: &str = "/sys/bus/virtio/drivers/virtio_blk";
+/// The pause between two attempts to read the config.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Loads the modules of the first config, reports that QEMU can save the machine, and waits for the real config, which it
+/// returns without the modules that are loaded. If the machine cannot be saved, it reports why and ends the guest.
+///
+/// # Errors
+/// Where it has no event channel, or cannot continue.
+fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
+    // Without the modules it may have none.
+    let loaded: Result<()> = first.modules.iter().try_for_each(|module| load_module(module));
+    let mut out = open_events(&first.events)?;
+    let mut say = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
+    let (ports, disks) = match loaded.and_then(|()| release_disks(&first.stack)) {
+        Ok(ready) => ready,
+        Err(error) => {
+            say(&format!("{NOT_READY}{error}"))?;
+            power_off()
+        }
+    };
+    say(READY)?;
+    let mut config = read_config(&ports);
+    if let Some(now) = config.now {
+        set_clock(now)?;
+    }
+    for disk in &disks {
+        write_to_driver("bind", disk)?;
+    }
+    // From here on it is the cell that fails.
+    say(GOING_ON)?;
+    config.modules.retain(|module| !first.modules.contains(module));
+    Ok(config)
+}
+
+/// Unbinds the disks from their driver. Returns the interface that the config comes by, and the names of the disks.
+fn release_disks(stack: &Stack) -> Result<(FwCfg, Vec<String>)> {
+    let ports =
+        FwCfg::open().map_err(|error| Error::other(format!("its kernel gives no I/O ports: {error}")))?;
+    let disks = wait_for_disks(2 + stack.more + usize::from(stack.journal))?;
+    for disk in &disks {
+        write_to_driver("unbind", disk)?;
+    }
+    Ok((ports, disks))
+}
+
+fn read_config(ports: &FwCfg) -> GuestConfig {
+    loop {
+        // QEMU may have saved the machine while it was reading: if the text is not a config, read again.
+        match ports.file(CONFIG_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
+            Some(config) => return config,
+            None => std::thread::sleep(POLL_INTERVAL),
+        }
+    }
+}
+
+/// Waits until the driver has found all disks, and returns their names.
+fn wait_for_disks(count: usize) -> Result<Vec<String>> {
+    let names = || -> Option<Vec<String>> {
+        let entries = std::fs::read_dir(DISK_DRIVER).ok()?.flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let disks: Vec<String> = names.filter(|name| name.starts_with("virtio")).collect();
+        // A disk that is still being probed has no directory yet.
+        let ready = |disk: &String| Path::new(DISK_DRIVER).join(disk).join("block").exists();
+        (disks.len() == count && disks.iter().all(ready)).then_some(disks)
+    };
+    wait_for("its disks", names)
+}
+
+fn write_to_driver(word: &str, disk: &str) -> Result<()> {
+    std::fs::write(Path::new(DISK_DRIVER).join(word), disk)
+        .map_err(|error| Error::other(format!("{word} of the disk {disk}: {error}")))
+}
+
+/// Sets the clock, which stood still while the machine was saved.
+fn set_clock(now: Duration) -> Result<()> {
+    let time = rustix::time::Timespec { tv_sec: now.as_secs() as i64, tv_nsec: now.subsec_nanos().into() };
+    Ok(rustix::time::clock_settime(rustix::time::ClockId::Realtime, time)?)
+}
+
+const ARRAY: &str = "md0";
+/// Writing a name to this file creates the md device of that name.
+const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
+
+/// Assembles an md array without metadata of these disks, which already hold its contents, through sysfs: guests do not
+/// contain mdadm. Returns the path of its device.
+///
+/// # Errors
+/// Where the kernel refuses.
+fn assemble_array(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
+    write(Path::new(NEW_ARRAY), ARRAY)?;
+    let md = Path::new("/sys/block").join(ARRAY).join("md");
+    let set = |name: &str, value: &str| write(&md.join(name), value);
+    set("metadata_version", "none")?;
+    set("level", array.level())?;
+    set("raid_disks", &members.len().to_string())?;
+    if array == Array::Raid0 {
+        set("chunk_size", &CHUNK.to_string())?;
+    }
+    let sizes = members.iter().map(|disk| sectors(disk)).collect::<Result<Vec<u64>>>()?;
+    // In kibibytes.
+    let least = sizes.into_iter().min().unwrap_or(0) / 2;
+    if array == Array::Raid1 {
+        set("component_size", &least.to_string())?;
+        // All members hold the same: nothing has to be resynchronised.
+        set("resync_start", "none")?;
+    }
+    for (slot, disk) in members.iter().enumerate() {
+        let rdev = std::fs::metadata(disk)?.rdev();
+        set("new_dev", &format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev)))?;
+        let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let member = md.join(format!("dev-{name}"));
+        write(&member.join("size"), &least.to_string())?;
+        write(&member.join("slot"), &slot.to_string())?;
+    }
+    set("array_state", "active")?;
+    Ok(Path::new("/dev").join(ARRAY))
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    std::fs::write(path, value)
+        .map_err(|error| Error::other(format!("writing {value} to {}: {error}", path.display())))
 }

@@ -1,9 +1,11 @@
 //! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
 
 use crate::debian::{self, Log, by_version, in_order, is_version};
-use crate::elf::{self, Kind};
-use crate::{Error, Result, cache, digest, modules::Modules, vmlinux};
+use crate::{Error, Result, cache, modules::Modules, vmlinux};
 use fsarena_sys::input;
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
@@ -23,21 +25,21 @@ pub struct GuestKernel {
     pub modules: Modules,
 }
 
-/// Where kernels are looked for.
+/// The directories with kernels.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// The root of the machine's own: `boot/` and `lib/modules/` below it.
+    /// The root of the kernels of this machine: `boot/` and `lib/modules/` are below it.
     pub root: PathBuf,
-    /// Where fetched and unpacked kernels are put.
+    /// The cache for fetched and unpacked kernels.
     pub cache: PathBuf,
-    /// Where others may be: what root has fetched serves everybody.
+    /// The cache of root, which every user may read.
     pub shared: PathBuf,
     /// `--modules`: where the modules of kernels named by their path are.
     pub modules: Option<PathBuf>,
 }
 
 impl GuestKernel {
-    /// What people call it: its release, else its file.
+    /// Its name in messages: its release, or its file if that is unknown.
     pub fn name(&self) -> String {
         if self.release.is_empty() { self.image.display().to_string() } else { self.release.clone() }
     }
@@ -85,7 +87,7 @@ impl Places {
         in_order(packages(&self.roots()).into_iter().map(|(release, ..)| release))
     }
 
-    /// Those of them whose modules, which can be read, have something.
+    /// The releases of the kernels whose modules can be read and meet a condition.
     pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
         let found = packages(&self.roots()).into_iter();
         let found = found.filter(|(.., dir)| Modules::open(dir).is_ok_and(|modules| has(&modules)));
@@ -117,23 +119,23 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         None => beside(&image, &seen.release, places)?,
     };
     let (image, code) = match vmlinux::unpacked(&image, &bytes, &seen, &[&places.cache, &places.shared])? {
-        Some(vmlinux) if vmlinux.kind == Kind::Bootable => (vmlinux.path.clone(), vmlinux.path),
+        Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
         // QEMU boots it only inside its bzImage.
         Some(vmlinux) => (image, vmlinux.path),
-        None if bytes.starts_with(elf::MAGIC) => (boots(&image, elf::kind(&bytes))?, image),
+        None if bytes.starts_with(ELF_MAGIC) => (boots(&image, elf_kind(&bytes))?, image),
         None => (image.clone(), image),
     };
     Ok(GuestKernel { image, code, release: seen.release, modules })
 }
 
 /// The ELF file itself, if QEMU can boot it.
-fn boots(image: &Path, kind: Kind) -> Result<PathBuf> {
+fn boots(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     let why = match kind {
-        Kind::Bootable => return Ok(image.into()),
-        Kind::WithoutEntry => {
+        ElfKind::Bootable => return Ok(image.into()),
+        ElfKind::WithoutEntry => {
             "is a kernel without CONFIG_PVH, which QEMU boots only as a bzImage: --kernel PATH/bzImage"
         }
-        Kind::Program => "is a program, not a kernel that QEMU boots",
+        ElfKind::Program => "is a program, not a kernel that QEMU boots",
     };
     Err(Error::unfit(image, why))
 }
@@ -145,7 +147,7 @@ fn packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option
     while let Some(found) = newest(&roots, version) {
         let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
         // The machine's own package manager answers for its own kernels.
-        if package == places.root || digest::is_whole(package) {
+        if package == places.root || cache::is_package_whole(package) {
             return Ok(found);
         }
         cache::was_damaged(package, "fetches that kernel again");
@@ -199,6 +201,51 @@ fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
     let usual = [own, places.root.join("lib/modules")];
     let found = usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
     found.map_or_else(|| Ok(Modules::default()), |dir| Modules::open(&dir))
+}
+
+pub(crate) const ELF_MAGIC: &[u8] = b"\x7fELF";
+/// The owner and the type of the note with the address at which QEMU enters a kernel: `XEN_ELFNOTE_PHYS32_ENTRY`.
+const ENTRY_NOTE_OWNER: &[u8] = b"Xen";
+const PHYS32_ENTRY: u32 = 0x12;
+/// Kernels for x86 lie above this address, programs below it.
+const KERNEL_BASE: u64 = 0xC000_0000;
+
+/// How QEMU can use an ELF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElfKind {
+    /// A kernel that QEMU boots (`CONFIG_PVH`).
+    Bootable,
+    /// A kernel that QEMU boots only inside its bzImage.
+    WithoutEntry,
+    /// Anything else.
+    Program,
+}
+
+/// Reads the headers and notes of an ELF file.
+pub fn elf_kind(bytes: &[u8]) -> ElfKind {
+    let kind = match bytes.get(4) {
+        Some(1) => read_elf_kind::<FileHeader32<Endianness>>(bytes),
+        _ => read_elf_kind::<FileHeader64<Endianness>>(bytes),
+    };
+    kind.unwrap_or(ElfKind::Program)
+}
+
+fn read_elf_kind<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> object::Result<ElfKind> {
+    let header = H::parse(bytes)?;
+    let endian = header.endian()?;
+    let mut kind = ElfKind::Program;
+    for segment in header.program_headers(endian, bytes)? {
+        if segment.p_vaddr(endian).into() >= KERNEL_BASE {
+            kind = ElfKind::WithoutEntry;
+        }
+        let Some(mut notes) = segment.notes(endian, bytes)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.name() == ENTRY_NOTE_OWNER && note.n_type(endian) == PHYS32_ENTRY {
+                return Ok(ElfKind::Bootable);
+            }
+        }
+    }
+    Ok(kind)
 }
 
 #[cfg(test)]
@@ -297,5 +344,40 @@ mod tests {
         assert!(beside(&image, "6.1.0-9-amd64", &places).is_ok());
         places.modules = Some(dir.path().join("elsewhere"));
         assert!(beside(&image, "6.1.0-9-amd64", &places).is_err());
+    }
+
+    /// A file of 64 bits with one segment of notes at this address, which has one note.
+    fn file(address: u64, owner: &[u8; 4], kind: u32) -> Vec<u8> {
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        file.extend([2u16, 62].map(u16::to_le_bytes).concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+        file.extend(0u32.to_le_bytes());
+        file.extend([64u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+        file.extend([4u32, 4].map(u32::to_le_bytes).concat());
+        file.extend([120, address, address, 20, 20, 4].map(u64::to_le_bytes).concat());
+        file.extend([4, 4, kind].map(u32::to_le_bytes).concat());
+        file.extend(owner);
+        file.extend(0x100_0000u32.to_le_bytes());
+        file
+    }
+
+    #[test]
+    fn the_note_of_xen_makes_a_kernel_bootable() {
+        const HIGH: u64 = 0xFFFF_FFFF_8100_0000;
+        assert_eq!(elf_kind(&file(HIGH, b"Xen\0", 0x12)), ElfKind::Bootable);
+        assert_eq!(elf_kind(&file(0x10_0000, b"Xen\0", 0x12)), ElfKind::Bootable);
+        assert_eq!(elf_kind(&file(HIGH, b"Xen\0", 0x11)), ElfKind::WithoutEntry);
+        assert_eq!(elf_kind(&file(HIGH, b"GNU\0", 0x12)), ElfKind::WithoutEntry);
+        assert_eq!(elf_kind(&file(0x6000_0000, b"GNU\0", 3)), ElfKind::Program);
+    }
+
+    #[test]
+    fn damaged_headers_are_no_kernel() {
+        let whole = file(0x10_0000, b"Xen\0", 0x12);
+        for end in 0..whole.len() {
+            assert_eq!(elf_kind(&whole[..end]), ElfKind::Program, "{end}");
+        }
+        assert_eq!(elf_kind(&std::fs::read("/proc/self/exe").unwrap()), ElfKind::Program);
     }
 }

@@ -1,23 +1,28 @@
 //! Starting a guest, listening to it, and ending it whole.
+//!
+//! No guest may outlive fsarena, however that ends. The kernel kills one process when its parent dies, but the children of
+//! that process run on and keep the image in use. So a supervisor process stands between fsarena and the guest: it leads the
+//! process group, gets a signal when its parent dies, and kills the group.
 
-use crate::{Error, Result, console::LastWords, keeper};
-use fsarena_sys::{argv, limits, said::lines};
-use rustix::process::{Pid, Signal};
+use crate::{Error, Result};
+use fsarena_sys::process_output::{lines, tail};
+use fsarena_sys::wait::{Cancel, wait_until};
+use fsarena_sys::{argv, limits, pid_namespace, process};
+use libc::c_int;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::{ffi::OsString, fs::File, os::unix::process::CommandExt, path::PathBuf, time::Duration};
-
-/// How often fsarena checks whether a guest has ended.
-const LOOK: Duration = Duration::from_millis(10);
+use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs::File, os::unix::process::CommandExt};
 
 /// How a guest is started.
 #[derive(Debug)]
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// The file for what its console and its emulator say.
+    /// The file for the output of its console and its emulator.
     pub console: PathBuf,
-    /// Its standard input: what asks its emulator, or the state that it begins with.
+    /// Its standard input: a QMP connection, or the saved state that it resumes from.
     pub stdin: Stdio,
 }
 
@@ -32,7 +37,7 @@ pub struct Guest {
 
 /// A message from a guest, or the absence of one.
 #[derive(Debug)]
-pub enum Heard {
+pub enum GuestMessage {
     /// A line.
     Line(String),
     /// No line within the given time.
@@ -58,7 +63,7 @@ impl Launch {
             .stderr(console);
         let parent = std::process::id();
         // SAFETY: only system calls that are safe between fork and exec.
-        unsafe { command.pre_exec(move || keeper::split(parent)) };
+        unsafe { command.pre_exec(move || split_off_guest(parent)) };
         let mut child = limits::spawn(&mut command).map_err(|error| not_started(&self.argv[0], error))?;
         let Some(stdout) = child.stdout.take() else {
             return Err(Error::Missing("the emulator has no standard output".into()));
@@ -80,46 +85,122 @@ impl Guest {
         self.child.id() as i32
     }
 
-    /// What it says next, waiting no longer than this.
-    pub fn listen(&mut self, patience: Duration) -> Heard {
-        match self.lines.recv_timeout(patience) {
-            Ok(line) => return Heard::Line(line),
-            Err(RecvTimeoutError::Disconnected) => return Heard::End,
+    /// Waits for the next message of the guest.
+    pub fn next_message(&mut self, timeout: Duration) -> GuestMessage {
+        match self.lines.recv_timeout(timeout) {
+            Ok(line) => return GuestMessage::Line(line),
+            Err(RecvTimeoutError::Disconnected) => return GuestMessage::End,
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Ok(Some(status)) = self.child.try_wait() {
             self.status = Some(status);
         }
-        Heard::Silence
+        GuestMessage::Silence
     }
 
-    /// Waits a moment for it to end by itself, then kills its group. How it ended, where it did so by itself, and what
-    /// its console said last.
-    pub fn end(mut self, patience: Duration) -> (Option<ExitStatus>, LastWords) {
-        let begun = std::time::Instant::now();
-        while self.status.is_none() && begun.elapsed() < patience {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(LOOK),
-                Ok(status) => self.status = status,
-                Err(_) => break,
-            }
+    /// Waits for the guest to end by itself, then kills its process group. Returns its exit status, if it ended by itself,
+    /// and the end of its console.
+    pub fn end(mut self, timeout: Duration) -> (Option<ExitStatus>, LastWords) {
+        if self.status.is_none() {
+            let ended =
+                wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
+            self.status = ended.ok().and_then(|status| status.ok());
         }
         (self.status, self.last_words())
     }
 
-    /// The end of its console, for people.
+    /// The end of its console.
     pub fn last_words(&self) -> LastWords {
-        LastWords::of(&self.console)
+        LastWords::read(&self.console)
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if let Some(group) = Pid::from_raw(self.pid()) {
-            // The group may be empty already.
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
+        process::kill_group_of(&self.child);
         let _ = self.child.wait();
+    }
+}
+
+/// The largest number of lines of a console in a message.
+const LAST_LINES: usize = 12;
+/// The number of bytes at the end of a console that are searched for the reason.
+const LAST_BYTES: u64 = 16 << 10;
+/// The text that a kernel prints when it panics.
+const PANIC: &str = "Kernel panic";
+/// Texts on consoles, and the reasons for the end of a guest that they stand for.
+const REASONS: [(&str, &str); 9] = [
+    ("initrd is too large", "it has too little memory to begin with: --guest-memory"),
+    ("Initramfs unpacking failed: write error", "it has too little memory to begin with: --guest-memory"),
+    ("Out of memory and no killable processes", "its memory ran out: --guest-memory"),
+    ("System is deadlocked on memory", "its memory ran out: --guest-memory"),
+    ("Out of memory: Killed process", "its memory ran out: --guest-memory"),
+    (
+        "Unable to mount root fs",
+        "its kernel has found no initramfs: it has too little memory (--guest-memory), or cannot read one",
+    ),
+    ("No working init found", "its kernel could not start fsarena"),
+    (PANIC, "its kernel panicked"),
+    ("Error loading uncompressed kernel", "QEMU cannot load that kernel"),
+];
+
+/// The end of a console.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastWords {
+    /// Its last lines, without control characters.
+    pub lines: String,
+    /// The reason that they give for the end of the guest, if fsarena knows it.
+    pub meaning: Option<&'static str>,
+}
+
+impl LastWords {
+    /// Reads the end of a console; empty if the file is missing.
+    pub fn read(console: &Path) -> LastWords {
+        let text = File::open(console).and_then(|mut file| tail(&mut file, LAST_BYTES)).unwrap_or_default();
+        let meaning = REASONS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, meaning)| *meaning);
+        let shown: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
+        // Behind a panic there is a trace longer than what is shown.
+        let panic = before.iter().rev().find(|line| line.contains(PANIC));
+        let kept: Vec<&str> = panic.into_iter().chain(last).copied().collect();
+        LastWords { lines: kept.join("\n"), meaning }
+    }
+}
+
+/// Ends a guest's whole group, this process included.
+extern "C" fn kill_own_group(_: c_int) {
+    // Where it fails there is nothing more to try.
+    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
+}
+
+/// Begins a session and forks. The child returns and becomes the guest; this process supervises it and exits as it does.
+/// `parent` is the process that the guest must not outlive. Runs between fork and exec, so it allocates nothing.
+///
+/// # Errors
+/// Those of the system calls.
+fn split_off_guest(parent: u32) -> std::io::Result<()> {
+    // SAFETY: plain system calls, and a handler that makes one.
+    unsafe {
+        let handler: extern "C" fn(c_int) = kill_own_group;
+        let ready = libc::setsid() >= 0
+            && libc::signal(libc::SIGTERM, handler as libc::sighandler_t) != libc::SIG_ERR
+            && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == 0;
+        if !ready {
+            return Err(std::io::Error::last_os_error());
+        }
+        if libc::getppid() != parent as libc::pid_t {
+            // The parent died before the kernel could report that.
+            libc::_exit(1);
+        }
+        match libc::fork() {
+            -1 => Err(std::io::Error::last_os_error()),
+            0 => {
+                libc::signal(libc::SIGTERM, libc::SIG_DFL);
+                Ok(())
+            }
+            guest => pid_namespace::exit_with_child(guest),
+        }
     }
 }
 
@@ -136,10 +217,10 @@ mod tests {
     fn all(guest: &mut Guest) -> Vec<String> {
         let mut lines = vec![];
         loop {
-            match guest.listen(Duration::from_millis(20)) {
-                Heard::Line(line) => lines.push(line),
-                Heard::Silence => {}
-                Heard::End => return lines,
+            match guest.next_message(Duration::from_millis(20)) {
+                GuestMessage::Line(line) => lines.push(line),
+                GuestMessage::Silence => {}
+                GuestMessage::End => return lines,
             }
         }
     }
@@ -157,17 +238,16 @@ mod tests {
     fn a_guest_is_ended_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait");
-        let Heard::Line(child) = guest.listen(Duration::from_secs(10)) else { panic!("it said nothing") };
+        let GuestMessage::Line(child) = guest.next_message(Duration::from_secs(10)) else {
+            panic!("it said nothing")
+        };
         assert!(guest.end(Duration::ZERO).0.is_none());
         let kernel = fsarena_sys::kernel::SysRoot::host();
         let pid = child.parse().unwrap();
         let started = fsarena_sys::process::start_time(&kernel, pid);
         let gone = || started.is_none_or(|time| !fsarena_sys::process::is_alive(&kernel, pid, time));
-        let begun = std::time::Instant::now();
-        while !gone() && begun.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(LOOK);
-        }
-        assert!(gone());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        assert_eq!(wait_until(deadline, Cancel::Never, || gone().then_some(())), Ok(()));
     }
 
     #[test]
@@ -177,5 +257,25 @@ mod tests {
         let launch = Launch { argv, console: dir.path().join("c"), stdin: Stdio::null() };
         let error = launch.start().unwrap_err().to_string();
         assert!(error.contains("no-such-emulator is not installed: apt-get install"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_is_told_by_its_last_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let console = dir.path().join("console.log");
+        let mut text: String = (0..40).map(|line| format!("line {line}\r\n")).collect();
+        text += "\u{1b}[0m[ 1.0] Kernel panic - not syncing: VFS\r\n\r\n";
+        std::fs::write(&console, &text).unwrap();
+        let words = LastWords::read(&console);
+        assert_eq!(words.lines.lines().count(), LAST_LINES);
+        assert!(words.lines.ends_with("Kernel panic - not syncing: VFS"));
+        assert_eq!(words.meaning, Some("its kernel panicked"));
+        text += &"  trace\r\n".repeat(LAST_LINES);
+        std::fs::write(&console, text).unwrap();
+        assert!(LastWords::read(&console).lines.contains("Kernel panic"));
+        assert_eq!(
+            LastWords::read(&dir.path().join("none")),
+            LastWords { lines: String::new(), meaning: None }
+        );
     }
 }

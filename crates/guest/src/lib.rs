@@ -5,22 +5,16 @@
 
 pub mod cache;
 pub mod config;
-pub mod console;
 pub mod counter;
-pub mod cpio;
 pub mod debian;
-mod digest;
-mod elf;
+mod device_mapper;
 pub mod emulator;
 mod error;
-pub mod exact;
 pub mod inside;
-mod keeper;
 pub mod kernel;
 pub mod launch;
 pub mod modules;
 pub mod packing;
-mod qmp;
 pub mod snapshot;
 pub mod stripes;
 pub mod trial;

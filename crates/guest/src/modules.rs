@@ -3,7 +3,7 @@
 //! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
-use crate::{Error, Result, cache, digest, vmlinux};
+use crate::{Error, Result, cache, vmlinux};
 use fsarena_sys::found;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,11 @@ pub struct Modules {
     dir: PathBuf,
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,
-    /// Asked for by every cell, and there are thousands of files.
+    /// A digest of the state of all files, computed once: every cell needs it, and there are thousands of files.
     state: OnceLock<String>,
 }
 
-/// A module as it is handed to a guest.
+/// A module for a guest.
 #[derive(Debug, Clone)]
 pub struct Module {
     /// Its name, with underscores.
@@ -33,18 +33,18 @@ pub struct Module {
     pub elf: Vec<u8>,
 }
 
-/// What a module says of itself.
+/// The modules that a module names as its dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Wants {
-    /// Without these it does not load.
+    /// Modules without which it does not load.
     needs: Vec<String>,
-    /// It asks for these, and may do without.
+    /// Modules that it requests and can do without.
     likes: Vec<String>,
 }
 
 impl Modules {
-    /// The modules below a directory that has `modules.builtin` or `kernel/` in it. None where there is none:
-    /// then everything is taken for built in.
+    /// Finds the modules below a directory that has `modules.builtin` or `kernel/` in it. If it has none, all modules count
+    /// as built in.
     ///
     /// # Errors
     /// Where the directory cannot be read.
@@ -61,10 +61,11 @@ impl Modules {
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
     }
 
-    /// What all files were at the first request: after `make modules_install` the same names may be other files.
+    /// A digest of the state of all files at the first call: after `make modules_install` other files may have the same
+    /// names.
     pub(crate) fn state(&self) -> &str {
         let all = || self.files.values().map(|path| cache::state_of(path).unwrap_or_default());
-        self.state.get_or_init(|| digest::of_parts(all()))
+        self.state.get_or_init(|| cache::digest_parts(all()))
     }
 
     /// Whether this kernel has a module, built in or as a file.
@@ -73,7 +74,7 @@ impl Modules {
         self.built_in.contains(&name) || self.files.contains_key(&name)
     }
 
-    /// Whether anything is known of this kernel's modules.
+    /// Whether fsarena found any module of this kernel.
     pub fn is_known(&self) -> bool {
         !self.built_in.is_empty() || !self.files.is_empty()
     }
@@ -86,7 +87,9 @@ impl Modules {
     /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
     pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
         let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
-        wanted.iter().try_for_each(|name| found.add(&canonical(name), true))?;
+        for name in wanted {
+            found.add(&canonical(name), true)?;
+        }
         Ok(found.order)
     }
 }
@@ -110,8 +113,12 @@ impl Closure<'_> {
         };
         let elf = read(path)?;
         let wants = wants(&modinfo(path, &elf)?);
-        wants.likes.iter().try_for_each(|like| self.add(like, false))?;
-        wants.needs.iter().try_for_each(|need| self.add(need, true))?;
+        for like in &wants.likes {
+            self.add(like, false)?;
+        }
+        for need in &wants.needs {
+            self.add(need, true)?;
+        }
         self.order.push(Module { name, elf });
         Ok(())
     }
@@ -123,7 +130,7 @@ fn module_name(path: &Path) -> Option<String> {
     ["", ".xz", ".zst", ".gz"].contains(&end).then(|| canonical(stem))
 }
 
-/// Modules are named with dashes and underscores alike.
+/// The name of a module with underscores; the kernel treats dashes the same.
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -136,7 +143,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     unpacked(path, &mut reader, LARGEST)
 }
 
-/// Everything up to a limit: a small file can unpack to more than any memory holds.
+/// Reads everything up to a limit, because a small file can unpack to more than fits in memory.
 fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>> {
     let mut elf = Vec::new();
     let read = reader.take(most + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;

@@ -4,19 +4,23 @@
 //! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`](crate::config::READY); QEMU writes the
 //! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
 //! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
+//!
+//! fsarena sends commands to QEMU over QMP, its protocol of JSON lines.
 
-use crate::digest::{self, Digester};
+use crate::cache::{self, Digester};
 use crate::emulator::{Machine, QEMU};
+use crate::launch::Launch;
 use crate::packing::{SELF, libraries};
-use crate::{cache, launch::Launch, qmp::Monitor};
+use fsarena_sys::wait::{Cancel, WaitError, wait_until};
 use fsarena_sys::{cancel, program};
-use serde_json::json;
-use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Error, ErrorKind, IoSlice, Read, Result, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, fs::File, os::unix::net::UnixStream, process::Stdio};
+use std::{ffi::OsString, fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
+use std::{os::unix::net::UnixStream, process::Stdio};
 
 /// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
 const NAME: &str = "booted-";
@@ -26,9 +30,9 @@ const IDLE: Duration = Duration::from_secs(600);
 const STATE: &str = "state";
 const CONSOLE: &str = "console.log";
 /// The longest that QEMU may take to write a state.
-const SAVING: Duration = Duration::from_secs(60);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two checks for a signal while QEMU writes.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// What a pipe holds at once, in bytes: with more, writer and reader change places less often.
 const PIPE: usize = 1 << 20;
 
@@ -58,18 +62,18 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
     let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, SELF.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
     let states: Vec<String> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
-    let argv = digest::of_parts(shape.argv().iter().map(|word| word.as_bytes()));
-    let (loaded, states) = (digest::of_parts(modules), digest::of_parts(states));
-    let key = digest::of_parts([&argv, &loaded, machine.kernel.modules.state(), &states]);
+    let argv = cache::digest_parts(shape.argv().iter().map(|word| word.as_bytes()));
+    let (loaded, states) = (cache::digest_parts(modules), cache::digest_parts(states));
+    let key = cache::digest_parts([&argv, &loaded, machine.kernel.modules.state(), &states]);
     let name = format!("{NAME}{}-{key}", cache::this_boot());
     cache::is_ours(cache).then(|| cache.join(name))
 }
 
 /// The machine that is kept there.
 pub fn find(place: &Path) -> Option<Snapshot> {
-    let state = digest::named(place, STATE).pop()?;
+    let state = cache::entries_named(place, STATE).pop()?;
     place.join(CONSOLE).is_file().then(|| {
-        cache::used(place);
+        cache::mark_used(place);
         Snapshot { dir: place.into(), state }
     })
 }
@@ -104,12 +108,12 @@ impl Draft {
     /// # Errors
     /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
-        let mut monitor = Monitor::greet(self.monitor)?;
+        let mut monitor = QmpMonitor::connect(self.monitor)?;
         let unnamed = self.dir.join(STATE);
-        let name = digest::name(STATE, &save(&mut monitor, &unnamed)?);
+        let name = cache::digest_name(STATE, &save(&mut monitor, &unnamed)?);
         std::fs::rename(&unnamed, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
-        let _ = monitor.ask("quit", json!({}));
+        let _ = monitor.execute("quit", json!({}));
         std::fs::copy(console, self.dir.join(CONSOLE))?;
         match std::fs::rename(&self.dir, &self.place) {
             // Another process has saved this machine meanwhile.
@@ -124,33 +128,43 @@ impl Draft {
 }
 
 /// Makes QEMU write its machine's state to a file. Returns its digest.
-fn save(monitor: &mut Monitor, to: &Path) -> Result<String> {
+fn save(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
-    monitor.hand_over("state", theirs.as_fd())?;
+    monitor.pass_file("state", theirs.as_fd())?;
     drop(theirs);
     // QEMU's default limit suits a network. The machine keeps running: a stopped one would also start stopped.
-    monitor.ask("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
-    monitor.ask("migrate", json!({ "uri": "fd:state" }))?;
-    let begun = Instant::now();
-    let digest = take_down(ours, &file, begun)?;
-    loop {
-        let now = monitor.ask("query-migrate", json!({}))?;
-        match now["status"].as_str() {
-            // Sync now, so that writeback does not disturb the first cell.
-            Some("completed") => return file.sync_data().map(|()| digest),
+    monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
+    monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
+    let deadline = Instant::now() + SAVE_TIMEOUT;
+    let digest = copy_state(ours, &file, deadline)?;
+    let mut query = || -> Result<Option<()>> {
+        let state = monitor.execute("query-migrate", json!({}))?;
+        match state["status"].as_str() {
+            Some("completed") => Ok(Some(())),
             Some("failed" | "cancelled") | None => {
-                let why = now["error-desc"].as_str().unwrap_or("no reason is given");
-                return Err(Error::other(format!("QEMU did not write the machine's state: {why}")));
+                let why = state["error-desc"].as_str().unwrap_or("no reason is given");
+                Err(Error::other(format!("QEMU did not write the machine's state: {why}")))
             }
-            _ => go_on(begun).map(|()| std::thread::sleep(Duration::from_millis(2)))?,
+            _ => Ok(None),
         }
+    };
+    wait_until(deadline, Cancel::BySignal, || query().transpose()).map_err(save_error)??;
+    // Sync now, so that writeback does not disturb the first cell.
+    file.sync_data()?;
+    Ok(digest)
+}
+
+fn save_error(error: WaitError) -> Error {
+    match error {
+        WaitError::Cancelled(_) => ErrorKind::Interrupted.into(),
+        WaitError::TimedOut => Error::other("QEMU did not write the machine's state in time"),
     }
 }
 
 /// Copies QEMU's output to the file until end of file. Returns its digest.
-fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<String> {
-    from.set_read_timeout(Some(LOOK))?;
+fn copy_state(mut from: UnixStream, mut to: &File, deadline: Instant) -> Result<String> {
+    from.set_read_timeout(Some(POLL_INTERVAL))?;
     let (mut part, mut digester) = (vec![0; PIPE], Digester::default());
     loop {
         match from.read(&mut part) {
@@ -162,25 +176,19 @@ fn take_down(mut from: UnixStream, mut to: &File, begun: Instant) -> Result<Stri
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        go_on(begun)?;
+        if let Some(signal) = cancel::requested() {
+            return Err(save_error(WaitError::Cancelled(signal)));
+        }
+        if Instant::now() > deadline {
+            return Err(save_error(WaitError::TimedOut));
+        }
     }
-}
-
-/// Fails when the time is up or a signal asks fsarena to stop.
-fn go_on(begun: Instant) -> Result<()> {
-    if cancel::requested().is_some() {
-        return Err(ErrorKind::Interrupted.into());
-    }
-    if begun.elapsed() > SAVING {
-        return Err(Error::other("QEMU did not write the machine's state in time"));
-    }
-    Ok(())
 }
 
 impl Snapshot {
     /// Whether its state is as it was written. That takes a moment.
     pub fn is_whole(&self) -> bool {
-        File::open(&self.state).is_ok_and(|file| digest::fits(&self.state, file))
+        File::open(&self.state).is_ok_and(|file| cache::matches_digest(&self.state, file))
     }
 
     /// What starts a guest with it: the machine's own command line and where the state comes from. The console goes on
@@ -203,6 +211,81 @@ impl Snapshot {
     /// Removes it: it was not what it seemed.
     pub fn discard(self) {
         cache::remove(&self.dir);
+    }
+}
+
+/// The time within which QEMU must answer a command.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection to the QMP monitor of a QEMU.
+struct QmpMonitor(BufReader<UnixStream>);
+
+impl QmpMonitor {
+    /// Reads the greeting of the QEMU at the other end, and enables commands.
+    ///
+    /// # Errors
+    /// Where the other end does not speak QMP.
+    fn connect(stream: UnixStream) -> Result<QmpMonitor> {
+        stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
+        stream.set_write_timeout(Some(WAIT_TIMEOUT))?;
+        let mut monitor = QmpMonitor(BufReader::new(stream));
+        if monitor.read_message()?.get("QMP").is_none() {
+            return Err(Error::other("No QMP greeting from QEMU"));
+        }
+        monitor.execute("qmp_capabilities", json!({}))?;
+        Ok(monitor)
+    }
+
+    /// Executes a command and returns its result.
+    ///
+    /// # Errors
+    /// Where QEMU refuses the command.
+    fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
+        let words = json!({ "execute": command, "arguments": arguments });
+        self.0.get_mut().write_all(format!("{words}\n").as_bytes())?;
+        self.read_return()
+    }
+
+    /// Passes a file descriptor to QEMU under a name that later commands use.
+    ///
+    /// # Errors
+    /// Where QEMU refuses it.
+    fn pass_file(&mut self, name: &str, file: BorrowedFd) -> Result<()> {
+        let words = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let files = [file];
+        if !beside.push(SendAncillaryMessage::ScmRights(&files)) {
+            return Err(Error::other("no room for a file descriptor"));
+        }
+        let stream = self.0.get_ref().as_fd();
+        let sent = sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut beside, SendFlags::empty())?;
+        if sent < words.len() {
+            return Err(Error::other("QEMU took only a part of a QMP command"));
+        }
+        self.read_return().map(drop)
+    }
+
+    /// Reads QEMU's next return value. Skips events.
+    fn read_return(&mut self) -> Result<Value> {
+        loop {
+            let mut line = self.read_message()?;
+            if let Some(error) = line.get("error") {
+                let words = error.get("desc").and_then(Value::as_str).unwrap_or("no reason");
+                return Err(Error::other(format!("QEMU: {words}")));
+            }
+            if let Some(returned) = line.get_mut("return") {
+                return Ok(returned.take());
+            }
+        }
+    }
+
+    fn read_message(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        if self.0.read_line(&mut line)? == 0 {
+            return Err(Error::other("QEMU closed its QMP connection"));
+        }
+        Ok(serde_json::from_str(&line)?)
     }
 }
 
@@ -257,7 +340,7 @@ mod tests {
         std::fs::write(place.join(CONSOLE), "").unwrap();
         std::fs::write(place.join(STATE), "abc").unwrap();
         assert!(find(&place).is_none());
-        let state = place.join(digest::name(STATE, &digest::of(&b"abc"[..]).unwrap()));
+        let state = place.join(cache::digest_name(STATE, &cache::digest(&b"abc"[..]).unwrap()));
         std::fs::rename(place.join(STATE), &state).unwrap();
         let found = find(&place).unwrap();
         assert!(found.is_whole());
@@ -265,5 +348,43 @@ mod tests {
         assert!(!found.is_whole());
         found.discard();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// A stand-in for QEMU that answers each line with the next of these.
+    fn answering(words: &'static [&'static str]) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut asked = BufReader::new(theirs.try_clone().unwrap()).lines();
+            for (number, word) in words.iter().enumerate() {
+                if number > 0 && asked.next().is_none() {
+                    return;
+                }
+                (&theirs).write_all(word.as_bytes()).unwrap();
+            }
+        });
+        ours
+    }
+
+    const HELLO: &str = "{\"QMP\":{}}\n";
+
+    #[test]
+    fn events_are_passed_over_and_errors_are_told() {
+        let mut monitor = QmpMonitor::connect(answering(&[
+            HELLO,
+            "{\"return\":{}}\n",
+            "{\"event\":\"STOP\"}\n{\"return\":{\"status\":\"active\"}}\n",
+            "{\"error\":{\"desc\":\"no\"}}\n",
+        ]))
+        .unwrap();
+        assert_eq!(monitor.execute("query-migrate", json!({})).unwrap()["status"], "active");
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(monitor.pass_file("state", file.as_fd()).unwrap_err().to_string(), "QEMU: no");
+        assert!(monitor.execute("quit", json!({})).is_err());
+    }
+
+    #[test]
+    fn whoever_does_not_greet_is_no_qemu() {
+        assert!(QmpMonitor::connect(answering(&["{}\n"])).is_err());
+        assert!(QmpMonitor::connect(answering(&["hello\n"])).is_err());
     }
 }

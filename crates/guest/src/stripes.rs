@@ -1,4 +1,4 @@
-//! Spreading a filesystem that was made on one image over the members of an array, as md lays it out.
+//! Distributes a filesystem that was made on one image over the members of an array, in the layout of md.
 //!
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
@@ -9,7 +9,7 @@ use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 /// The chunk of striped arrays in bytes. It is a power of 2, as md wants it.
 pub const CHUNK: u64 = 64 << 10;
 
-/// Copies what is in an image to the members of an array, which are empty.
+/// Copies the data of an image to the empty members of an array.
 ///
 /// # Errors
 /// Those of the files.
@@ -41,7 +41,7 @@ fn copy(whole: &Path, members: &[File], array: Array) -> io::Result<()> {
     Ok(())
 }
 
-/// Where data begins at or behind an offset; none where only holes follow.
+/// The offset of the next data at or after an offset; None if only holes follow.
 fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(rustix::io::Errno::NXIO) => Ok(None),
@@ -49,7 +49,7 @@ fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// The members that a chunk is on, and where.
+/// The members that hold a chunk, each with the offset of the chunk.
 fn places(number: u64, members: u64, array: Array) -> Vec<(u64, u64)> {
     match array {
         Array::Raid0 => vec![(number % members, number / members * CHUNK)],

@@ -2,33 +2,32 @@
 //! still fail to boot a kernel. The trial boots one, for a bounded time, and caches the result until something changes.
 
 use crate::config::{GuestConfig, WORKS};
+use crate::emulator::{QEMU, words};
 use crate::kernel::GuestKernel;
-use crate::launch::{Heard, Launch};
-use crate::{
-    Error, Result, cache, console::LastWords, digest, emulator::QEMU, exact::words, packing::Initramfs,
-};
+use crate::launch::{GuestMessage, Launch};
+use crate::{Error, Result, cache, launch::LastWords, packing::Initramfs};
 use fsarena_sys::program;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs::File, process::Stdio};
 
-/// The longest that a trial boot may take. Where KVM works, a kernel is up in one second.
-const BOUND: Duration = Duration::from_secs(10);
-/// Where KVM is.
+/// The time within which a trial boot must succeed. With a working KVM a kernel boots in one second.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The device of KVM.
 pub const DEVICE: &str = "/dev/kvm";
 
-/// How a trial ended.
+/// The result of a trial, as the cache stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Remembered {
-    /// Why KVM is not taken; none where it works.
+    /// Why KVM does not work; None if it works.
     failed: Option<String>,
 }
 
-/// Says whether KVM runs this kernel: as it is remembered, or by a trial boot.
+/// Checks whether KVM runs this kernel, by the cached result or a trial boot.
 ///
 /// # Errors
-/// Why it does not, in words.
+/// The reason why it does not.
 pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     open()?;
     let file = remembered(kernel, dir);
@@ -41,16 +40,16 @@ pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     known.failed.map_or(Ok(()), Err)
 }
 
-/// Whether this user may open the device of KVM.
+/// Checks whether this user may open the device of KVM.
 ///
 /// # Errors
-/// Why not, in words.
+/// The reason why not.
 pub fn open() -> Result<(), String> {
     let device = File::options().read(true).write(true).open(DEVICE);
     device.map(drop).map_err(|error| format!("{DEVICE}: {error}"))
 }
 
-/// The recorded trials of this boot: why each failed; none for one that succeeded.
+/// The cached trials of this boot: the reason why each failed, None for one that succeeded.
 pub fn known(dir: &Path) -> Vec<Option<String>> {
     let ours = format!("kvm-{}-", cache::this_boot());
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -62,14 +61,14 @@ fn recall(file: &Path) -> Option<Remembered> {
     serde_json::from_slice(&std::fs::read(file).ok()?).ok()
 }
 
-/// The file that remembers a trial: by boot, kernel and emulator.
+/// The file with the result of a trial; its name depends on boot, kernel and emulator.
 fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let files = [Some(kernel.image.clone()), program::find(QEMU)];
     let states = files.map(|file| file.as_deref().and_then(cache::state_of).unwrap_or_default());
-    dir.join(format!("kvm-{}-{}.json", cache::this_boot(), digest::of_parts(states)))
+    dir.join(format!("kvm-{}-{}.json", cache::this_boot(), cache::digest_parts(states)))
 }
 
-/// Boots it. Why it does not work, where it does not.
+/// Boots a kernel under KVM. Returns the reason why that does not work; None if it works.
 fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
     let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir))?;
@@ -81,25 +80,25 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     let mut guest = launch.start()?;
     let begun = Instant::now();
     let (mut works, mut ended) = (false, false);
-    while !works && !ended && begun.elapsed() < BOUND {
-        match guest.listen(Duration::from_millis(20)) {
-            Heard::Line(line) => works = line.contains(WORKS),
-            Heard::Silence => {}
-            Heard::End => ended = true,
+    while !works && !ended && begun.elapsed() < TRIAL_TIMEOUT {
+        match guest.next_message(Duration::from_millis(20)) {
+            GuestMessage::Line(line) => works = line.contains(WORKS),
+            GuestMessage::Silence => {}
+            GuestMessage::End => ended = true,
         }
     }
     drop(guest);
-    let said = LastWords::of(&console).lines;
+    let said = LastWords::read(&console).lines;
     Ok(match (works, ended) {
         (true, _) => None,
         (_, true) => {
             Some(format!("a trial boot under KVM ended before fsarena began: {}", said.replace('\n', "; ")))
         }
-        _ => Some(format!("a trial boot under KVM did not come up in {} s", BOUND.as_secs())),
+        _ => Some(format!("a trial boot under KVM did not come up in {} s", TRIAL_TIMEOUT.as_secs())),
     })
 }
 
-/// The least of machines, with its console on standard output.
+/// The command line of a minimal machine with its console on standard output.
 fn argv(kernel: &GuestKernel, initramfs: &Path) -> Vec<OsString> {
     let fixed = "-M q35 -accel kvm -cpu host -smp 1 -m 512 -nodefaults -no-user-config -display none -no-reboot \
                  -chardev file,id=c,path=/dev/stdout -serial chardev:c -append";

@@ -2,8 +2,8 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::elf::{self, Kind};
-use crate::{Error, Result, cache, digest};
+use crate::kernel::{self, ElfKind};
+use crate::{Error, Result, cache};
 use std::path::{Path, PathBuf};
 use std::{io::Read, time::Duration};
 
@@ -21,26 +21,26 @@ pub const LARGEST: u64 = 1 << 30;
 const NAME: &str = "vmlinux-";
 const KEPT: usize = 12;
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most that uname(2) gives of a release, in bytes.
+/// The longest release in uname(2), in bytes.
 const LONGEST_RELEASE: usize = 64;
-/// Stands before the release in every kernel.
+/// The text before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
 
-/// What a kernel file is.
+/// The facts of a kernel file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// What `uname -r` will say; empty where the file does not say.
+    /// The output of `uname -r` in the guest; empty if the file does not contain it.
     pub release: String,
-    /// The compressed kernel in it, where there is one.
+    /// The range of the compressed kernel in the file, if it has one.
     payload: Option<std::ops::Range<usize>>,
 }
 
-/// Looks at a kernel file.
+/// Reads the facts of a kernel file.
 ///
 /// # Errors
 /// Where it is neither a bzImage nor an ELF file, or ends too early.
 pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
-    if bytes.starts_with(elf::MAGIC) {
+    if bytes.starts_with(kernel::ELF_MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
@@ -61,20 +61,20 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
 pub fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(elf::MAGIC)
+    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(kernel::ELF_MAGIC)
 }
 
-/// A kernel that was unpacked.
+/// An uncompressed kernel in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpacked {
     /// Its file in the cache.
     pub path: PathBuf,
     /// How QEMU can boot it.
-    pub kind: Kind,
+    pub kind: ElfKind,
 }
 
-/// The uncompressed kernel, from one of the caches or put into the first. None where it is not compressed, or in a way
-/// that is not read here: then the guest unpacks it by itself.
+/// Returns the uncompressed kernel from one of the caches, or unpacks it into the first. None if it is not compressed in a
+/// known way; the guest then unpacks it by itself.
 ///
 /// # Errors
 /// Where the payload is damaged, or the cache cannot be written.
@@ -84,29 +84,29 @@ pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
     let Some(reader) = unpacking(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
     let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
-    for path in caches.iter().flat_map(|dir| digest::named(dir, &name)) {
+    for path in caches.iter().flat_map(|dir| cache::entries_named(dir, &name)) {
         if let Ok(vmlinux) = std::fs::read(&path)
-            && digest::fits(&path, &vmlinux[..])
+            && cache::matches_digest(&path, &vmlinux[..])
         {
-            return Ok(Some(Unpacked { path, kind: elf::kind(&vmlinux) }));
+            return Ok(Some(Unpacked { path, kind: kernel::elf_kind(&vmlinux) }));
         }
         cache::remove(&path);
         cache::was_damaged(&path, "unpacks the kernel again");
     }
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
-    if !vmlinux.starts_with(elf::MAGIC) {
+    if !vmlinux.starts_with(kernel::ELF_MAGIC) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
     let place = keep(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
     cache::keep_newest(first, NAME, KEPT, AGE);
-    Ok(Some(Unpacked { path: place, kind: elf::kind(&vmlinux) }))
+    Ok(Some(Unpacked { path: place, kind: kernel::elf_kind(&vmlinux) }))
 }
 
-/// Writes an entry of the cache: until it is whole and on the disk it has another name.
+/// Writes an entry of the cache. It gets its name only when it is complete and on the disk.
 fn keep(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let place = dir.join(digest::name(name, &digest::of(vmlinux)?));
+    let place = dir.join(cache::digest_name(name, &cache::digest(vmlinux)?));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     std::io::Write::write_all(&mut file, vmlinux)?;
     // What root has unpacked serves everybody.
@@ -141,10 +141,10 @@ pub(crate) const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 
-/// What unpacks these bytes; none where they are not compressed, or in another way.
+/// A reader that decompresses these bytes; None if they are not compressed in a known way.
 ///
 /// # Errors
-/// Where the head of what is compressed is damaged.
+/// Where the header of the compressed data is damaged.
 pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
     Ok(match bytes {
         // One stream: behind it a bzImage has the size of what it is unpacked to.

@@ -61,10 +61,10 @@ pub fn begin(log: &Path) -> Result<()> {
     std::fs::write(log, superblock).map_err(Error::io("writing", log))
 }
 
-/// Makes of the image on which the recording began the image that a power cut at the end of the recording leaves.
+/// Applies a recording to a copy of the disk from its beginning, which becomes the disk after a power cut at its end.
 ///
 /// # Errors
-/// Where the recording is none or does not fit the image, or a file fails.
+/// Where the recording is damaged or does not fit the image, or a file cannot be read or written.
 pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed> {
     let file = File::open(log).map_err(Error::io("opening the recording", log))?;
     let disk = File::options().read(true).write(true).open(image).map_err(Error::io("opening", image))?;
@@ -98,7 +98,7 @@ fn survivors(entries: &[Entry], later: Later) -> Vec<bool> {
     entries.iter().enumerate().map(kept).collect()
 }
 
-/// The entries for a disk of this size; or what is wrong with the recording.
+/// The entries for a disk of this size, or a description of the damage of the recording.
 fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
     let [magic, version, _, sector] = header(log, 0)?.unwrap_or_default();
     let sector = sector & u64::from(u32::MAX);
@@ -132,7 +132,7 @@ fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
     Ok(Ok(entries))
 }
 
-/// The four numbers at an offset; none at the end of the file.
+/// The four numbers of the header at an offset; None at the end of the file.
 fn header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
     let mut bytes = [0; HEADER];
     match log.read_exact_at(&mut bytes, at) {
@@ -156,9 +156,10 @@ fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
         let part = &mut buffer[..CHUNK.min((length - done) as usize)];
         log.read_exact_at(part, data + done)?;
         // Images stay sparse.
-        match part.iter().all(|byte| *byte == 0) {
-            true => zero(to + done, part.len() as u64)?,
-            false => disk.write_all_at(part, to + done)?,
+        if part.iter().all(|byte| *byte == 0) {
+            zero(to + done, part.len() as u64)?;
+        } else {
+            disk.write_all_at(part, to + done)?;
         }
         done += part.len() as u64;
     }

@@ -3,7 +3,7 @@
 use crate::printed::{Printed, Rule};
 use crate::task::Result;
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
-use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, said::shown, space::Space};
+use fsarena_sys::{argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::shown};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
@@ -95,7 +95,7 @@ impl Invocation {
         let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::with_rules(&self.rules) };
         let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
-            let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+            process::kill_group_of(&child);
         }
         let status = child.wait().map_err(failed)?;
         let left = end_survivors();
@@ -221,7 +221,7 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
 
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
 pub fn hint(said: &str, dir: &Path) -> String {
-    let full = Space::of(dir).is_ok_and(|space| space.is_full());
+    let full = Space::at_path(dir).is_ok_and(|space| space.is_full());
     if full || said.contains("No space left on device") {
         "; the filesystem is full: allow more room with --size".into()
     } else if said.contains("Read-only file system") {

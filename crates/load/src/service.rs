@@ -4,7 +4,7 @@
 //! the undo journal.
 
 use crate::task::{Result, TaskError, at};
-use fsarena_sys::{argv, cancel, limits, said::shown, tree, user::User};
+use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::shown, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -45,9 +45,9 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be created, or the user may not pass through a parent directory.
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
-        tree::make_dirs(dir).map_err(at("make", dir))?;
+        dirs::make_dirs(dir).map_err(at("make", dir))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(dir).map_err(TaskError::io(format!("give {} to user {}", dir.display(), user.name)))?;
+        user.chown_to_user(dir).map_err(TaskError::io(format!("give {} to user {}", dir.display(), user.name)))?;
         self.check_reachable(dir, user)
     }
 
@@ -58,7 +58,7 @@ impl ServiceDef {
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(at("write", file))?;
         let Some(user) = user else { return Ok(()) };
-        user.owns(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
+        user.chown_to_user(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
     /// Checks that the user may pass through every parent directory.
@@ -191,7 +191,7 @@ impl Drop for Service {
             wait(WAIT_TIMEOUT, || !matches!(self.exit_status(), Ok(None)));
         }
         // Its helpers are in its process group.
-        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        process::kill_group_of(&self.child);
         let _ = self.child.wait();
     }
 }

@@ -5,7 +5,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::{Readings, TaskOutput};
-use fsarena_sys::{argv::Argv, shortage::advice};
+use fsarena_sys::{argv::Argv, limits::advice};
 use std::{io, path::Path};
 
 /// One timed part of a workload.

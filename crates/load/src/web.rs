@@ -12,7 +12,7 @@ use crate::{pace::named, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
 use fsarena_engine::{LoadOutcome, Offsets, Pattern};
-use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::kernel::SysRoot;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp, LogNormal};
@@ -160,7 +160,7 @@ pub const READINGS: &[ReadingDef] = &[
 /// The CPU time of kernel threads and the iowait time at the start of serving.
 pub struct CostAccount {
     kernel: SysRoot,
-    threads: Times,
+    threads: CpuTimes,
     iowait_ns: Option<f64>,
 }
 

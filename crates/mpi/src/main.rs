@@ -94,7 +94,7 @@ fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
 
 /// Runs any other rank until the coordinator ends the job.
 fn run_worker(mpi: &Mpi) {
-    let _in_order = cancel::in_order();
+    let _deferred = cancel::defer_signals();
     let ended = worker::run(mpi);
     if let Err(fatal) = &ended {
         eprintln!("fsarena-mpi: rank {}: {fatal}", mpi.rank());

@@ -7,12 +7,10 @@
 //!
 //! A new probe is one file in `probes/` and its line in `probes.rs`. [`trace`] names the lock that a workload waits for.
 
-mod gauge;
 mod probe;
 pub mod probes;
 mod session;
 pub mod trace;
 
-pub use gauge::{Gauge, KernelFile, TextGauge, Unavailable};
-pub use probe::{Opened, Probe, ProbeReading, Scene, Takes};
+pub use probe::{Gauge, KernelFile, Opened, Probe, ProbeReading, Scene, Takes, TextGauge, Unavailable};
 pub use session::{Session, Snapshot, around};

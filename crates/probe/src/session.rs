@@ -1,6 +1,6 @@
 //! All probes of a cell.
 
-use crate::gauge::{Gauge, Unavailable};
+use crate::probe::{Gauge, Unavailable};
 use crate::probe::{Probe, Scene, Takes};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    fn fake(counter: u64) -> (tempfile::TempDir, Scene) {
+    fn fake(counter: u64) -> (fsarena_testkit::FakeRoot, Scene) {
         let files = files(counter);
         let files: Vec<_> = files.iter().map(|(rel, text)| (*rel, text.as_str())).collect();
         let (dir, kernel) = kernel_with(&files);

@@ -15,29 +15,15 @@
 //! # Ok::<(), fsarena_probe::trace::Unavailable>(())
 //! ```
 
-mod chains;
 mod decode;
 mod error;
-mod format;
-mod kind;
-mod layer;
-mod options;
-mod order;
-mod pairing;
 mod profile;
-mod reader;
 mod render;
 mod rings;
-mod sites;
 mod symbols;
 mod tally;
-mod tracefs;
 mod tracer;
-mod user;
-mod waits;
 
 pub use error::Unavailable;
-pub use kind::LockKind;
-pub use options::{Options, Target};
-pub use profile::{CpuSite, LockSite, Profile, Stack};
-pub use tracer::Tracer;
+pub use profile::{CpuSite, LockKind, LockSite, Profile, Stack};
+pub use tracer::{Options, Target, Tracer};

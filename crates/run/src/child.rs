@@ -7,8 +7,8 @@ use crate::{settings::setting, work};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::said::{lines, shown, tail};
-use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, shortage, undo};
+use fsarena_sys::process_output::{lines, shown, tail};
+use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -112,7 +112,7 @@ pub fn run(
 
 /// The failure to start an agent or to talk to it.
 fn agent_error(error: std::io::Error) -> RunError {
-    match shortage::remedy(&error) {
+    match limits::remedy(&error) {
         Some(remedy) => RunError::Missing(format!("the measuring process: {error}; {remedy}")),
         None => RunError::Agent(error.to_string()),
     }
@@ -176,8 +176,8 @@ pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) ->
         return Ok(CellError::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let text = tail(errors, LAST_BYTES)?;
-    if text.contains(shortage::NO_THREAD) {
-        return Ok(CellError::missing(format!("{what} ended: {}", shortage::NO_THREADS)));
+    if text.contains(limits::NO_THREAD) {
+        return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS)));
     }
     Ok(CellError::internal(format!("{what} ended ({status}): {}", shown(&text))))
 }

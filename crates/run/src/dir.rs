@@ -10,7 +10,7 @@ use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
-use fsarena_sys::{device, kernel::SysRoot, space::Space};
+use fsarena_sys::{device, dirs::Space, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
@@ -96,7 +96,7 @@ fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
             format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
         notes.push(Note::new(NoteKind::Options, text).task(OF_DIRECTORY[0]));
     }
-    if let Some(percent) = Space::of(dir).ok().and_then(|space| space.used_percent()) {
+    if let Some(percent) = Space::at_path(dir).ok().and_then(|space| space.used_percent()) {
         notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(OF_DIRECTORY[1]));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();

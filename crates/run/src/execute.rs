@@ -19,7 +19,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
 use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
-use fsarena_sys::{Error, cancel, host, kernel::SysRoot, tree, user::User};
+use fsarena_sys::{Error, cancel, dirs, host, kernel::SysRoot, user::User};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -261,7 +261,7 @@ pub fn execute_by(
     check.remarks.extend(agents.notes.iter().cloned());
     let plan = preflight::decided(request.plan, &mut check)?;
     // From here on something is made, and a signal ends the run in order.
-    let _in_order = cancel::in_order();
+    let _deferred = cancel::defer_signals();
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
@@ -316,9 +316,9 @@ impl Place {
     fn make(keep: Keep, plan: &Plan) -> Result<Place> {
         Ok(match keep {
             Keep::New(runs) => {
-                tree::make_dirs(&runs).map_err(Error::io("making", &runs))?;
+                dirs::make_dirs(&runs).map_err(Error::io("making", &runs))?;
                 let run = RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?;
-                tree::let_pass(run.path()).map_err(Error::io("opening", run.path()))?;
+                dirs::let_pass(run.path()).map_err(Error::io("opening", run.path()))?;
                 Place::Stored(run)
             }
             Keep::Resumed(run) => Place::Stored(run),

@@ -24,7 +24,7 @@ use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::{cache, config::GuestConfig};
-use fsarena_sys::{Error, argv::Argv, cancel, space};
+use fsarena_sys::{Error, argv::Argv, cancel, dirs};
 use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
 use session::GuestOwner;
@@ -95,7 +95,7 @@ impl Guests {
     /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::options(def, &cell.variant)?;
+        let options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let blamed = |error| CellError::from(error).with_options(written);
         let mut log = |record| emit(CellEvent::Command(record));
@@ -112,7 +112,7 @@ impl Guests {
         };
         if !self.facts.contains_key(&cell.variant.name) {
             let made = Note::new(NoteKind::Options, said).task("mkfs");
-            let notes = lifecycle::changes(&cell.variant).into_iter().chain([made]);
+            let notes = lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]);
             notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
         }
         let Variant { name: variant, levels } = cell.variant.clone();
@@ -216,7 +216,7 @@ impl Guests {
     fn with_room(&self, outcome: Outcome) -> Outcome {
         let dir = self.images.dir.path();
         match outcome {
-            Outcome::Failed { why, .. } if space::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
+            Outcome::Failed { why, .. } if dirs::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
                 let dir = dir.display();
                 CellError::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }

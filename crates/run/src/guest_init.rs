@@ -7,12 +7,12 @@ use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
 use fsarena_guest::counter;
-use fsarena_guest::inside::{self, Booted};
+use fsarena_guest::inside::{self, BootedGuest};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
-pub use fsarena_guest::inside::is_here as is_guest_init;
+pub use fsarena_guest::inside::is_guest_init;
 
 /// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -26,7 +26,7 @@ pub fn run_guest() -> ! {
     inside::power_off()
 }
 
-fn work(mut booted: Booted) -> io::Result<()> {
+fn work(mut booted: BootedGuest) -> io::Result<()> {
     let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
     let conditions = prepare(&mut booted, &mut guest);
     let mut events = booted.events;
@@ -43,7 +43,7 @@ fn work(mut booted: Booted) -> io::Result<()> {
 }
 
 /// Puts the disks together, mounts the other one, and brings about what the variant asks for.
-fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
+fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write(&mut booted.events, &note(about(&kernel)))?;
     let device = booted.stack()?;
@@ -71,7 +71,7 @@ fn prepare(booted: &mut Booted, guest: &mut Guest) -> io::Result<Conditions> {
 /// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
 fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
-    external::number(def, disk, journal)?;
+    external::write_device_number(def, disk, journal)?;
     if let Some(option) = lifecycle::journal_option(def, journal) {
         mount.options += if mount.options.is_empty() { "" } else { "," };
         mount.options += &option;

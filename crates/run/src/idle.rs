@@ -3,7 +3,7 @@
 use fsarena_core::plan::IdlePlan;
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_sys::kernel::{MountEntry, SysRoot};
-use fsarena_sys::{Error, cancel, process, usage::Usage};
+use fsarena_sys::{Error, cancel, cpu::ProcessReadings, process};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn wait_by(scene: IdleTarget, plan: &IdlePlan, mut look: impl FnMut() -> Look) -
         std::thread::sleep(POLL);
         let now = look();
         if usage.is_none() && now.at - begun > NORMAL {
-            usage = Some(Usage::now(kernel));
+            usage = Some(ProcessReadings::now(kernel));
         }
         let mut busy = busy(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
@@ -111,7 +111,8 @@ fn wait_by(scene: IdleTarget, plan: &IdlePlan, mut look: impl FnMut() -> Look) -
         quiet = if busy.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_POLLS || over {
             let usage = usage.filter(|_| !busy.is_empty());
-            let disturbers = usage.map_or(vec![], |before| Usage::now(kernel).disturbers_since(&before));
+            let disturbers =
+                usage.map_or(vec![], |before| ProcessReadings::now(kernel).disturbers_since(&before));
             busy.extend(unknown);
             return Wait { waited: begun.elapsed(), busy, disturbers };
         }

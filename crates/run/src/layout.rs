@@ -71,7 +71,7 @@ impl DeviceSpec {
 /// An unknown filesystem or option set, or options that cannot be used.
 pub fn filesystem_of(variant: &Variant) -> Result<(&'static FsDef, VariantOptions), Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
-    Ok((def, lifecycle::options(def, variant)?))
+    Ok((def, lifecycle::variant_options(def, variant)?))
 }
 
 impl Layout {

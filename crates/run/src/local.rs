@@ -44,7 +44,7 @@ impl Local {
         devices: &Devices,
         emit: CellSink,
     ) -> Result<VariantFacts, CellError> {
-        let mut options = lifecycle::options(def, &cell.variant)?;
+        let mut options = lifecycle::variant_options(def, &cell.variant)?;
         if self.run.plan.device.precondition {
             options.without_discard(def);
         }
@@ -136,7 +136,7 @@ impl Local {
         });
         // The agent unmounts by itself; this is for one that could not.
         mount::unmount(target, &mut |record| emit(CellEvent::Command(record)))?;
-        mounted.forget()?;
+        mounted.disarm()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
         Ok((outcome, facts))
@@ -147,7 +147,8 @@ impl Local {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &blocks)?;
         let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
-        let notes = lifecycle::changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
+        let notes =
+            lifecycle::note_recipe_changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
         notes
             .chain(conditions.notes.clone())
             .for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));

@@ -356,7 +356,7 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
             let message = format!("{other} and {dir} are the same directory; name it once");
             return Err(RunError::Plan(message));
         }
-        let free = fsarena_sys::space::free_bytes(path)?;
+        let free = fsarena_sys::dirs::free_bytes(path)?;
         let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
         require(free >= needed, || {
             let (needed, free) = (ByteSize(needed), ByteSize(free));

@@ -13,7 +13,7 @@ use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_load::workload::Place;
 use fsarena_sys::user::{User, UserDatabase, UserError};
-use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, rights, said::lines, shortage};
+use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, process_output::lines, rights};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{io, process::Child};
@@ -150,7 +150,7 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
             if *namespace {
                 restrict_writes(request, *pid_namespace).map_err(refused)?;
             }
-            user.become_it().map_err(refused)?;
+            user.drop_privileges().map_err(refused)?;
             check_access(request, &user.name)
         }
     }
@@ -202,7 +202,7 @@ pub fn supervise_worker(
     make_root(&place)?;
     if !rights.user.is_root() {
         let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);
-        roots.try_for_each(|dir| rights.user.owns(dir).map_err(Error::io("giving away", dir)))?;
+        roots.try_for_each(|dir| rights.user.chown_to_user(dir).map_err(Error::io("giving away", dir)))?;
     }
     run_worker(request, rights, bench, answers)
 }
@@ -210,7 +210,7 @@ pub fn supervise_worker(
 /// The failure to start a worker or to talk to it.
 fn worker_error(error: io::Error) -> CellError {
     let why = format!("the process that runs the workload: {error}");
-    match shortage::remedy(&error) {
+    match limits::remedy(&error) {
         Some(remedy) => CellError::missing(format!("{why}; {remedy}")),
         None => CellError::internal(why),
     }

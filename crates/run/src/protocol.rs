@@ -114,7 +114,7 @@ impl ProcessRole {
         if let ProcessRole::Supervisor(Rights { user, .. }) = self
             && !user.is_root()
         {
-            user.owns_tree(dir).map_err(Error::io("giving away", dir))?;
+            user.chown_tree_to_user(dir).map_err(Error::io("giving away", dir))?;
         }
         Ok(())
     }

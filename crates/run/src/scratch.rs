@@ -2,7 +2,7 @@
 
 use crate::error::{Result, RunError, require};
 use fsarena_sys::undo::{self, Journal, MadeDir};
-use fsarena_sys::{Error, tree};
+use fsarena_sys::{Error, dirs};
 use std::path::Path;
 
 /// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
@@ -18,7 +18,7 @@ impl ScratchDir {
     /// # Errors
     /// Where it cannot be made, or is there already.
     pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
-        tree::make_dirs(below).map_err(Error::io("making", below))?;
+        dirs::make_dirs(below).map_err(Error::io("making", below))?;
         let below = below.canonicalize().map_err(Error::io("reading", below))?;
         let dir = below.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;

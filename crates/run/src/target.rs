@@ -11,7 +11,7 @@ use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{Error, kernel::SysRoot, mount, space::Space};
+use fsarena_sys::{Error, dirs::Space, kernel::SysRoot, mount};
 use rustix::mount::UnmountFlags;
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
 
@@ -66,7 +66,7 @@ pub fn mount_task(
     let work = |log: Log| {
         first(log)?;
         let peak_bytes = mount(request, log)?;
-        let usable = Space::of(&request.target).ok().and_then(|space| space.free_bytes());
+        let usable = Space::at_path(&request.target).ok().and_then(|space| space.free_bytes());
         usable.into_iter().for_each(|bytes| space.set(reading::USABLE, bytes as f64));
         let device = BlockDevice::open(kernel, &request.source).ok();
         let size = device.and_then(|device| device.size_bytes());

@@ -66,7 +66,7 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
     if place.is_device() {
         return Ok(());
     }
-    fsarena_sys::tree::make_dirs(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
+    fsarena_sys::dirs::make_dirs(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
 }
 
 /// Nanoseconds that an action without work takes, where there is one: the median of five.

@@ -98,7 +98,7 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
         let (workload, job) = workload(plan, &way)?;
         // Inputs know no filesystem under test: they are the same for every variant.
         let place = Place::for_workload(&way, other, other);
-        fsarena_sys::tree::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
+        fsarena_sys::dirs::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;
     }
     let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));

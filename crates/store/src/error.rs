@@ -3,13 +3,13 @@
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::names::Unknown;
 use fsarena_sys::limits;
-use fsarena_sys::shortage::advice;
+use fsarena_sys::limits::advice;
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// What a store function gives.
+/// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the store. The message names the file.

@@ -17,7 +17,7 @@ pub struct RunSummary {
     pub study: String,
     /// When it began, RFC 3339.
     pub started: String,
-    /// How it stands; `why` is `running` while it is written, and the reason where it cannot be read.
+    /// Its status; `why` is `running` while it is written, and the reason if it cannot be read.
     pub status: RunStatus,
     /// Whether it cannot be read.
     #[serde(skip)]
@@ -55,7 +55,7 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
         .collect())
 }
 
-/// One run at a glance. What is very long is cut.
+/// The summary of one run. Long texts and lists are cut.
 ///
 /// # Errors
 /// Where its database cannot be read.
@@ -86,7 +86,7 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
     })
 }
 
-/// What a column of a table says, each text once.
+/// The distinct texts of a column of a table.
 fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
     let sql = format!("SELECT id, substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
     let (texts, _) = source.table(table, &sql, |row| row.text(1))?;

@@ -1,15 +1,16 @@
-//! A whole run, read back.
+//! Reads a whole run.
 
 use crate::rows::{Cursor, Ids, Source};
-use crate::{Error, Result, RunDir, latencies, log, order, schema, series, values};
+use crate::{Error, Result, RunDir, logs, schema, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{
-    CellRecord, LogLine, MOST_READINGS, MetricSpec, RunRecord, RunStatus, SampleTable,
+    CellRecord, LogLine, MOST_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
 };
-use fsarena_core::{event::Note, host::Host, sample::Over};
-use std::{collections::BTreeSet, ops::ControlFlow};
+use fsarena_core::{event::Note, host::Host, latency::Latencies, sample::Over};
+use std::collections::{BTreeSet, HashMap};
+use std::{cmp::Ordering, ops::ControlFlow};
 
-/// Reads everything a run's directory knows, while it is written as well as afterwards.
+/// Reads a whole run, while it is being written or afterwards.
 ///
 /// # Errors
 /// Where a file is missing, damaged, not a run, or of another version; the message names the file.
@@ -45,9 +46,9 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         started,
         ended,
         status,
-        series: series::up_to(&source, &sample_ids, series::MOST_POINTS)?,
+        series: values::series_up_to(&source, &sample_ids, values::MOST_POINTS)?,
         notes: notes(&source)?,
-        latencies: latencies::pooled(&source, plan.stop.warmup, (&task_ids, &task_places), &variant_ids)?,
+        latencies: pooled_latencies(&source, plan.stop.warmup, (&task_ids, &task_places), &variant_ids)?,
         plan,
         hosts,
         variants,
@@ -77,7 +78,7 @@ fn places_fit(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[
     }
 }
 
-/// How a run stands that noted this at its end, if it got there.
+/// The status of a run, from what it recorded at its end, if it reached its end.
 pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
     let why = match why.as_str() {
         "" if running => "running".into(),
@@ -87,7 +88,7 @@ pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
     RunStatus { complete, why }
 }
 
-/// The tasks as people read them, their ids, and for each id the place of its task.
+/// The tasks in the order for people, their ids, and for each id the place of its task.
 fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
     let (found, ids) = source.table("task", sql, |row| {
@@ -99,7 +100,7 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
         })
     })?;
     let mut places = vec![0; found.len()];
-    let ordered = order::siblings_together(found.into_iter().enumerate().collect(), |(_, task)| &task.id);
+    let ordered = siblings_together(found.into_iter().enumerate().collect(), |(_, task)| &task.id);
     let tasks = ordered.into_iter().enumerate().map(|(place, (written, task))| {
         places[written] = place as u32;
         task
@@ -107,7 +108,7 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     Ok((tasks.collect(), ids, places))
 }
 
-/// The definition of a reading of this name, where the run has one.
+/// The definition of the reading with this name; None if the run has no such reading.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -207,7 +208,62 @@ fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
 /// # Errors
 /// Where the log cannot be read.
 pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
-    log::read(&run.command_log(), each)
+    logs::read_commands(&run.command_log(), each)
+}
+
+/// Adds up the latencies of each task and variant, without warm-up rounds and those that the run dropped.
+fn pooled_latencies(
+    source: &Source,
+    warmup: u32,
+    tasks: (&Ids, &[u32]),
+    variants: &Ids,
+) -> Result<PooledLatencies> {
+    let ((tasks, places), mut pooled) = (tasks, PooledLatencies::new());
+    let sql = format!(
+        "SELECT sample.task, cell.variant, counts FROM latencies
+         JOIN sample ON sample.id = latencies.sample JOIN cell ON cell.id = sample.cell
+         WHERE cell.round >= {warmup}
+         AND cell.round NOT IN (SELECT round FROM note WHERE kind = 'dropped' AND round IS NOT NULL)"
+    );
+    source.each("latencies", &sql, |row| {
+        let task = places[tasks.index(row.int(0)?, row)?] as usize;
+        let variant = variants.index(row.int(1)?, row)?;
+        let counted: Latencies = row.json(2)?;
+        pooled.entry((task, variant)).or_default().add(&counted);
+        Ok(())
+    })?;
+    Ok(pooled)
+}
+
+/// Tasks of one name next to each other, where the first of them was, by their parameters: `clients=5` before
+/// `clients=10`. A run has them in the random order in which its first cell took them.
+fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (place, task) in tasks.iter().enumerate() {
+        places.entry(id(task).name.clone()).or_insert(place);
+    }
+    tasks.sort_by(|a, b| {
+        let (a, b) = (id(a), id(b));
+        places[&a.name].cmp(&places[&b.name]).then_with(|| compare_parameters(a, b))
+    });
+    tasks
+}
+
+/// Parameter by parameter; numbers by their value.
+fn compare_parameters(a: &TaskId, b: &TaskId) -> Ordering {
+    let pairs = a.params.iter().zip(&b.params);
+    let different = pairs.map(|((a_key, a), (b_key, b))| a_key.cmp(b_key).then_with(|| compare_values(a, b)));
+    different.fold(Ordering::Equal, Ordering::then).then(a.params.len().cmp(&b.params.len()))
+}
+
+fn compare_values(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        // Numbers before words, so that the order has no circles.
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{ops::ControlFlow, path::Path};
 
 /// The name of a table, for errors.
 type Table = &'static str;
-/// Whether to go on with the next row.
+/// Whether to continue with the next row.
 type Flow = Result<ControlFlow<()>>;
 /// The rows of a table, each as one value, and their ids.
 type Rows<T> = Result<(Vec<T>, Ids)>;
@@ -44,15 +44,15 @@ impl Source<'_> {
         Ok(statement.get_status(StatementStatus::Sort) > 0)
     }
 
-    /// Calls `visit` with the rows of a big table, which `sql` asks for in the order of its key, until it breaks or fails.
+    /// Calls `visit` with the rows of a large table, which `sql` selects in the order of its key, until it breaks or fails.
     ///
     /// # Errors
     /// Where the table lacks the key, as SQLite sorts only then; and the errors of `visit`.
     pub fn in_order(&self, table: Table, sql: &str, visit: impl FnMut(&Cursor) -> Flow) -> Result<()> {
-        match self.visit(table, sql, visit)? {
-            true => Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}"))),
-            false => Ok(()),
+        if self.visit(table, sql, visit)? {
+            return Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}")));
         }
+        Ok(())
     }
 
     /// Calls `each` with every row.
@@ -60,7 +60,7 @@ impl Source<'_> {
         self.visit(table, sql, |row| each(row).map(ControlFlow::Continue)).map(drop)
     }
 
-    /// Reads a table: what `of` makes of each row, and the ids, which the first column holds in ascending order.
+    /// Reads a table: the value that `of` returns for each row, and the ids, which the first column holds in ascending order.
     pub fn table<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
         let (mut all, mut ids) = (vec![], Ids::default());
         self.each(table, sql, |row| {
@@ -120,7 +120,7 @@ impl Cursor<'_> {
         if value.is_finite() { Ok(value) } else { Err(self.damaged("a number that is not finite")) }
     }
 
-    /// A moment, in seconds since 1970.
+    /// A time in seconds since 1970.
     pub fn moment(&self, column: usize) -> Result<f64> {
         let moment = self.real(column)?;
         let there = (0.0..LAST_MOMENT_S).contains(&moment);
@@ -145,7 +145,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// What `of` reads from a column, or none.
+    /// The value that `of` reads from a column; None if the column is NULL.
     pub fn optional<T>(&self, column: usize, of: fn(&Self, usize) -> Result<T>) -> Result<Option<T>> {
         let there = !matches!(self.value(column)?, ValueRef::Null);
         there.then(|| of(self, column)).transpose()
@@ -174,7 +174,7 @@ impl Ids {
         self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
     }
 
-    /// The same; `guess` where it is most often, which saves the search.
+    /// The place of the id that a row refers to. `guess` is its most likely place, which saves the search.
     pub fn near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
         if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
     }

@@ -113,7 +113,7 @@ fn prepared(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
     Ok(db)
 }
 
-/// How a run is opened to be read. No connection is ever used by two threads at once, so that it needs no locks.
+/// The flags for reading a run. No two threads use a connection at once, so it needs no locks.
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Opens a run for reading only, also while it is written, and from a medium that cannot be written. All that is read
@@ -159,7 +159,7 @@ fn open_immutable(path: &Path) -> Result<Connection> {
     open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
 }
 
-/// Opens a run to take others into it. `synchronous = NORMAL` may lose the last parts in a crash, which the next merge
+/// Opens a run to merge others into it. `synchronous = NORMAL` may lose the last parts in a crash, which the next merge
 /// takes again. Keys are not checked one by one: the merge counts what it takes.
 pub fn open_to_merge(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);

@@ -1,16 +1,20 @@
-//! The sink of a run's events.
+//! Writes the events of a run to its directory. A cell is kept in memory while it runs and written when it ends.
 
-use crate::cell::{Metrics, OpenCell, json, write_note};
-use crate::{Error, Result, RunDir, events::EventLog, log::CommandLog, output, schema};
-use fsarena_core::cell::{Cell, CellId};
+use crate::logs::{CommandLog, EventLog};
+use crate::{Error, Result, RunDir, dir, schema};
+use fsarena_core::cell::{Cell, CellId, TaskInfo, Variant};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
-use fsarena_core::{host::Host, metric::readings_of, sample::ReadingDef};
+use fsarena_core::sample::{MetricSpec, ReadingDef, Sample};
+use fsarena_core::series::{Latency, Point};
+use fsarena_core::{host::Host, metric::readings_of, state::CellState};
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
-use std::{collections::HashMap, path::PathBuf};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Writes what the runner says. A cell is in the database from the moment that its end was applied, and
-/// not at all before.
+/// Writes the events of the runner. A cell is in the database once its end is applied, and not before.
 pub struct Writer {
     run: RunDir,
     db: Connection,
@@ -19,7 +23,9 @@ pub struct Writer {
     events: EventLog,
     host: i64,
     metrics: Metrics,
-    open: HashMap<CellId, OpenCell>,
+    /// The cells that have begun and not ended.
+    open: HashMap<CellId, CellState>,
+    clock: EventClock,
     round: Option<u32>,
     /// Commands that the log has and the database does not count yet.
     uncounted: u64,
@@ -43,8 +49,8 @@ impl Writer {
         let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
         transaction.commit().map_err(Error::write(&path))?;
-        let (run, open) = (run.clone(), HashMap::new());
-        Ok(Writer { run, db, path, log, events, host, metrics, open, round: None, uncounted: 0 })
+        let (run, open, clock) = (run.clone(), HashMap::new(), EventClock::start());
+        Ok(Writer { run, db, path, log, events, host, metrics, open, clock, round: None, uncounted: 0 })
     }
 
     /// Keeps the readings of a metric in the event log: those who follow the run compare its variants by that.
@@ -64,9 +70,10 @@ impl Writer {
     /// # Errors
     /// Where it cannot be written, or makes no sense: something inside a cell that did not begin.
     pub fn apply(&mut self, event: &Event) -> Result<()> {
-        self.store(event)?;
+        let at = self.clock.now();
+        self.store(at, event)?;
         // Last, so that a follower that reads of a cell finds it in the database.
-        self.events.append(event);
+        self.events.append(at, event);
         Ok(())
     }
 
@@ -75,7 +82,7 @@ impl Writer {
         self.events.take_failure()
     }
 
-    fn store(&mut self, event: &Event) -> Result<()> {
+    fn store(&mut self, at: f64, event: &Event) -> Result<()> {
         match event {
             Event::RunStarted { .. } => self.execute("UPDATE run SET complete = 0, why = ''", []),
             Event::RoundStarted { round, order } => {
@@ -86,11 +93,11 @@ impl Writer {
                 )
             }
             Event::CellStarted { cell } => {
-                self.open.insert(cell.id(), OpenCell::new(cell.clone()));
-                output::begin(&self.run, cell)
+                self.open.insert(cell.id(), CellState::new(at, cell.clone()));
+                dir::remove_output(&self.run, cell)
             }
             Event::Cell { cell, what } => self.inside(cell, what),
-            Event::CellFinished { cell, outcome } => self.finish(cell, outcome),
+            Event::CellFinished { cell, outcome } => self.finish(at, cell, outcome),
             Event::RoundFinished { round } => {
                 self.round = None;
                 self.execute("UPDATE round SET finished = 1 WHERE number = ?1", [round])
@@ -118,13 +125,13 @@ impl Writer {
         if let CellEvent::Sample(sample) = what {
             self.metrics.check(&self.path, sample)?;
         }
-        cell.state.apply(what);
+        cell.apply(what);
         Ok(())
     }
 
     /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its variant and is
     /// forgotten; a failed one keeps the tasks that it finished.
-    fn finish(&mut self, id: &CellId, outcome: &Outcome) -> Result<()> {
+    fn finish(&mut self, at: f64, id: &CellId, outcome: &Outcome) -> Result<()> {
         let cell = self.open.remove(id).ok_or_else(|| not_begun(&self.path, id))?;
         if *outcome == Outcome::Interrupted {
             return Ok(());
@@ -132,7 +139,7 @@ impl Writer {
         let (db, host, metrics, commands) = (&mut self.db, self.host, &self.metrics, self.uncounted as i64);
         let write = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
-            cell.write(&transaction, outcome, host, metrics)?;
+            write_cell(&transaction, cell, at, outcome, host, metrics)?;
             let ended = format!("{:.3}", Timestamp::now());
             transaction
                 .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
@@ -147,7 +154,7 @@ impl Writer {
         self.uncounted += command.times;
         let open = cell.and_then(|id| self.open.get(id));
         if let (Some(open), Some(output)) = (open, &command.output) {
-            output::append(&self.run, &open.state.cell, command, output)?;
+            dir::append_output(&self.run, &open.cell, command, output)?;
         }
         self.log.append(cell, &CommandRecord { output: None, ..command.clone() })
     }
@@ -178,6 +185,227 @@ fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
     db.execute("INSERT OR IGNORE INTO host(hostname, boot_id, kernel, facts) VALUES(?1, ?2, ?3, ?4)", key)?;
     let find = "SELECT id FROM host WHERE hostname = ?1 AND boot_id = ?2 AND kernel = ?3 AND facts = ?4";
     db.query_row(find, key, |row| row.get(0))
+}
+
+/// The clock of events: seconds since 1970, from a monotonic clock, so that setting the time of the machine during a run
+/// changes no duration.
+struct EventClock {
+    started_at: f64,
+    started: Instant,
+}
+
+impl EventClock {
+    fn start() -> EventClock {
+        let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        EventClock { started_at, started: Instant::now() }
+    }
+
+    fn now(&self) -> f64 {
+        self.started_at + self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// Writes a cell that ended at this time, with all that belongs to it. Replaces an earlier attempt.
+fn write_cell(
+    db: &Connection,
+    state: CellState,
+    ended_at: f64,
+    outcome: &Outcome,
+    host: i64,
+    metrics: &Metrics,
+) -> rusqlite::Result<()> {
+    let spent = state.spent_until(ended_at);
+    let CellState { cell, begun_at, samples, notes, .. } = state;
+    let hash = cell.id().0;
+    db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
+    let (outcome, spent, variant) = (json(outcome), json(&spent), intern_variant(db, &cell.variant)?);
+    let name = &cell.workload.name;
+    let values = (&hash, cell.round, cell.position, variant, name, outcome, host, begun_at, spent);
+    db.execute(
+        "INSERT INTO cell(hash, round, position, variant, workload, outcome, host, started_at, spent)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        values,
+    )?;
+    let row = db.last_insert_rowid();
+    for sample in &samples {
+        write_sample(db, row, sample, metrics)?;
+    }
+    for note in &notes {
+        write_note(db, Some(cell.round), Some(row), note)?;
+    }
+    Ok(())
+}
+
+fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) -> rusqlite::Result<()> {
+    let task = intern_task(db, &sample.task)?;
+    db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute((
+        cell,
+        task,
+        sample.started_at,
+    ))?;
+    let id = db.last_insert_rowid();
+    let mut insert = db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
+    for (name, value) in &sample.readings.0 {
+        // A row that is not there means that the reading was not had, and NaN says no more than that.
+        if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
+            insert.execute(params![id, metric, value])?;
+        }
+    }
+    if !sample.latencies.is_empty() {
+        db.prepare_cached("INSERT INTO latencies VALUES(?1, ?2)")?
+            .execute(params![id, json(&sample.latencies)])?;
+    }
+    write_series(db, id, &sample.series)
+}
+
+fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Result<()> {
+    let mut insert =
+        db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
+    // SQLite's numbers have a sign; no load counts that far.
+    let signed = |number: u64| number.min(i64::MAX as u64) as i64;
+    for (number, point) in points.iter().enumerate() {
+        let latency = |of: fn(&Latency) -> u64| point.latency.as_ref().map(|latency| signed(of(latency)));
+        let (p50, p99, p999) = (latency(|of| of.p50_ns), latency(|of| of.p99_ns), latency(|of| of.p999_ns));
+        let Point { start_s, length_s, warm_up, .. } = point;
+        let (operations, bytes) = (signed(point.operations), signed(point.bytes));
+        insert.execute((
+            sample,
+            number as i64,
+            start_s,
+            length_s,
+            warm_up,
+            operations,
+            bytes,
+            p50,
+            p99,
+            p999,
+        ))?;
+    }
+    Ok(())
+}
+
+/// Writes a note, unless an earlier part of the run has written the same.
+fn write_note(db: &Connection, round: Option<u32>, cell: Option<i64>, note: &Note) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO note(round, cell, kind, variant, task, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+         WHERE NOT EXISTS(SELECT 1 FROM note WHERE round IS ?1 AND cell IS ?2 AND kind = ?3
+                          AND variant IS ?4 AND task IS ?5 AND text = ?6 AND fix IS ?7)",
+    )?
+    .execute(params![round, cell, word(&note.kind), note.variant, note.task, note.text, note.fix])?;
+    Ok(())
+}
+
+/// The id of a variant, which is written if it is new.
+pub(crate) fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i64> {
+    db.execute(
+        "INSERT OR IGNORE INTO variant(name, levels) VALUES(?1, ?2)",
+        params![variant.name, json(&variant.levels)],
+    )?;
+    db.query_row("SELECT id FROM variant WHERE name = ?1", [&variant.name], |row| row.get(0))
+}
+
+fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
+    let params = json(&task.id.params);
+    let known = db
+        .prepare_cached("SELECT id FROM task WHERE name = ?1 AND params = ?2")?
+        .query_row(params![task.id.name, params], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    db.execute(
+        "INSERT INTO task(name, params, title, number, in_totals) VALUES(?1, ?2, ?3, ?4, ?5)",
+        params![task.id.name, params, task.title, task.number, task.in_totals],
+    )?;
+    Ok(db.last_insert_rowid())
+}
+
+/// The ids of the readings that a run defines, by name.
+struct Metrics(HashMap<String, i64>);
+
+impl Metrics {
+    /// Writes the definitions that are new, and reads all that the run has, including those that commands printed earlier.
+    ///
+    /// # Errors
+    /// Where the run has a reading of that name with another meaning: its values would be mixed up.
+    fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
+        for def in defs {
+            let def = def.into();
+            let (_, same) = define(db, &def).map_err(Error::write(path))?;
+            if !same {
+                let what = format!(
+                    "this run has another definition of {}, which is `{def}` in this fsarena; resume it with the version \
+                     that began it",
+                    def.id
+                );
+                return Err(Error::damaged(path, what));
+            }
+        }
+        let all = || -> rusqlite::Result<HashMap<String, i64>> {
+            let mut found = db.prepare("SELECT name, id FROM metric")?;
+            found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        Ok(Metrics(all().map_err(Error::read(path))?))
+    }
+
+    /// Adds a reading that a command printed.
+    ///
+    /// # Errors
+    /// Where the run has one of that name with another meaning.
+    fn add(&mut self, db: &Connection, path: &Path, info: &MetricSpec) -> Result<()> {
+        let (id, same) = define(db, info).map_err(Error::write(path))?;
+        if !same {
+            return Err(Error::unfit(
+                path,
+                format!("a command printed `{info}`, which contradicts the run's own definition"),
+            ));
+        }
+        self.0.insert(info.id.clone(), id);
+        Ok(())
+    }
+
+    /// Refuses a sample with an undefined reading, whose values would be lost silently.
+    fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
+        let Some(name) = sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) else {
+            return Ok(());
+        };
+        let what = format!("task {} reports {name}, which is not a defined reading", sample.task.id);
+        Err(Error::unfit(path, what))
+    }
+}
+
+/// Writes a definition if it is new. Returns its row, and whether the run's definition of that name means the same.
+fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
+    let MetricSpec { id, unit, direction, scope, over, of, help } = def;
+    let [above, below] = match of {
+        Some([above, below]) => [Some(above), Some(below)],
+        None => [None, None],
+    };
+    let folds = [over.tasks, over.ranks, over.hosts].map(|fold| fold.word());
+    let (unit, direction, scope, [tasks, ranks, hosts]) = (word(unit), word(direction), word(scope), folds);
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO metric(name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute(params![id, unit, direction, scope, tasks, ranks, hosts, above, below, help])?;
+    db.prepare_cached(
+        "SELECT id, unit = ?2 AND direction = ?3 AND scope = ?4 AND over_tasks = ?5 AND over_ranks = ?6 AND over_hosts = ?7
+                AND numerator IS ?8 AND denominator IS ?9
+         FROM metric WHERE name = ?1",
+    )?
+    .query_row(params![id, unit, direction, scope, tasks, ranks, hosts, above, below], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+}
+
+/// Plain data as JSON.
+pub fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data with text keys always becomes JSON")
+}
+
+/// The name that serde gives a unit, a direction or a kind of note, without quotes.
+fn word(value: &impl Serialize) -> String {
+    json(value).trim_matches('"').to_string()
 }
 
 #[cfg(test)]

@@ -1,36 +1,38 @@
 //! External commands: argument vectors, never shell strings; every one of them logged.
+//!
+//! Their output goes to files in memory, so that fsarena need not read while a command is timed. [`Argv::writes_only`]
+//! confines a command with Landlock.
 
-mod child;
-mod confine;
-mod error;
-
-pub use confine::available as can_confine;
-pub use error::Error;
-
-use crate::limits;
-use crate::said::{shown, tail};
-use crate::user::User;
-pub use child::memory_file;
-use child::{kill_when_asked, reap};
+use crate::limits::{self, advice};
+use crate::process_output::{shown, tail};
+use crate::{process, user::User};
 use fsarena_core::event::CommandRecord;
+use fsarena_core::exit::{ExitCode, Exits, is_shortage};
+use landlock::{
+    ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use std::{fs::File, io};
 
-/// The undo journal that commands belong to.
+/// The name of the undo journal that commands belong to.
 static MARK: RwLock<Option<String>> = RwLock::new(None);
 
-/// The variable and value that mark this process's commands; for a command that is started otherwise.
+/// The environment variable that marks the commands of this process, and its value: the name of the undo journal. For
+/// commands that are not started through [`Argv`].
 pub fn mark() -> Option<(&'static str, String)> {
     let journal = MARK.read().unwrap_or_else(PoisonError::into_inner).clone();
     journal.map(|journal| (crate::process::MARK, journal))
 }
 
-/// From now on every command carries the name of this journal in its environment, and so does all that
-/// it starts: after a SIGKILL of fsarena, `fsarena recover` finds its commands by that name.
+/// Sets the journal that later commands, and their descendants, name in their environment. After a SIGKILL of fsarena,
+/// `fsarena recover` finds the commands by that name.
 pub(crate) fn mark_commands(journal: &str) {
     *MARK.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
 }
@@ -43,7 +45,7 @@ pub struct Argv {
     cwd: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     quiet: bool,
-    to_the_end: bool,
+    ignore_cancel: bool,
     writes_only: Option<Vec<PathBuf>>,
     user: Option<User>,
 }
@@ -69,56 +71,56 @@ impl Argv {
         Argv { program: program.as_ref().into(), ..Argv::default() }
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Argv {
         self.args.push(arg.as_ref().into());
         self
     }
 
-    /// With more arguments.
+    /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Argv {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_os_string()));
         self
     }
 
-    /// Run in this directory.
+    /// Sets the working directory.
     pub fn cwd(mut self, dir: impl AsRef<Path>) -> Argv {
         self.cwd = Some(dir.as_ref().into());
         self
     }
 
-    /// Throw standard output away.
+    /// Discards standard output.
     pub fn quiet(mut self) -> Argv {
         self.quiet = true;
         self
     }
 
-    /// With a variable in its environment.
+    /// Sets a variable in its environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Argv {
         self.env.push((name.as_ref().into(), value.as_ref().into()));
         self
     }
 
-    /// Run it to its end even after a signal asked fsarena to stop. For what cleans up.
-    pub fn to_the_end(mut self) -> Argv {
-        self.to_the_end = true;
+    /// Runs it to its end even after a signal asked fsarena to stop. For commands that clean up.
+    pub fn ignore_cancel(mut self) -> Argv {
+        self.ignore_cancel = true;
         self
     }
 
-    /// Run it as another user; of the groups only the main one.
+    /// Runs it as another user, in the main group of that user only.
     pub fn user(mut self, user: Option<User>) -> Argv {
         self.user = user;
         self
     }
 
-    /// Let it write to these files and devices and to nothing else, where the kernel can enforce that
-    /// ([`can_confine`]); and give it no environment variable of the user that could name another file.
+    /// Lets it write to these files and devices only, where the kernel can enforce that ([`can_confine`]). It gets no
+    /// environment variable of the user that could name another file.
     pub fn writes_only<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Argv {
         self.writes_only = Some(paths.into_iter().map(|path| path.as_ref().into()).collect());
         self
     }
 
-    /// The vector as text, for logs.
+    /// The program and its arguments as text, for logs.
     pub fn words(&self) -> Vec<String> {
         std::iter::once(&self.program)
             .chain(&self.args)
@@ -126,7 +128,7 @@ impl Argv {
             .collect()
     }
 
-    /// Runs the command to its end, whatever that is.
+    /// Runs the command and waits for its end, whatever its exit status.
     ///
     /// It runs in a separate process group, so that Ctrl-C reaches it only through fsarena, which kills the
     /// whole group.
@@ -134,8 +136,8 @@ impl Argv {
     /// # Errors
     /// Where it cannot be started, or a signal asked fsarena to stop.
     pub fn run(&self) -> Result<Finished, Error> {
-        let _in_order = crate::cancel::in_order();
-        self.go_on()?;
+        let _deferred_signals = crate::cancel::defer_signals();
+        self.check_cancelled()?;
         let start_error = |source: std::io::Error| {
             let program = self.program.to_string_lossy().into_owned();
             match source.kind() {
@@ -153,20 +155,20 @@ impl Argv {
         });
         command.stderr(err.try_clone().map_err(start_error)?);
         let started = match &self.writes_only {
-            Some(paths) => confine::spawn(&mut command, paths),
+            Some(paths) => spawn_confined(&mut command, paths),
             None => {
                 let begun = Instant::now();
                 limits::spawn(&mut command).map(|child| (begun, child))
             }
         };
         let (begun, child) = started.map_err(start_error)?;
-        if !self.to_the_end {
-            kill_when_asked(&child);
+        if !self.ignore_cancel {
+            wait_or_kill_group(&child);
         }
         let (status, max_rss_bytes) = reap(child).map_err(start_error)?;
         let elapsed = begun.elapsed();
         if status.signal() == Some(libc::SIGKILL) {
-            self.go_on()?;
+            self.check_cancelled()?;
         }
         let stdout =
             out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
@@ -174,12 +176,12 @@ impl Argv {
         Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
     }
 
-    /// The command with its arguments, environment and directory; its output goes where the caller says.
+    /// The command with its arguments, environment and directory; the caller sets its output.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null()).process_group(0);
         if self.writes_only.is_some() {
-            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| confine::keeps(name)));
+            command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keeps_variable(name)));
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(mark());
         if let Some(dir) = &self.cwd {
@@ -191,10 +193,10 @@ impl Argv {
         command
     }
 
-    /// Runs the command, logs it, and expects success.
+    /// Runs the command and logs it; a failure is an error.
     ///
     /// # Errors
-    /// Where it cannot be started or fails; the message has the command's own words.
+    /// Where it cannot be started or fails; the message contains its output.
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, Error> {
         let finished = self.run()?;
         log(self.record(&finished));
@@ -202,9 +204,9 @@ impl Argv {
     }
 
     /// An error where a signal asked fsarena to stop and this command may be stopped.
-    fn go_on(&self) -> Result<(), Error> {
+    fn check_cancelled(&self) -> Result<(), Error> {
         match crate::cancel::requested() {
-            Some(signal) if !self.to_the_end => {
+            Some(signal) if !self.ignore_cancel => {
                 Err(Error::Interrupted { program: self.program.to_string_lossy().into_owned(), signal })
             }
             _ => Ok(()),
@@ -224,7 +226,7 @@ impl Argv {
         }
     }
 
-    /// Passes on a success; makes an error of a failure.
+    /// Turns a failure of the finished command into an error.
     ///
     /// # Errors
     /// Where the command did not exit with 0.
@@ -232,25 +234,228 @@ impl Argv {
         if finished.status.success() {
             return Ok(finished);
         }
-        let said = match finished.stderr.trim() {
+        let output = match finished.stderr.trim() {
             "" => finished.stdout.trim(),
-            said => said,
+            stderr => stderr,
         };
         Err(Error::Failed {
             command: self.words().join(" "),
             ended: finished.ended(),
-            said: shown(said).into(),
+            said: shown(output).into(),
         })
     }
 }
 
 impl Finished {
-    /// `exit 0`, `signal 9`.
+    /// How it ended: `exit 0`, `signal 9`.
     pub fn ended(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
             (None, None) => self.status.to_string(),
         }
+    }
+}
+
+/// Why an external command failed or could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program is not installed.
+    #[error("{program} is not installed")]
+    NotFound {
+        /// Its name.
+        program: String,
+    },
+    /// A file that the user named and that cannot be executed.
+    #[error("{program} cannot be executed: {why}")]
+    Unusable {
+        /// Its name or path.
+        program: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// It could not be started.
+    #[error("{program} could not be started: {source}{}", advice(.source))]
+    Start {
+        /// Its name.
+        program: String,
+        /// The error of the system call.
+        source: std::io::Error,
+    },
+    /// It ran and failed.
+    #[error("{command} failed ({ended}): {said}")]
+    Failed {
+        /// The argument vector, for people.
+        command: String,
+        /// How it ended: `exit 1`, `signal 9`.
+        ended: String,
+        /// The output of the command.
+        said: String,
+    },
+    /// A signal asked fsarena to stop, so the command was killed or not started.
+    #[error("{program} was interrupted by signal {signal}")]
+    Interrupted {
+        /// Its name.
+        program: String,
+        /// The signal that fsarena got.
+        signal: i32,
+    },
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::NotFound { .. } => ExitCode::Missing,
+            Error::Unusable { .. } => ExitCode::Usage,
+            Error::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
+            _ => ExitCode::Internal,
+        }
+    }
+}
+
+/// An unnamed file in memory.
+pub fn memory_file(name: &str) -> std::io::Result<File> {
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
+/// Waits until a child ends; kills its process group when a signal asks fsarena to stop.
+fn wait_or_kill_group(child: &Child) {
+    // Without pidfds (Linux before 5.3) the command just runs to its end.
+    let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return };
+    // A signal ends the poll, but it may come just before it, or to another thread.
+    let poll_interval = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    loop {
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&poll_interval)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            _ => return,
+        }
+        if crate::cancel::requested().is_some() {
+            process::kill_group_of(child);
+        }
+    }
+}
+
+/// Waits for a child with wait4(2), the only call that reports the peak memory of this one child. Neither rustix nor nix
+/// has it.
+fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
+    let mut status = 0;
+    loop {
+        // SAFETY: rusage is plain data for which all-zero is valid, and both pointers are to live locals; the pid is that
+        // of our own unreaped child.
+        let (ended, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage), usage)
+        };
+        match ended {
+            -1 if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            -1 => return Err(std::io::Error::last_os_error()),
+            _ => return Ok((ExitStatus::from_raw(status), usage.ru_maxrss as u64 * 1024)),
+        }
+    }
+}
+
+/// The Landlock rights that fsarena requests. An older kernel enforces those that it has.
+const LANDLOCK_ABI: ABI = ABI::V5;
+/// Devices without data of their own, which every confined command may write to. mkfs.btrfs registers the members of
+/// an array with the second.
+const DATALESS_DEVICES: [&str; 2] = ["/dev/null", "/dev/btrfs-control"];
+/// Environment variables that a confined command keeps: no other may name a file to it.
+const KEPT_VARIABLES: [&str; 7] =
+    ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
+/// The beginnings of further environment variables that a confined command keeps.
+const KEPT_PREFIXES: [&str; 2] = ["LC_", "FSARENA_"];
+
+/// Whether this kernel has Landlock, which confines commands.
+pub fn can_confine() -> bool {
+    let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    required.handle_access(AccessFs::WriteFile).and_then(Ruleset::create).is_ok()
+}
+
+/// Whether a confined command keeps this environment variable.
+fn keeps_variable(variable: &OsStr) -> bool {
+    let name = variable.to_string_lossy();
+    KEPT_VARIABLES.contains(&name.as_ref()) || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Starts a command that can write only to these paths. Returns the start time and the child.
+///
+/// Landlock restricts the calling thread and its children, so a separate thread starts the command.
+fn spawn_confined(command: &mut Command, paths: &[PathBuf]) -> io::Result<(Instant, Child)> {
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            restrict_this_thread(paths)?;
+            let begun = Instant::now();
+            Ok((begun, crate::limits::spawn(command)?))
+        });
+        starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that confines it panicked")))
+    })
+}
+
+fn restrict_this_thread(paths: &[PathBuf]) -> io::Result<()> {
+    let dataless = DATALESS_DEVICES.iter().map(Path::new).filter(|path| path.exists());
+    let paths = paths.iter().map(PathBuf::as_path).chain(dataless);
+    let opened = paths.map(PathFd::new).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+    let write = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let rules = opened.into_iter().map(|fd| Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, write)));
+    let ruleset =
+        Ruleset::default().handle_access(AccessFs::from_write(LANDLOCK_ABI)).and_then(Ruleset::create);
+    let restricted = ruleset.and_then(|ruleset| ruleset.add_rules(rules)?.restrict_self());
+    restricted.map(drop).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a shell that may write to one file, and whether it succeeded.
+    fn confined(target: &Path, script: &str) -> bool {
+        let shell = Argv::new("sh").args(["-c", script, "sh"]).arg(target);
+        shell.writes_only([target]).run().unwrap().status.success()
+    }
+
+    #[test]
+    fn a_confined_command_writes_to_its_target_and_to_nothing_else() {
+        if !can_confine() {
+            fsarena_testkit::skipped("this kernel has no Landlock");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let [target, victim] = ["target", "victim"].map(|name| dir.path().join(name));
+        std::fs::write(&target, "old").unwrap();
+        std::fs::write(&victim, "data").unwrap();
+        let at = victim.display();
+        assert!(confined(&target, "echo new > \"$1\" && cat \"$1\" > /dev/null"));
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new\n");
+        for script in [
+            format!("echo new > {at}"),
+            format!("echo new >> {at}"),
+            format!("truncate -s 0 {at}"),
+            format!("rm -f {at}"),
+            format!("mv \"$1\" {at}"),
+            format!("ln -sf \"$1\" {at}"),
+            format!("touch {at}.new"),
+            format!("mkdir {at}.dir"),
+            // A node of the same device elsewhere would be a second way to it.
+            format!("mknod {at}.node b 7 0"),
+        ] {
+            assert!(!confined(&target, &script), "{script}");
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "data", "{script}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+        // Reading is free, and this process is not confined.
+        assert!(confined(&target, &format!("cat {at}")));
+        std::fs::write(&victim, "more").unwrap();
+    }
+
+    #[test]
+    fn a_confined_command_keeps_no_variable_that_names_a_file() {
+        let printed = |argv: Argv| argv.env("E2FSPROGS_UNDO_DIR", "here").run().unwrap().stdout;
+        assert!(printed(Argv::new("env")).contains("CARGO_MANIFEST_DIR="));
+        let target = Path::new("/dev/null");
+        let kept = printed(Argv::new("env").writes_only([target]));
+        assert!(kept.contains("PATH=") && !kept.contains("CARGO_MANIFEST_DIR="), "{kept}");
+        // What fsarena itself sets stays.
+        assert!(kept.contains("E2FSPROGS_UNDO_DIR=here"), "{kept}");
     }
 }

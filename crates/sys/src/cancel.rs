@@ -1,5 +1,5 @@
-//! Signals that ask fsarena to stop. Where something is to be cleaned up they are noted in a flag and obeyed where it is
-//! safe; elsewhere they end the process at once.
+//! Signals that ask fsarena to stop. While there is something to clean up, a signal only sets a flag, and fsarena stops where
+//! that is safe. Otherwise the signal ends the process at once.
 
 use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
@@ -15,35 +15,36 @@ const NAMED: [i32; 13] = [
     SIGIO, SIGPWR,
 ];
 
-/// Every signal that ends fsarena in order: those of `NAMED`, and the real-time signals, whose default is to end a process too.
+/// Every signal after which fsarena cleans up and ends: those of `NAMED`, and the real-time signals, whose default is to end
+/// a process too.
 pub fn signals() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
-static ASKED: AtomicI32 = AtomicI32::new(0);
-/// How many [`InOrder`] there are.
-static IN_ORDER: AtomicUsize = AtomicUsize::new(0);
+static REQUESTED: AtomicI32 = AtomicI32::new(0);
+/// The number of [`DeferredSignals`] that exist.
+static DEFERRED: AtomicUsize = AtomicUsize::new(0);
 
-/// While one of these exists, a signal is only noted, and its holder cleans up and ends in order.
+/// While one of these exists, signals only set a flag, and its holder cleans up before the process ends.
 #[derive(Debug)]
 #[must_use = "signals end the process at once when it is dropped"]
-pub struct InOrder(());
+pub struct DeferredSignals(());
 
-/// From now on there is something to clean up, or to finish.
-pub fn in_order() -> InOrder {
-    IN_ORDER.fetch_add(1, Ordering::SeqCst);
-    InOrder(())
+/// Defers signals until the returned value is dropped, because there is something to clean up or to finish.
+pub fn defer_signals() -> DeferredSignals {
+    DEFERRED.fetch_add(1, Ordering::SeqCst);
+    DeferredSignals(())
 }
 
-impl Drop for InOrder {
+impl Drop for DeferredSignals {
     fn drop(&mut self) {
-        IN_ORDER.fetch_sub(1, Ordering::SeqCst);
+        DEFERRED.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// From now on each of [`signals`] is only noted while something is to be cleaned up, and a second one does not cut that
-/// short. While nothing is, they end the process at once, whatever it computes or waits for.
-/// Signals that this process was started to ignore stay ignored: that is how nohup(1) works.
+/// Installs handlers for [`signals`]. While signals are deferred, a signal only sets a flag, and a second one does not cut the
+/// clean-up short. Otherwise a signal ends the process at once. Signals that this process was started to ignore stay
+/// ignored: that is how nohup(1) works.
 ///
 /// # Errors
 /// Where the system refuses a handler.
@@ -53,8 +54,8 @@ pub fn install() -> io::Result<()> {
             continue;
         }
         let obey = move || {
-            note(&ASKED, signal);
-            if IN_ORDER.load(Ordering::SeqCst) == 0 {
+            note(&REQUESTED, signal);
+            if DEFERRED.load(Ordering::SeqCst) == 0 {
                 end_by(signal);
             }
         };
@@ -87,17 +88,17 @@ fn end_by(signal: i32) {
     }
 }
 
-/// The first signal is the one to die by.
+/// Records a signal, unless one is recorded already: the process ends by the first one.
 fn note(asked: &AtomicI32, signal: i32) {
     let _ = asked.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// The signal that asked to stop, if one did.
+/// The signal that asked fsarena to stop, if one did.
 pub fn requested() -> Option<i32> {
-    Some(ASKED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    Some(REQUESTED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
-/// An error where a signal asked to stop.
+/// Returns an error if a signal asked fsarena to stop.
 ///
 /// # Errors
 /// [`crate::Error::Interrupted`].
@@ -105,8 +106,8 @@ pub fn check() -> Result<(), crate::Error> {
     requested().map_or(Ok(()), |signal| Err(crate::Error::Interrupted { signal }))
 }
 
-/// Ends the process as the signal would have, so that the shell sees what happened. For the end of
-/// `main`, after everything is cleaned up.
+/// Ends the process by the default action of a signal, so that the shell sees the reason. For the end of `main`, after the
+/// clean-up.
 pub fn die_by(signal: i32) -> ! {
     end_by(signal);
     std::process::exit(128 + signal)

@@ -1,11 +1,11 @@
 //! Control groups, version 1 and 2: finding a controller, and making temporary groups.
+//!
+//! A group of version 2 "passes on" the controllers that it enables for its children (`cgroup.subtree_control`).
 
-pub(crate) mod passed_on;
-
+use crate::kernel::{SysRoot, names};
 use crate::undo::{self, Identity, Journal, Undo, UndoGuard};
-use crate::{Error, attribute, kernel::SysRoot, process, retry::retry};
-use rustix::fs::Access;
-use rustix::io::Errno;
+use crate::{Error, found, kernel, process, wait::retry};
+use rustix::{fs::Access, io::Errno};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
@@ -54,18 +54,18 @@ impl Controller {
         let path = parent.join(group_name());
         // Noted first, so that it is undone last: after the group is removed.
         let enabled = if self.unified { self.note_enabling(&path, journal)? } else { None };
-        let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
+        let mut guard = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // This process made it for another controller of the same cell.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
             made => made.map_err(Error::io("making", &path))?,
         }
-        let identity = Identity::at(&path);
-        armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
+        let identity = Identity::at_path(&path);
+        guard.update(Undo::RemoveGroup { path: path.clone(), identity })?;
         if self.unified {
-            passed_on::enable(&self.root, self.name)?;
+            enable_controller(&self.root, self.name)?;
         }
-        Ok(Group { path, armed, enabled })
+        Ok(Group { path, guard, enabled })
     }
 
     /// Writes to the journal that the controller is about to be enabled for the children of the root. None where
@@ -73,7 +73,7 @@ impl Controller {
     /// fsarena to finish must disable it.
     fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
         let is_this = |how: &Undo| matches!(how, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
-        if passed_on::has(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
+        if passes_on(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
             return Ok(None);
         }
         let (root, name, group) = (self.root.clone(), self.name.into(), group.into());
@@ -101,14 +101,14 @@ pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Grou
         return Ok(None);
     }
     let path = parent.join(group_name());
-    let mut armed = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
+    let mut guard = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
     if std::fs::create_dir(&path).is_err() {
-        armed.forget()?;
+        guard.disarm()?;
         return Ok(None);
     }
-    let identity = Identity::at(&path);
-    armed.refine(Undo::RemoveGroup { path: path.clone(), identity })?;
-    Ok(Some(Group { path, armed, enabled: None }))
+    let identity = Identity::at_path(&path);
+    guard.update(Undo::RemoveGroup { path: path.clone(), identity })?;
+    Ok(Some(Group { path, guard, enabled: None }))
 }
 
 /// The group of this process in a hierarchy where its children have no controllers: version 2, or a named hierarchy
@@ -164,7 +164,7 @@ fn own_path(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
 pub struct Group {
     path: PathBuf,
     // Fields are dropped in this order: the group is removed before its controller is disabled.
-    armed: UndoGuard,
+    guard: UndoGuard,
     enabled: Option<UndoGuard>,
 }
 
@@ -179,12 +179,12 @@ impl Group {
     /// # Errors
     /// If the kernel rejects the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
-        attribute::write(&self.path.join(attribute), value)
+        kernel::write_attribute(&self.path.join(attribute), value)
     }
 
     /// The undo steps of the group, in the order in which they were written to the journal.
-    pub fn into_armed(self) -> impl Iterator<Item = UndoGuard> {
-        self.enabled.into_iter().chain([self.armed])
+    pub fn into_guards(self) -> impl Iterator<Item = UndoGuard> {
+        self.enabled.into_iter().chain([self.guard])
     }
 
     /// Kills all processes in the group and removes it.
@@ -192,7 +192,7 @@ impl Group {
     /// # Errors
     /// Where a step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
-        self.armed.undo()?;
+        self.guard.undo()?;
         self.enabled.map_or(Ok(()), UndoGuard::undo)
     }
 }
@@ -227,7 +227,7 @@ pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
     }
-    for below in passed_on::groups_below(group)? {
+    for below in groups_below(group)? {
         end_processes(kernel, &below)?;
     }
     process::kill_and_wait(kernel, &|| process::members(kernel, group))
@@ -237,7 +237,7 @@ pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
 /// a success.
 pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
-    for below in passed_on::groups_below(group)? {
+    for below in groups_below(group)? {
         remove(kernel, &below)?;
     }
     match retry(REMOVE_ATTEMPTS, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
@@ -246,25 +246,115 @@ pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     }
 }
 
+/// The path of the list of controllers that a group passes on.
+fn subtree_control(group: &Path) -> PathBuf {
+    group.join("cgroup.subtree_control")
+}
+
+/// Whether a group passes a controller on. A group that is gone passes on none.
+///
+/// # Errors
+/// Where that cannot be read.
+pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
+    let path = subtree_control(group);
+    let names = found(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
+    Ok(names.unwrap_or_default().split_whitespace().any(|name| name == controller))
+}
+
+/// The groups right below a group. A group that is gone has none.
+///
+/// # Errors
+/// Where they cannot be read.
+fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
+    let found = found(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
+    Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
+}
+
+/// Enables a controller for the children of a group.
+///
+/// # Errors
+/// Where the kernel refuses.
+fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
+    let path = subtree_control(group);
+    std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
+}
+
+/// Disables a controller for the children of a group, unless a child uses it: the limits of that child would be lost.
+///
+/// # Errors
+/// Where the kernel refuses for another reason.
+pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), Error> {
+    if !passes_on(group, controller)? || is_controller_used(group, controller)? {
+        return Ok(());
+    }
+    let path = subtree_control(group);
+    match found(std::fs::write(&path, format!("-{controller}"))) {
+        // A child has begun to pass it on after the check.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Ok(()),
+        written => written.map(drop).map_err(Error::io("writing", path)),
+    }
+}
+
+/// Whether a child of a group passes a controller on, or has changed a setting of it from the default.
+///
+/// # Errors
+/// Where the groups cannot be read.
+pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
+    for child in groups_below(group)? {
+        let files = found(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
+        if passes_on(&child, controller)? {
+            return Ok(true);
+        }
+        for file in &files {
+            let of_controller = file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
+            if of_controller && is_set(&child, file) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a file of a group has a value that a new group does not have. An unreadable setting counts as set, unless its
+/// group is gone.
+fn is_set(group: &Path, file: &str) -> bool {
+    match std::fs::read_to_string(group.join(file)) {
+        Ok(value) => !is_default(file, value.trim()),
+        Err(error) => {
+            let gone = matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV));
+            // No setting has the default `?`.
+            !gone && !is_default(file, "?")
+        }
+    }
+}
+
+/// Whether a new group has this value in a file. Counters always do: only `max`, `high`, `low`, `min`, `weight` and
+/// `latency` are settings.
+fn is_default(file: &str, value: &str) -> bool {
+    match file.rsplit('.').next() {
+        Some("max" | "high") => value.split_whitespace().next().is_none_or(|first| first == "max"),
+        Some("low" | "min") => value == "0",
+        Some("weight") => ["100", "default 100"].contains(&value),
+        Some("latency") => value.is_empty(),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
-    fn machine(
-        mounts: &str,
-        own: &str,
-        dirs: &[&str],
-        files: &[(&str, &str)],
-    ) -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for rel in dirs.iter().chain(&["proc/self"]) {
-            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
+    fn machine(mounts: &str, own: &str, dirs: &[&str], files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]);
+        for dir in dirs {
+            root.dir(dir);
         }
-        for (rel, text) in files.iter().chain(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]) {
-            std::fs::write(dir.path().join(rel), text).unwrap();
+        for (rel, text) in files {
+            root.file(rel, text);
         }
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
     }
 
     #[test]
@@ -388,14 +478,14 @@ mod tests {
         }
         let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
             let found = Controller::find(&SysRoot::host(), name, name)?;
-            let free = found.unified && !passed_on::has(&found.root, name).ok()?;
+            let free = found.unified && !passes_on(&found.root, name).ok()?;
             free.then_some(found)
         });
         let Some(found) = found else {
             fsarena_testkit::skipped("no controller of version 2 that is not in use");
             return;
         };
-        let enabled = || passed_on::has(&found.root, found.name).unwrap();
+        let enabled = || passes_on(&found.root, found.name).unwrap();
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let group = found.group(&journal).unwrap();
@@ -406,11 +496,51 @@ mod tests {
         let group = found.group(&journal).unwrap();
         let other = found.root.join(format!("other-{}", std::process::id()));
         std::fs::create_dir(&other).unwrap();
-        passed_on::enable(&other, found.name).unwrap();
+        enable_controller(&other, found.name).unwrap();
         group.remove().unwrap();
         let left = enabled();
         std::fs::remove_dir(&other).unwrap();
-        passed_on::disable(&found.root, found.name).unwrap();
+        disable_controller(&found.root, found.name).unwrap();
         assert!(left && !enabled());
+    }
+
+    #[test]
+    fn a_controller_is_used_by_those_that_pass_it_on_or_set_it() {
+        for (file, value, expected) in [
+            ("cgroup.subtree_control", "cpu io\n", true),
+            ("cgroup.subtree_control", "cpu\n", false),
+            ("io.max", "8:0 rbps=1 wbps=max riops=max wiops=max\n", true),
+            ("io.max", "", false),
+            ("io.weight", "default 100\n", false),
+            ("io.weight", "default 100\n8:0 50\n", true),
+            ("io.stat", "8:0 rbytes=1\n", false),
+            ("iocost.max", "1\n", false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let below = dir.path().join("a.service");
+            std::fs::create_dir(&below).unwrap();
+            std::fs::write(below.join(file), value).unwrap();
+            assert_eq!(is_controller_used(dir.path(), "io").unwrap(), expected, "{file}: {value}");
+            std::fs::write(subtree_control(dir.path()), "io memory\n").unwrap();
+            disable_controller(dir.path(), "io").unwrap();
+            let left = std::fs::read_to_string(subtree_control(dir.path())).unwrap();
+            assert_eq!(left, if expected { "io memory\n" } else { "-io" }, "{file}: {value}");
+        }
+        for (file, value) in [("memory.max", "max\n"), ("cpu.max", "max 100000\n"), ("memory.low", "0\n")] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(file), value).unwrap();
+            assert!(!is_set(dir.path(), file));
+            std::fs::write(dir.path().join(file), "50000 100000\n").unwrap();
+            assert!(is_set(dir.path(), file) && !is_set(dir.path(), "gone.max"));
+        }
+    }
+
+    #[test]
+    fn what_passes_nothing_on_needs_no_disabling() {
+        let dir = tempfile::tempdir().unwrap();
+        disable_controller(&dir.path().join("gone"), "io").unwrap();
+        std::fs::write(subtree_control(dir.path()), "cpu\n").unwrap();
+        disable_controller(dir.path(), "io").unwrap();
+        assert_eq!(std::fs::read_to_string(subtree_control(dir.path())).unwrap(), "cpu\n");
     }
 }

@@ -1,28 +1,28 @@
-//! CPU time of processes and of the kernel's own threads, exact: their CPU clocks (clock_getcpuclockid(3)).
+//! CPU time of processes and kernel threads in nanoseconds, and the processes that keep the machine busy.
 //!
-//! The scheduler charges nanoseconds; `/proc/PID/stat` reports them in steps of 10 ms, and `/proc/PID/schedstat`
-//! those of the first thread only. A process that ended takes its time with it, so callers that want all of it
-//! ask often.
+//! The times come from CPU clocks (clock_getcpuclockid(3)): `/proc/PID/stat` counts in steps of 10 ms, and
+//! `/proc/PID/schedstat` covers only the first thread. The time of a process is lost when it ends, so callers that want all
+//! of it must read often.
 
-use crate::kernel::SysRoot;
-use crate::process::{all, stat};
+use crate::{kernel::SysRoot, process};
+use bytesize::ByteSize;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
-use nix::{time::ClockId, unistd::Pid};
-use procfs_core::process::StatFlags;
+use nix::{sys::time::TimeVal, time::ClockId, unistd::Pid};
+use procfs_core::FromBufRead;
+use procfs_core::process::{Io, StatFlags};
+use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, ops::AddAssign};
 
-/// CPU time in nanoseconds of processes, each by its id and the tick at which it started: ids are used again.
-pub type Times = BTreeMap<(i32, u64), u64>;
+/// CPU times of processes in nanoseconds, by pid and start time in clock ticks, because pids are reused.
+pub type CpuTimes = BTreeMap<(i32, u64), u64>;
 
-/// CPU time of a process in nanoseconds, with that of its threads that ended; none where the process is gone.
+/// The CPU time of a process in nanoseconds, including threads that ended; None if the process is gone.
 pub fn process_ns(pid: i32) -> Option<u64> {
     let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).and_then(ClockId::now).ok()?;
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// CPU time in nanoseconds. The kernel knows the sum exactly; it splits user from system time by what its
-/// ticks met.
+/// User and system time in nanoseconds. Their sum is exact; the kernel estimates the split by sampling at its ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// In user mode.
@@ -32,17 +32,17 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Of this thread up to now.
+    /// The CPU time of this thread up to now.
     pub fn of_this_thread() -> Cpu {
         Cpu::of(UsageWho::RUSAGE_THREAD)
     }
 
-    /// Of this process up to now.
+    /// The CPU time of this process up to now.
     pub fn of_this_process() -> Cpu {
         Cpu::of(UsageWho::RUSAGE_SELF)
     }
 
-    /// Of the children of this process that have ended and were waited for, up to now.
+    /// The CPU time of all children of this process that have ended and were waited for.
     pub fn of_ended_children() -> Cpu {
         Cpu::of(UsageWho::RUSAGE_CHILDREN)
     }
@@ -56,7 +56,7 @@ impl Cpu {
         })
     }
 
-    /// The same time, split as another one is.
+    /// The same total, split into user and system time in the proportion of `other`.
     pub fn split_as(self, other: Cpu) -> Cpu {
         let (all, others) = (self.total_ns(), other.total_ns());
         if others == 0 {
@@ -87,30 +87,102 @@ impl AddAssign for Cpu {
     }
 }
 
-/// CPU time of each of the kernel's own threads. A figure for reports: threads that cannot be read are left out.
-pub fn kernel_threads(kernel: &SysRoot) -> Times {
+/// The CPU times of the kernel threads. Threads that cannot be read are left out.
+pub fn kernel_threads(kernel: &SysRoot) -> CpuTimes {
     let time = |pid: i32| {
-        let stat = stat(kernel, pid).ok()??;
+        let stat = process::stat(kernel, pid).ok()??;
         let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
         own.then_some(((pid, stat.starttime), process_ns(pid)?))
     };
-    all(kernel).unwrap_or_default().into_iter().filter_map(time).collect()
+    process::all(kernel).unwrap_or_default().into_iter().filter_map(time).collect()
 }
 
-/// CPU time used between two moments: processes that began in between count whole, those that ended not at all.
-pub fn used(before: &Times, after: &Times) -> u64 {
+/// The CPU time used between two readings. Processes that started in between count with all their time, those that ended
+/// in between do not count.
+pub fn used(before: &CpuTimes, after: &CpuTimes) -> u64 {
     after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
 }
 
-/// User and system time of a process and its threads, in clock ticks. The kernel makes their sum right and
-/// splits it by what its ticks met.
+/// The user and system time of a process and its threads, in clock ticks.
 pub fn user_and_system(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
-    stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
+    process::stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
+}
+
+/// The share of one CPU from which a process counts as a disturber.
+const DISTURBING_CPU_SHARE: f64 = 0.1;
+/// The bytes read and written from which a process counts as a disturber.
+const DISTURBING_BYTES: u64 = 1 << 20;
+/// The largest number of disturbers in a list.
+const MAX_DISTURBERS: usize = 3;
+
+/// The readings of all processes at one moment.
+#[derive(Debug)]
+pub struct ProcessReadings {
+    at: Instant,
+    processes: BTreeMap<i32, ProcessReading>,
+}
+
+/// What a process has used since it started: CPU time in clock ticks, and bytes read and written.
+#[derive(Debug)]
+struct ProcessReading {
+    started: u64,
+    name: String,
+    ticks: u64,
+    bytes: u64,
+}
+
+impl ProcessReadings {
+    /// Reads every process. Skips those that ended meanwhile or cannot be read; the I/O of those that this user may not
+    /// inspect is 0.
+    pub fn now(kernel: &SysRoot) -> ProcessReadings {
+        let read = |pid: i32| Some((pid, ProcessReading::read(kernel, pid)?));
+        let pids = process::all(kernel).unwrap_or_default();
+        ProcessReadings { at: Instant::now(), processes: pids.into_iter().filter_map(read).collect() }
+    }
+
+    /// Descriptions of the processes other than this one that used most since `earlier`: `rsync (4711) moved 35.0 MiB`.
+    pub fn disturbers_since(&self, earlier: &ProcessReadings) -> Vec<String> {
+        let time = self.at.duration_since(earlier.at).max(Duration::from_millis(1)).as_secs_f64();
+        let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
+        let mut found: Vec<(f64, String)> = vec![];
+        for (pid, now) in self.processes.iter().filter(|(pid, _)| **pid != std::process::id() as i32) {
+            let before = earlier.processes.get(pid).filter(|before| before.started == now.started);
+            let (ticks, bytes) = before.map_or((0, 0), |before| (before.ticks, before.bytes));
+            let share = now.ticks.saturating_sub(ticks) as f64 / ticks_per_s / time;
+            let moved = now.bytes.saturating_sub(bytes);
+            let cpu = (share >= DISTURBING_CPU_SHARE)
+                .then(|| format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
+            let io = (moved >= DISTURBING_BYTES).then(|| format!("moved {}", ByteSize(moved)));
+            let words: Vec<String> = cpu.into_iter().chain(io).collect();
+            if !words.is_empty() {
+                // Score: one fully used CPU counts like 100 MiB/s of I/O.
+                let weight = share + moved as f64 / time / f64::from(100 << 20);
+                found.push((weight, format!("{} ({pid}) {}", now.name, words.join(" and "))));
+            }
+        }
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.into_iter().take(MAX_DISTURBERS).map(|(_, words)| words).collect()
+    }
+}
+
+impl ProcessReading {
+    fn read(kernel: &SysRoot, pid: i32) -> Option<ProcessReading> {
+        let stat = process::stat(kernel, pid).ok()??;
+        let io = kernel.read(&format!("proc/{pid}/io")).ok();
+        let io = io.and_then(|text| Io::from_buf_read(text.as_bytes()).ok());
+        Some(ProcessReading {
+            started: stat.starttime,
+            ticks: stat.utime + stat.stime,
+            bytes: io.map_or(0, |io| io.read_bytes + io.write_bytes),
+            name: stat.comm,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
     #[test]
     fn this_process_uses_time_and_is_no_kernel_thread() {
@@ -145,10 +217,51 @@ mod tests {
 
     #[test]
     fn what_began_counts_whole_and_what_ended_not_at_all() {
-        let before = Times::from([((1, 0), 100), ((2, 0), 50)]);
-        let after = Times::from([((1, 0), 130), ((3, 9), 7)]);
+        let before = CpuTimes::from([((1, 0), 100), ((2, 0), 50)]);
+        let after = CpuTimes::from([((1, 0), 130), ((3, 9), 7)]);
         assert_eq!(used(&before, &after), 37);
         // The same id, another process.
-        assert_eq!(used(&before, &Times::from([((2, 8), 60)])), 60);
+        assert_eq!(used(&before, &CpuTimes::from([((2, 8), 60)])), 60);
+    }
+
+    /// A machine with these processes: pid, name, start, ticks of CPU time, bytes written.
+    fn machine(processes: &[(i32, &str, u64, u64, u64)]) -> FakeRoot {
+        let root = FakeRoot::with(&[]);
+        for (pid, name, started, ticks, bytes) in processes {
+            let rest = format!("{ticks} 0 0 0 20 0 1 0 {started} 0 0 {}", "0 ".repeat(27));
+            root.file(
+                &format!("proc/{pid}/stat"),
+                &format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"),
+            );
+            let io = format!("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: {bytes}\n");
+            root.file(&format!("proc/{pid}/io"), &(io + "cancelled_write_bytes: 0\n"));
+        }
+        root
+    }
+
+    #[test]
+    fn the_busiest_processes_are_named() {
+        let begun = Instant::now();
+        let at = |root: &FakeRoot, seconds: u64| ProcessReadings {
+            at: begun + Duration::from_secs(seconds),
+            ..ProcessReadings::now(&SysRoot::at(root.path()))
+        };
+        let before = at(&machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]), 0);
+        let after = machine(&[
+            (1, "init", 1, 501, 4096),
+            (7, "cc1", 9, 190, 0),
+            (8, "rsync", 99, 0, 35 << 20),
+            (9, "dd", 99, 50, 2 << 20),
+        ]);
+        // Over one second of 100 ticks. 8 is another process than before.
+        assert_eq!(
+            at(&after, 1).disturbers_since(&before),
+            [
+                "cc1 (7) used 90% of a CPU",
+                "dd (9) used 50% of a CPU and moved 2.0 MiB",
+                "rsync (8) moved 35.0 MiB"
+            ]
+        );
+        assert!(at(&after, 2).disturbers_since(&at(&after, 1)).is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A block device.
+/// A block device and its attributes in sysfs.
 #[derive(Debug, Clone)]
 pub struct BlockDevice {
     /// The path it was opened by, symbolic links followed.
@@ -18,7 +18,7 @@ pub struct BlockDevice {
     pub major: u32,
     /// Its minor number.
     pub minor: u32,
-    /// The number of what this node leads to: another one once a disk, a medium or an image is exchanged (Linux 5.15).
+    /// The sequence number (`diskseq`, Linux 5.15), which changes when a disk, a medium or an image is exchanged.
     sequence: Option<String>,
     kernel: SysRoot,
 }
@@ -63,7 +63,7 @@ impl BlockDevice {
         Ok(BlockDevice { sequence: found.own_or_of_disk("diskseq"), ..found })
     }
 
-    /// Whether its node still leads to it.
+    /// Whether its node still leads to the same device.
     pub fn is_in_place(&self) -> bool {
         let now = BlockDevice::open(&self.kernel, &self.path);
         now.is_ok_and(|now| (now.numbers(), now.sequence) == (self.numbers(), self.sequence.clone()))
@@ -84,7 +84,7 @@ impl BlockDevice {
         self.kernel.fact(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
     }
 
-    /// An attribute that a partition has only where its disk is.
+    /// An attribute of the device or, if a partition lacks it, of its disk.
     fn own_or_of_disk(&self, attribute: &str) -> Option<String> {
         self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
     }
@@ -117,7 +117,7 @@ impl BlockDevice {
         bracketed(&self.queue("scheduler")?)
     }
 
-    /// Whether it is a rotating disk, as far as the kernel was told.
+    /// Whether the kernel believes that it is a rotating disk.
     pub fn rotational(&self) -> Option<bool> {
         Some(self.queue("rotational")? == "1")
     }
@@ -127,7 +127,7 @@ impl BlockDevice {
         self.queue("logical_block_size")?.parse().ok()
     }
 
-    /// The maker's name for it.
+    /// The model name of its hardware.
     pub fn model(&self) -> Option<String> {
         self.own_or_of_disk("device/model")
     }
@@ -146,7 +146,7 @@ impl BlockDevice {
         }
     }
 
-    /// Whether it takes discards: they tell an SSD that blocks hold nothing any more.
+    /// Whether it supports discards, which tell an SSD that blocks are unused.
     pub fn discards(&self) -> bool {
         self.queue("discard_max_bytes").is_some_and(|most| most != "0")
     }
@@ -187,7 +187,7 @@ impl BlockDevice {
         BlockDevice::numbered(&self.kernel, major, minor, path).ok()
     }
 
-    /// Names of devices built on it (LVM, RAID, encryption, …).
+    /// The names of the devices that are built on it (LVM, RAID, encryption).
     ///
     /// # Errors
     /// Where the kernel's list of them cannot be read.
@@ -250,7 +250,7 @@ pub fn numbers(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The device that carries the filesystem of a path; none for tmpfs, network filesystems and the like.
+/// The device that the filesystem of a path is on; None for tmpfs, network filesystems and the like.
 ///
 /// # Errors
 /// Where the path cannot be looked at, or the kernel's list of mounts cannot be read.
@@ -279,13 +279,12 @@ pub fn behind(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevice>, Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
-    fn disk() -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        let sys = dir.path().join("sys");
-        let disk = sys.join("devices/pci/block/sda");
-        for sub in ["queue", "device", "holders/dm-0", "sda1", "sda2", "power"] {
-            std::fs::create_dir_all(disk.join(sub)).unwrap();
+    fn disk() -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(&[]);
+        for dir in ["holders/dm-0", "power"] {
+            root.dir(&format!("sys/devices/pci/block/sda/{dir}"));
         }
         for (rel, text) in [
             ("size", "2048\n"),
@@ -300,13 +299,12 @@ mod tests {
             ("sda1/partition", "1\n"),
             ("sda2/partition", "2\n"),
         ] {
-            std::fs::write(disk.join(rel), text).unwrap();
+            root.file(&format!("sys/devices/pci/block/sda/{rel}"), text);
         }
-        std::fs::create_dir_all(sys.join("dev/block")).unwrap();
-        std::os::unix::fs::symlink("../../devices/pci/block/sda", sys.join("dev/block/8:0")).unwrap();
-        std::os::unix::fs::symlink("../../devices/pci/block/sda/sda1", sys.join("dev/block/8:1")).unwrap();
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
+        root.link("sys/dev/block/8:0", "../../devices/pci/block/sda");
+        root.link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
     }
 
     #[test]
@@ -339,16 +337,12 @@ mod tests {
 
     #[test]
     fn a_device_on_one_disk_has_the_model_of_it_and_one_on_two_has_none() {
-        let (dir, kernel) = disk();
-        let sys = dir.path().join("sys");
-        let mapped = sys.join("devices/virtual/block/dm-0");
+        let (root, kernel) = disk();
         let slave = |name: &str, dev: &str| {
-            let below = mapped.join("slaves").join(name);
-            std::fs::create_dir_all(&below).unwrap();
-            std::fs::write(below.join("dev"), dev).unwrap();
+            root.file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev)
         };
         slave("sda1", "8:1\n");
-        std::os::unix::fs::symlink("../../devices/virtual/block/dm-0", sys.join("dev/block/253:0")).unwrap();
+        root.link("sys/dev/block/253:0", "../../devices/virtual/block/dm-0");
         let model = || BlockDevice::numbered(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().identity().0;
         assert_eq!(model().as_deref(), Some("Example 2000"));
         slave("sda", "8:0\n");

@@ -1,6 +1,6 @@
 //! The error type of this crate: commands, system calls, and machine states that stop fsarena.
 
-use crate::shortage::advice;
+use crate::limits::advice;
 use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A loop device cannot be detached because something uses it.
     #[error(
-        "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list(.holders)
+        "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list_device_users(.holders)
     )]
     Held {
         /// The device.
@@ -55,7 +55,7 @@ pub enum Error {
         /// Descriptions of its users.
         holders: Vec<String>,
     },
-    /// A path no longer leads to the object that fsarena made, so fsarena leaves it alone.
+    /// A path no longer leads to the object that fsarena made, so fsarena does not touch it.
     #[error("{path:?} is left alone: {why}")]
     NotOurs {
         /// The file or directory.
@@ -137,7 +137,7 @@ pub struct Holder {
 }
 
 /// The processes that use a mount or a device, and the command that kills them.
-pub(crate) fn list_holders(holders: &[Holder]) -> String {
+fn list_holders(holders: &[Holder]) -> String {
     if holders.is_empty() {
         return "something that shows in no process that this user may inspect (another mount, swap, a loop device, or a \
                 process of another user); end that and run `fsarena recover`"
@@ -152,7 +152,7 @@ pub(crate) fn list_holders(holders: &[Holder]) -> String {
 }
 
 /// The users of a loop device, separated by commas.
-fn list(holders: &[String]) -> String {
+fn list_device_users(holders: &[String]) -> String {
     if holders.is_empty() {
         "something that shows in no process (another mount, swap or loop device)".into()
     } else {

@@ -4,7 +4,9 @@
 //! libnss_*.so, which belong to another glibc and crash the process. getent loads them in a process of its own.
 
 use crate::argv::memory_file;
-use crate::said::{shown, tail};
+use crate::limits;
+use crate::process_output::{shown, tail};
+use crate::wait::{Cancel, WaitError, wait_until};
 use fsarena_core::exit::{ExitCode, Exits};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -15,8 +17,6 @@ use std::time::{Duration, Instant};
 const PROGRAMS: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
 /// Time after which getent is killed: a directory service may hang.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a running getent is checked; most queries take a millisecond or two.
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// The exit code of getent for a key that the database lacks.
 const KEY_NOT_FOUND: i32 = 2;
 
@@ -69,23 +69,18 @@ impl Getent {
         let mut command = Command::new(&self.program);
         command.args([database, key]).env_clear().env("LC_ALL", "C").stdin(Stdio::null());
         command.stdout(out.try_clone().map_err(failed)?).stderr(err.try_clone().map_err(failed)?);
-        let mut child = command.spawn().map_err(failed)?;
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
-                break status;
-            }
-            let stopped = crate::cancel::requested();
-            if stopped.is_some() || started.elapsed() > self.timeout {
-                // No wait for its end: it may be stuck in a system call.
-                let _ = child.kill();
-                return Err(error(match stopped {
-                    Some(signal) => format!("interrupted by signal {signal}"),
-                    None => format!("no answer within {:?}, so fsarena killed it", self.timeout),
-                }));
-            }
-            std::thread::sleep(POLL_INTERVAL);
-        };
+        let mut child = limits::spawn(&mut command).map_err(failed)?;
+        let deadline = Instant::now() + self.timeout;
+        let ended = wait_until(deadline, Cancel::BySignal, || child.try_wait().transpose());
+        let status = ended.map_err(|wait_error| {
+            // Do not wait for its end: it may be stuck in a system call.
+            let _ = child.kill();
+            error(match wait_error {
+                WaitError::Cancelled(signal) => format!("interrupted by signal {signal}"),
+                WaitError::TimedOut => format!("no answer within {:?}, so fsarena killed it", self.timeout),
+            })
+        })?;
+        let status = status.map_err(failed)?;
         match status.code() {
             Some(0) => Ok(Some(tail(&mut out, u64::MAX).map_err(failed)?)),
             Some(KEY_NOT_FOUND) => Ok(None),
@@ -184,7 +179,7 @@ pub(crate) mod tests {
         let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         while !state().is_empty() && !state().contains(") Z ") {
-            std::thread::sleep(POLL_INTERVAL);
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

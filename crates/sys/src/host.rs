@@ -59,7 +59,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
     }
 }
 
-/// What lies below a directory. It leaves out what it cannot read.
+/// The storage below a directory: filesystem, device, model and firmware. Unreadable facts are left out.
 pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let mount = kernel.mount_of(&dir);
@@ -74,13 +74,13 @@ pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
     }
 }
 
-/// The device itself, with the model and firmware of its disk. It leaves out what it cannot read.
+/// The storage of a device: its name, and the model and firmware of its disk. Unreadable facts are left out.
 pub fn storage_at(device: &BlockDevice) -> Storage {
     let (model, firmware) = device.identity();
     Storage { device: Some(device.name.clone()), model, firmware, ..Storage::default() }
 }
 
-/// Memory that can be had without swapping, in bytes; none where the kernel does not say.
+/// The memory that is available without swapping, in bytes; None if the kernel does not report it.
 pub fn available_memory(kernel: &SysRoot) -> Option<u64> {
     kernel.bytes("proc/meminfo", "MemAvailable:")
 }
@@ -161,13 +161,7 @@ mod tests {
     use super::*;
 
     fn machine(files: &[(&str, &str)]) -> Host {
-        let dir = tempfile::tempdir().unwrap();
-        for (rel, text) in files {
-            let path = dir.path().join(rel);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        collect(&SysRoot::at(dir.path()))
+        collect(&SysRoot::at(fsarena_testkit::FakeRoot::with(files).path()))
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Image files, made for one run and removed with it.
 
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
-use crate::{Error, cancel, space::free_bytes};
+use crate::{Error, cancel, dirs::free_bytes};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// How much is written at once when an image is filled.
+/// The bytes that are written at once when an image is filled.
 const CHUNK: usize = 4 << 20;
 /// Alignment of buffers and lengths for direct I/O: the largest logical block size in use.
 const ALIGN: usize = 4096;
@@ -19,7 +19,7 @@ pub struct Image {
     /// Open since it was made: another user who may write to its directory can put a file or link in its place.
     file: File,
     size_bytes: u64,
-    armed: UndoGuard,
+    guard: UndoGuard,
 }
 
 /// Makes an image of a size at a free path.
@@ -39,12 +39,12 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     Ok(image)
 }
 
-/// A size in whole blocks. No disk has room for a size that wraps when it is rounded up.
+/// A size rounded up to whole blocks; `u64::MAX`, which no disk has room for, if that overflows.
 fn rounded(size_bytes: u64) -> u64 {
     size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX)
 }
 
-/// Makes an image of holes at a free path, however little room there is.
+/// Makes a sparse image at a free path, without a check of the free space.
 ///
 /// # Errors
 /// Where something is there already, or the file cannot be that large.
@@ -54,16 +54,17 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
     let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
-    let (mut armed, file) = journal.making(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
+    let (mut guard, file) =
+        journal.note_and_do(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    armed.refine(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::of(&meta)) })?;
-    let image = Image { path, file, size_bytes, armed };
+    guard.update(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
+    let image = Image { path, file, size_bytes, guard };
     image.file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
     Ok(image)
 }
 
-/// The path with its directory's symbolic links followed: as the kernel will name it.
+/// The path with the symbolic links of its directory resolved, as the kernel names it.
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
     let name =
         path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
@@ -71,7 +72,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
 }
 
-/// Says whether an image of a size has room at a path.
+/// Checks that an image of a size has room at a path.
 ///
 /// # Errors
 /// [`Error::NoRoom`], or where the directory is not there.
@@ -96,7 +97,7 @@ impl Image {
         self.size_bytes
     }
 
-    /// Turns it into holes, as when it was new, so that the next filesystem on it finds no old data.
+    /// Makes it sparse again, so that the next filesystem on it finds no old data.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -110,7 +111,7 @@ impl Image {
     /// # Errors
     /// Where it cannot be removed, or is still attached; it then stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
-        self.armed.undo()
+        self.guard.undo()
     }
 
     fn fill(&self) -> Result<(), Error> {

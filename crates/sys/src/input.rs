@@ -9,9 +9,9 @@ use std::path::Path;
 
 /// Why fsarena refuses a file before it reads it.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum InputRefusal {
     #[error("this is {0}, and fsarena requires a regular file here")]
-    Kind(&'static str),
+    Type(&'static str),
     #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.limit))]
     Size { bytes: u64, limit: u64 },
     #[error("it has more than {}, which is the limit", ByteSize(*.limit))]
@@ -20,10 +20,10 @@ enum Refused {
     Terminal,
 }
 
-/// Directories of files that a process has open: what `<(command)` stands for.
+/// The beginnings of paths of files that this process has open, such as the pipe of `<(command)`.
 const OPEN_FILES: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 
-/// Whether a name is standard input (`-`) or a file that this process has open, and can be read only once.
+/// Whether a name is standard input (`-`) or a file that this process has open. Such a file can be read only once.
 pub fn is_stream(name: &str) -> bool {
     name == "-" || OPEN_FILES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -37,7 +37,7 @@ pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
     let pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     let stream: Box<dyn Read> = match name {
         "-" if std::io::stdin().is_terminal() => {
-            return Err(Error::new(ErrorKind::InvalidInput, Refused::Terminal));
+            return Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Terminal));
         }
         "-" => Box::new(std::io::stdin()),
         name if is_stream(name) && pipe() => {
@@ -51,30 +51,30 @@ pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
     };
     let mut bytes = Vec::new();
     stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(Error::new(ErrorKind::FileTooLarge, Refused::Endless { limit })),
-        false => Ok(bytes),
+    if bytes.len() as u64 > limit {
+        return Err(Error::new(ErrorKind::FileTooLarge, InputRefusal::Endless { limit }));
     }
+    Ok(bytes)
 }
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// Where it is missing or no regular file; says which kind of file it is.
+/// Where it is missing or not a regular file; the message names the kind of file.
 pub fn open(path: &Path) -> Result<File> {
     open_with(path, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file. A pipe or a device is refused before it is opened: opening some devices does something, and
-/// opening a pipe could wait for ever.
+/// Opens a regular file. Other files are refused before they are opened: opening some devices has an effect, and opening a
+/// pipe could block for ever.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    crate::found(std::fs::metadata(path))?.as_ref().map_or(Ok(()), regular)?;
-    // It may have been exchanged meanwhile, so nothing waits here either.
+    crate::found(std::fs::metadata(path))?.as_ref().map_or(Ok(()), check_regular)?;
+    // The file may have been replaced since, so this open must not block either.
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    regular(&file.metadata()?)?;
+    check_regular(&file.metadata()?)?;
     Ok(file)
 }
 
@@ -84,7 +84,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
 /// As [`open`], and where it is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
-    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, Refused::Size { bytes, limit }));
+    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Size { bytes, limit }));
     let length = file.metadata()?.len();
     if length > limit {
         return too_large(length);
@@ -95,24 +95,31 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > limit { too_large(bytes.len() as u64) } else { Ok(bytes) }
 }
 
-/// Whether this error is a refusal of a file that a user named, and no fault of the machine.
+/// Whether an error means that fsarena refused the file that the user named, not that reading failed.
 pub fn is_refusal(error: &Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Refused>())
+    error.get_ref().is_some_and(|inner| inner.is::<InputRefusal>())
 }
 
-fn regular(found: &Metadata) -> Result<()> {
-    let refused = || Error::new(ErrorKind::InvalidInput, Refused::Kind(kind(found.file_type())));
-    found.is_file().then_some(()).ok_or_else(refused)
+fn check_regular(meta: &Metadata) -> Result<()> {
+    if meta.is_file() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Type(describe_type(meta.file_type()))))
 }
 
-fn kind(of: FileType) -> &'static str {
-    match () {
-        () if of.is_fifo() => "a named pipe (FIFO)",
-        () if of.is_dir() => "a directory",
-        () if of.is_char_device() => "a character device",
-        () if of.is_block_device() => "a block device",
-        () if of.is_socket() => "a socket",
-        () => "a special file",
+fn describe_type(file_type: FileType) -> &'static str {
+    if file_type.is_fifo() {
+        "a named pipe (FIFO)"
+    } else if file_type.is_dir() {
+        "a directory"
+    } else if file_type.is_char_device() {
+        "a character device"
+    } else if file_type.is_block_device() {
+        "a block device"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else {
+        "a special file"
     }
 }
 

@@ -1,6 +1,8 @@
-//! Reading the kernel's files below a root that tests can fake.
+//! Files of the kernel in `/proc` and `/sys`, read below a root that tests can fake; attributes that fsarena changes and
+//! restores.
 
 use crate::Error;
+use crate::undo::{Journal, Undo, UndoGuard};
 use procfs_core::process::MountInfo;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -30,12 +32,12 @@ pub struct MountEntry {
 }
 
 impl SysRoot {
-    /// This machine's.
+    /// The root of this machine.
     pub fn host() -> SysRoot {
         SysRoot::at("/")
     }
 
-    /// Another root, for tests.
+    /// Another root directory, for tests.
     pub fn at(root: impl Into<PathBuf>) -> SysRoot {
         SysRoot { root: root.into() }
     }
@@ -53,7 +55,7 @@ impl SysRoot {
         Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
     }
 
-    /// The text of a kernel file that fsarena cannot do without.
+    /// The text of a kernel file that fsarena requires.
     ///
     /// # Errors
     /// [`Error::Hidden`] if it cannot be read, missing or not.
@@ -61,7 +63,7 @@ impl SysRoot {
         self.read(rel).map_err(Error::hidden(self.path(rel)))
     }
 
-    /// The sorted names in a directory of the kernel that fsarena cannot do without.
+    /// The sorted names in a directory of the kernel that fsarena requires.
     ///
     /// # Errors
     /// [`Error::Hidden`] if it cannot be read, missing or not.
@@ -69,10 +71,10 @@ impl SysRoot {
         names(&self.path(rel)).map_err(Error::hidden(self.path(rel)))
     }
 
-    /// Checks that `/proc` tells what a run, and the undoing of one, goes by: processes, mounts, this boot.
+    /// Checks that `/proc` shows what a run and a recovery need: processes, mounts, and the boot id.
     ///
     /// # Errors
-    /// [`Error::Hidden`], as where another filesystem is mounted over `/proc`, or only a part of it is (`subset=pid`).
+    /// [`Error::Hidden`], for instance if another filesystem is mounted over `/proc`, or it has the option `subset=pid`.
     pub fn check_proc(&self) -> Result<(), Error> {
         for rel in
             ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"]
@@ -82,10 +84,10 @@ impl SysRoot {
         Ok(())
     }
 
-    /// Checks that `/sys` tells what devices there are.
+    /// Checks that `/sys` lists the devices.
     ///
     /// # Errors
-    /// [`Error::Hidden`], as where another filesystem is mounted over `/sys`.
+    /// [`Error::Hidden`], for instance if another filesystem is mounted over `/sys`.
     pub fn check_sys(&self) -> Result<(), Error> {
         for rel in ["sys/block", "sys/dev/block", "sys/class/block"] {
             self.list(rel)?;
@@ -98,7 +100,7 @@ impl SysRoot {
         self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
 
-    /// A figure that a kernel file gives in KiB behind a name, such as `MemAvailable:` in `proc/meminfo`; in bytes.
+    /// The value in bytes of a line `name value kB` of a kernel file, such as `MemAvailable:` in `proc/meminfo`.
     pub fn bytes(&self, rel: &str, name: &str) -> Option<u64> {
         let text = self.read(rel).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -113,10 +115,10 @@ impl SysRoot {
         let rel = "proc/self/mountinfo";
         let text = self.text(rel)?;
         let unreadable = |why: String| Error::Unreadable { path: self.path(rel), why };
-        text.lines().map(|line| entry(line).map_err(unreadable)).collect()
+        text.lines().map(|line| parse_mount(line).map_err(unreadable)).collect()
     }
 
-    /// Refuses a device that is mounted.
+    /// Returns an error if a device is mounted.
     pub(crate) fn check_unmounted(&self, device: &Path) -> Result<(), Error> {
         match self.mounts()?.iter().find(|mount| Path::new(&mount.source) == device) {
             Some(mount) => {
@@ -162,7 +164,7 @@ impl SysRoot {
     }
 }
 
-/// The choice in brackets, as of `none [mq-deadline] kyber`.
+/// The word in brackets: `mq-deadline` of `none [mq-deadline] kyber`.
 pub(crate) fn bracketed(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }
@@ -177,16 +179,16 @@ pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The largest CPU number that makes sense.
-const MOST_CPUS: usize = 8191;
+/// The largest CPU number that a list may contain.
+const MAX_CPU: usize = 8191;
 
-/// The CPU numbers of a list such as `0-3,8`, ascending; none where it is not one.
+/// The CPU numbers of a list such as `0-3,8`, ascending; None if the text has another form.
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last > MOST_CPUS {
+        if first > last || last > MAX_CPU {
             return None;
         }
         cpus.extend(first..=last);
@@ -194,7 +196,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus.into_iter().collect())
 }
 
-fn entry(line: &str) -> Result<MountEntry, String> {
+fn parse_mount(line: &str) -> Result<MountEntry, String> {
     let info = MountInfo::from_line(line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(MountEntry {
         target: PathBuf::from(unescape(&info.mount_point.to_string_lossy())),
@@ -226,8 +228,8 @@ fn filesystem_module(line: &str) -> Option<String> {
     Some(file.split(".ko").next()?.to_string())
 }
 
-/// Takes the octal escapes out of a field of a kernel list: `\040` is a blank, `\012` a newline.
-pub fn unescape(field: &str) -> String {
+/// Decodes the octal escapes in a field of a kernel list: `\040` is a blank, `\012` a newline.
+fn unescape(field: &str) -> String {
     let (mut rest, mut out) = (field.as_bytes(), vec![]);
     while let [byte, tail @ ..] = rest {
         let digits =
@@ -239,19 +241,44 @@ pub fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Writes a value to a kernel attribute; undoing that writes `former`.
+///
+/// # Errors
+/// If the kernel rejects the value; then nothing changed.
+pub fn set_attribute(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
+    let how = Undo::RestoreAttr { path: path.into(), value: former.into(), disk: disk_of(path) };
+    Ok(journal.note_and_do(how, || write_attribute(path, value))?.0)
+}
+
+/// Whether an attribute may still belong to the disk of this number. A loop device that was detached and attached again is
+/// another disk with the same name, and its attributes are of its new user.
+pub(crate) fn may_be_of_disk(path: &Path, disk: Option<u64>) -> bool {
+    disk.zip(disk_of(path)).is_none_or(|(disk, now)| disk == now)
+}
+
+/// The sequence number (`diskseq`, Linux 5.15) of the disk that an attribute belongs to; the kernel never reuses it.
+pub(crate) fn disk_of(attribute: &Path) -> Option<u64> {
+    let read = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
+    attribute.ancestors().skip(1).find_map(read)
+}
+
+/// Writes a value to a kernel attribute.
+pub(crate) fn write_attribute(path: &Path, value: &str) -> Result<(), Error> {
+    std::fs::write(path, value).map_err(|error| Error::Unfit {
+        what: path.into(),
+        why: format!("the kernel does not take `{value}`: {error}"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
-    fn with(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for (rel, text) in files {
-            let path = dir.path().join(rel);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
+    fn with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(files);
+        let kernel = SysRoot::at(root.path());
+        (root, kernel)
     }
 
     #[test]
@@ -314,5 +341,37 @@ mod tests {
     fn a_lone_backslash_stays() {
         assert_eq!(unescape("a\\b\\"), "a\\b\\");
         assert_eq!(unescape("\\777é\\é"), "\\777é\\é");
+    }
+
+    #[test]
+    fn an_attribute_of_another_disk_keeps_its_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let (disk, queue) = (dir.path().join("diskseq"), dir.path().join("queue"));
+        std::fs::create_dir(&queue).unwrap();
+        let path = queue.join("scheduler");
+        for (now, expected) in [("7", "none"), ("8", "of another run")] {
+            std::fs::write(&disk, "7\n").unwrap();
+            std::fs::write(&path, "none").unwrap();
+            let guard = set_attribute(&journal, &path, "bfq", "none").unwrap();
+            std::fs::write(&disk, now).unwrap();
+            std::fs::write(&path, "of another run").unwrap();
+            guard.undo().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn the_former_value_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("state"), "").unwrap();
+        let path = dir.path().join("scheduler");
+        std::fs::write(&path, "none").unwrap();
+        let guard = set_attribute(&journal, &path, "bfq", "none").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "bfq");
+        guard.undo().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "none");
+        let error = set_attribute(&journal, dir.path(), "x", "y").unwrap_err().to_string();
+        assert!(error.contains("does not take `x`"), "{error}");
     }
 }

@@ -4,11 +4,11 @@
 //! bug or a SIGKILL.
 
 pub mod argv;
-pub mod attribute;
 pub mod cancel;
 pub mod cgroup;
 pub mod cpu;
 pub mod device;
+pub mod dirs;
 mod error;
 pub mod getent;
 pub mod host;
@@ -19,20 +19,15 @@ pub mod limits;
 pub mod lock;
 pub mod loopdev;
 pub mod mount;
-pub mod own_dir;
 pub mod permitted;
 pub mod pid_namespace;
 pub mod process;
+pub mod process_output;
 pub mod program;
-mod retry;
 pub mod rights;
-pub mod said;
-pub mod shortage;
-pub mod space;
-pub mod tree;
 pub mod undo;
-pub mod usage;
 pub mod user;
+pub mod wait;
 pub mod zram;
 
 pub use error::{Error, Holder, found};

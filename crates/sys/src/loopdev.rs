@@ -5,8 +5,8 @@ use crate::device::is_claimed;
 use crate::error::Error;
 use crate::kernel::SysRoot;
 use crate::process;
-use crate::retry::retry;
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::wait::{Cancel, retry, wait_until};
 use fsarena_core::event::CommandRecord;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -23,6 +23,8 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same for a device that is still mounted in another mount namespace. It is short, because only a starting container,
 /// which has a copy of all mounts for a moment, unmounts it by itself.
 const RELEASE_TIMEOUT_MOUNTED: Duration = Duration::from_secs(3);
+/// Time that udev may take to close a detached device that fsarena wants to create again.
+const RECREATE_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// How a loop device is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub fn attach(
 ) -> Result<LoopDevice, Error> {
     let kernel = SysRoot::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
-    let identity = Identity::at(&image);
+    let identity = Identity::at_path(&image);
     let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
     let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, identity, attached };
     if opts.discard && has_discard_disabled(&kernel, &device.path) {
@@ -77,7 +79,7 @@ pub fn attach(
 fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
     let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
-        Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").to_the_end();
+        Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
     let is_taken = |error: &argv::Error| match error {
         // "No such": another fsarena may have removed the free device for a moment, see `recreate`.
         argv::Error::Failed { said, .. } => {
@@ -110,7 +112,7 @@ impl LoopDevice {
     /// Where it is still in use, or losetup fails; it then stays in the journal.
     pub fn detach(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         detach_image(&SysRoot::host(), &self.image, self.identity, log)?;
-        self.attached.forget()
+        self.attached.disarm()
     }
 }
 
@@ -138,17 +140,15 @@ fn recreate(kernel: &SysRoot, device: &Path) {
     // SAFETY: both requests take a plain number and touch no memory of this process. The kernel refuses to remove a device
     // that is attached or open.
     let control_request = |request| unsafe { libc::ioctl(control.as_raw_fd(), request, number) } >= 0;
-    // udev may still have the device open. If that lasts, the device stays without discard, which loses no data.
-    for _ in 0..20 {
-        if !has_discard_disabled(kernel, device) {
-            return;
-        }
-        if control_request(REMOVE) {
+    let try_once = || {
+        let removed = has_discard_disabled(kernel, device) && control_request(REMOVE);
+        if removed {
             control_request(ADD);
-            return;
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        (removed || !has_discard_disabled(kernel, device)).then_some(())
+    };
+    // udev may still have the device open. If that lasts, the device stays without discard, which loses no data.
+    let _ = wait_until(Instant::now() + RECREATE_TIMEOUT, Cancel::Never, try_once);
 }
 
 /// The loop devices that carry an image, which may be deleted already.
@@ -170,7 +170,7 @@ pub(crate) fn attached_as(
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let now = Identity::at(&image);
+    let now = Identity::at_path(&image);
     carrying(kernel, |device, name| carries(device, name, &image, identity, now))
 }
 
@@ -185,9 +185,9 @@ pub(crate) fn carriers(
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let now = Identity::at(&image);
+    let now = Identity::at_path(&image);
     let is_renamed = |name: &[u8]| {
-        let found = Identity::at(Path::new(OsStr::from_bytes(name)));
+        let found = Identity::at_path(Path::new(OsStr::from_bytes(name)));
         identity.zip(found).is_some_and(|(identity, found)| identity.is_same(&found))
     };
     carrying(kernel, |device, name| is_renamed(name) || carries(device, name, &image, identity, now))
@@ -353,28 +353,35 @@ pub fn detach_image(
         kernel.check_unmounted(&device)?;
         let sequence = disk_sequence(kernel, &device);
         let result =
-            Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").to_the_end().expect(log);
+            Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").ignore_cancel().expect(log);
         drop(opened);
-        let begun = Instant::now();
         // If the sequence number has changed, the device was detached, and another process attached the image again.
-        while is_attached(&device)? && disk_sequence(kernel, &device) == sequence {
-            let waited = begun.elapsed();
-            if waited > RELEASE_TIMEOUT
-                || waited > RELEASE_TIMEOUT_MOUNTED && is_claimed(&device).unwrap_or(false)
-            {
-                result?;
-                return Err(Error::Held { holders: holders(kernel, &device), device });
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        let is_released = || Ok(!is_attached(&device)? || disk_sequence(kernel, &device) != sequence);
+        if !wait_for_release(&device, is_released)? {
+            result?;
+            return Err(Error::Held { holders: holders(kernel, &device), device });
         }
         recreate(kernel, &device);
     }
     Ok(())
 }
 
+/// Waits until the kernel has released a device; returns false on timeout.
+fn wait_for_release(device: &Path, is_released: impl Fn() -> Result<bool, Error>) -> Result<bool, Error> {
+    let begun = Instant::now();
+    let poll = || match is_released() {
+        Ok(false) if begun.elapsed() > RELEASE_TIMEOUT_MOUNTED && is_claimed(device).unwrap_or(false) => {
+            Some(Ok(false))
+        }
+        Ok(false) => None,
+        released => Some(released),
+    };
+    wait_until(begun + RELEASE_TIMEOUT, Cancel::Never, poll).unwrap_or(Ok(false))
+}
+
 /// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
 fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
-    crate::attribute::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
+    crate::kernel::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
 }
 
 /// The users of a device, for messages: processes that have it open, and one process of each mount namespace in which it
@@ -414,6 +421,7 @@ fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_testkit::FakeRoot;
 
     #[test]
     fn a_backing_file_is_told_by_its_whole_path() {
@@ -445,22 +453,18 @@ mod tests {
 
     #[test]
     fn the_users_of_a_device_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        for rel in ["sys/class/block/loop3", "proc/7/ns", "proc/7/fd", "proc/8/ns", "proc/9/ns"] {
-            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
-        }
-        let write = |rel: &str, text: &str| std::fs::write(dir.path().join(rel), text).unwrap();
-        let link = |rel: &str, to: &str| std::os::unix::fs::symlink(to, dir.path().join(rel)).unwrap();
-        write("sys/class/block/loop3/dev", "7:3\n");
-        link("proc/7/fd/0", "/dev/loop3");
-        write("proc/7/comm", "blkid\n");
+        let root = FakeRoot::with(&[
+            ("sys/class/block/loop3/dev", "7:3\n"),
+            ("proc/7/comm", "blkid\n"),
+            ("proc/8/comm", "sandbox\n"),
+        ]);
+        root.link("proc/7/fd/0", "/dev/loop3");
         for (pid, namespace) in [(7, "mnt:[1]"), (8, "mnt:[2]"), (9, "mnt:[2]")] {
-            link(&format!("proc/{pid}/ns/mnt"), namespace);
+            root.link(&format!("proc/{pid}/ns/mnt"), namespace);
             let mounts = if pid == 7 { "" } else { "36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw\n" };
-            write(&format!("proc/{pid}/mountinfo"), mounts);
+            root.file(&format!("proc/{pid}/mountinfo"), mounts);
         }
-        write("proc/8/comm", "sandbox\n");
-        let found = holders(&SysRoot::at(dir.path()), Path::new("/dev/loop3"));
+        let found = holders(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
@@ -492,7 +496,7 @@ mod tests {
         let error = detached.unwrap_err();
         assert_eq!(fsarena_core::exit::Exits::exit_code(&error), fsarena_core::exit::ExitCode::Missing);
         assert!(error.to_string().contains(&format!("{} (sleep)", sandbox.id())), "{error}");
-        let identity = Identity::at(image.path());
+        let identity = Identity::at_path(image.path());
         detach_image(&SysRoot::host(), image.path(), identity, &mut |_| {}).unwrap();
         assert!(carriers(&SysRoot::host(), image.path(), identity).unwrap().is_empty());
         image.remove().unwrap();
@@ -550,7 +554,7 @@ mod tests {
         let image = crate::image::sparse(&journal, &path, 1 << 20).unwrap();
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
         let kernel = SysRoot::host();
-        let ours = Identity::at(&path).unwrap();
+        let ours = Identity::at_path(&path).unwrap();
         assert_eq!(backing(&File::open(device.path()).unwrap()).unwrap(), (ours.dev, ours.ino));
         let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
         for dead in [Identity { ino: ours.ino + 1, ..ours }, reused] {
@@ -570,18 +574,17 @@ mod tests {
 
     #[test]
     fn loops_of_an_image_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, file) in
-            [("loop0", "/x/1\n"), ("loop1", "/x/2\n"), ("loop12", "/x/1\n"), ("sda", "/x/1\n")]
-        {
-            let at = dir.path().join("sys/block").join(name).join("loop");
-            std::fs::create_dir_all(&at).unwrap();
-            std::fs::write(at.join("backing_file"), file).unwrap();
-        }
-        let mut found = attached(&SysRoot::at(dir.path()), Path::new("/x/1")).unwrap();
+        let root = FakeRoot::with(&[
+            ("sys/block/loop0/loop/backing_file", "/x/1\n"),
+            ("sys/block/loop1/loop/backing_file", "/x/2\n"),
+            ("sys/block/loop12/loop/backing_file", "/x/1\n"),
+            ("sys/block/sda/loop/backing_file", "/x/1\n"),
+        ]);
+        let kernel = SysRoot::at(root.path());
+        let mut found = attached(&kernel, Path::new("/x/1")).unwrap();
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
-        assert_eq!(attached_below(&SysRoot::at(dir.path()), Path::new("/x")).unwrap().len(), 3);
-        assert!(attached_below(&SysRoot::at(dir.path()), Path::new("/y")).unwrap().is_empty());
+        assert_eq!(attached_below(&kernel, Path::new("/x")).unwrap().len(), 3);
+        assert!(attached_below(&kernel, Path::new("/y")).unwrap().is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::argv::{self, Argv};
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::wait::{Cancel, wait_until};
 use crate::{Error, kernel::SysRoot, process};
 use fsarena_core::{event::CommandRecord, names::distinct};
 use rustix::fs::{Mode, OFlags};
@@ -11,13 +12,13 @@ use std::time::{Duration, Instant};
 use std::{ffi::CString, fs::File, os::fd::AsFd};
 
 /// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something that fsarena mounted. Dropping it unmounts it.
+/// A filesystem that fsarena mounted. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
-    armed: UndoGuard,
+    guard: UndoGuard,
 }
 
 /// Mounts a device on an existing directory.
@@ -36,9 +37,9 @@ pub fn mount(
     if is_mounted(&SysRoot::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
-    let armed = journal.note(Undo::unmount(&target))?;
-    command(source, &target, fs_type, options).to_the_end().expect(log)?;
-    Ok(Mounted { target, armed })
+    let guard = journal.note(Undo::unmount(&target))?;
+    command(source, &target, fs_type, options).ignore_cancel().expect(log)?;
+    Ok(Mounted { target, guard })
 }
 
 /// The mount(8) command, for callers that time it. They write the unmount into the journal first.
@@ -59,8 +60,8 @@ pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> st
     Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
 }
 
-/// Why the kernel refuses to mount a device with one option, in the kernel's words, which mount(8) keeps to itself
-/// before util-linux 2.39. None where the kernel does not refuse it, or cannot be asked (before Linux 5.2).
+/// The message of the kernel about a refused mount option, which mount(8) before util-linux 2.39 does not print. None if the
+/// kernel accepts the option, or reports no messages (before Linux 5.2).
 pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
@@ -88,7 +89,7 @@ pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     Some(words)
 }
 
-/// The flags among mount options, and the rest of them.
+/// Splits mount options into flags and the remaining options.
 fn flags_of(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
@@ -128,11 +129,11 @@ impl Mounted {
     /// Where it stays in use; it then stays in the journal.
     pub fn unmount(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         unmount(&self.target, log)?;
-        self.armed.forget()
+        self.guard.disarm()
     }
 }
 
-/// Unmounts what is mounted on a directory; success where nothing is.
+/// Unmounts everything that is mounted on a directory; succeeds if nothing is.
 ///
 /// # Errors
 /// [`Error::Busy`] with the processes that use it, or the message of umount(8).
@@ -146,21 +147,22 @@ pub(crate) fn unmount_in(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
-    let begun = Instant::now();
-    let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").to_the_end();
-    while is_mounted(kernel, &target)? {
-        match argv.expect(log) {
-            Err(argv::Error::Failed { said, .. }) if said.contains("busy") => {
-                if begun.elapsed() > BUSY {
-                    let holders = process::holders(kernel, &target);
-                    return Err(Error::Busy { target, holders });
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            finished => drop(finished?),
+    let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").ignore_cancel();
+    // Several filesystems may be mounted on one directory, so one success is not the end.
+    let mut try_once = || {
+        while is_mounted(kernel, &target)? {
+            match argv.expect(log) {
+                Err(argv::Error::Failed { said, .. }) if said.contains("busy") => return Ok(None),
+                finished => finished?,
+            };
         }
-    }
-    Ok(())
+        Ok(Some(()))
+    };
+    let unmounted = wait_until(Instant::now() + BUSY_TIMEOUT, Cancel::Never, || try_once().transpose());
+    unmounted.unwrap_or_else(|_| {
+        let holders = process::holders(kernel, &target);
+        Err(Error::Busy { target, holders })
+    })
 }
 
 pub(crate) fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
@@ -183,7 +185,7 @@ fn directory_below(target: &Path) -> Option<Identity> {
     let parent = open_tree(rustix::fs::CWD, parent, flags).ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::openat(&parent, name, flags, Mode::empty()).ok()?;
-    Some(Identity::of(&File::from(dir).metadata().ok()?))
+    Some(Identity::from_metadata(&File::from(dir).metadata().ok()?))
 }
 
 /// The options of the mount on a directory as the kernel reports them, comma-separated. For ext2, ext3
@@ -209,14 +211,12 @@ mod tests {
 
     #[test]
     fn effective_options_include_defaults_once() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/fs/ext4/loop3")).unwrap();
         let line = "36 35 7:3 / /mnt/no\\040where rw,noatime - ext4 /dev/loop3 rw,nobarrier\n";
-        std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        std::fs::write(dir.path().join("proc/fs/ext4/loop3/options"), "rw\nnobarrier\ndata=ordered\n")
-            .unwrap();
-        let kernel = SysRoot::at(dir.path());
+        let root = fsarena_testkit::FakeRoot::with(&[
+            ("proc/self/mountinfo", line),
+            ("proc/fs/ext4/loop3/options", "rw\nnobarrier\ndata=ordered\n"),
+        ]);
+        let kernel = SysRoot::at(root.path());
         let options = effective_options(&kernel, Path::new("/mnt/no where")).unwrap();
         assert_eq!(options, "rw,noatime,nobarrier,data=ordered");
         assert!(effective_options(&kernel, Path::new("/mnt")).is_err());
@@ -238,10 +238,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().canonicalize().unwrap().join("mnt");
         std::fs::create_dir(&target).unwrap();
-        let below = Identity::at(&target);
+        let below = Identity::at_path(&target);
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let mounted = mount(&journal, &mut |_| {}, Path::new("none"), &target, "tmpfs", "size=4k").unwrap();
-        assert_ne!(Identity::at(&target), below);
+        assert_ne!(Identity::at_path(&target), below);
         assert!(may_be_on(&target, below) && may_be_on(&target, None));
         let other = below.map(|below| Identity { ino: below.ino + 1, ..below });
         assert!(!may_be_on(&target, other));

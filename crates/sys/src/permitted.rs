@@ -1,7 +1,7 @@
 //! Tries whether this process may mount filesystems and attach loop devices. Root in a container often may do neither,
 //! and no user id, capability or device node predicts that reliably.
 
-use crate::{kernel::SysRoot, said::in_words};
+use crate::{kernel::SysRoot, process_output::in_words};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};

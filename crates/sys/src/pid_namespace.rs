@@ -92,13 +92,13 @@ fn fork_init() -> Result<()> {
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
         0 => Ok(()),
-        program => run_init(program),
+        program => exit_with_child(program),
     }
 }
 
-/// Runs as the init: reaps children until the program ends, then exits with its status. It closes every file descriptor,
-/// so only a process that was forked for it may call it.
-fn run_init(program: libc::pid_t) -> ! {
+/// Closes every file descriptor, reaps children until this child ends, then exits with its exit code, or with 128 and the
+/// number of its signal, as shells do. Only for a process that was forked to do nothing else; it allocates nothing.
+pub fn exit_with_child(child: libc::pid_t) -> ! {
     // SAFETY: plain system calls, in a process that was forked for this function.
     unsafe {
         // Open descriptors would keep pipes from reaching their end, and would hold the lock of the undo journal.
@@ -110,9 +110,9 @@ fn run_init(program: libc::pid_t) -> ! {
         loop {
             let mut status = 0;
             let ended = libc::waitpid(-1, &raw mut status, 0);
-            if ended == program && libc::WIFSIGNALED(status) {
+            if ended == child && libc::WIFSIGNALED(status) {
                 libc::_exit(SIGNAL_EXIT_BASE + libc::WTERMSIG(status));
-            } else if ended == program {
+            } else if ended == child {
                 libc::_exit(libc::WEXITSTATUS(status));
             } else if ended < 0 && *libc::__errno_location() != libc::EINTR {
                 libc::_exit(1);

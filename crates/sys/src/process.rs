@@ -2,11 +2,14 @@
 
 use crate::error::{Error, Holder, found};
 use crate::kernel::SysRoot;
+use crate::wait::{Cancel, wait_until};
 use procfs_core::{FromRead, process::Stat};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 use std::time::{Duration, Instant};
-use std::{io, path::Path};
+use std::{io, path::Path, process::Child};
 
 /// The environment variable of every command that fsarena starts; its value is the name of the undo journal.
 pub const MARK: &str = "FSARENA_JOURNAL";
@@ -226,6 +229,11 @@ pub fn kill_group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<(), Error
     kill_and_wait(kernel, &|| group(kernel, pgid, started))
 }
 
+/// Kills the process group that a child of this process leads. A group that has ended already is no error.
+pub fn kill_group_of(child: &Child) {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
 /// Kills all processes that carry a journal's mark, waits until they are gone, and returns their number.
 ///
 /// # Errors
@@ -244,21 +252,23 @@ pub(crate) fn kill_and_wait(
     kernel: &SysRoot,
     find: &dyn Fn() -> Result<Vec<FoundProcess>, Error>,
 ) -> Result<(), Error> {
-    let begun = Instant::now();
     let own = std::process::id() as i32;
-    loop {
+    let mut survivor = own;
+    let mut kill_all = || {
         let mut alive = not_ended(kernel, find()?)?;
         alive.retain(|process| process.pid != own);
-        let Some(first) = alive.first() else { return Ok(()) };
-        if begun.elapsed() > KILL_TIMEOUT {
-            let why = "it was killed and is still there".to_string();
-            return Err(Error::Unfit { what: format!("process {}", name(kernel, first.pid)).into(), why });
-        }
+        let Some(first) = alive.first() else { return Ok(Some(())) };
+        survivor = first.pid;
         for process in &alive {
             process.kill(kernel)?;
         }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        Ok(None)
+    };
+    let all_gone = wait_until(Instant::now() + KILL_TIMEOUT, Cancel::Never, || kill_all().transpose());
+    all_gone.unwrap_or_else(|_| {
+        let why = "it was killed and is still there".to_string();
+        Err(Error::Unfit { what: format!("process {}", name(kernel, survivor)).into(), why })
+    })
 }
 
 impl FoundProcess {
@@ -379,27 +389,21 @@ mod tests {
 
     #[test]
     fn holders_are_found_by_what_they_use() {
-        let dir = tempfile::tempdir().unwrap();
-        let proc = dir.path().join("proc");
-        let link = |to: &str, from: &str| {
-            let from = proc.join(from);
-            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(to, from).unwrap();
-        };
+        let root = fsarena_testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
+        let link = |to: &str, from: &str| root.link(&format!("proc/{from}"), to);
         link("/mnt/a b/file", "7/fd/3");
         link("/mnt/a b/lib", "7/map_files/0-1");
         link("/mnt/a bc", "8/cwd");
         link("/mnt/a b", "9/cwd");
         link("/mnt/a b", "9/root");
         link("/mnt/a b/sh (deleted)", "9/exe");
-        std::fs::write(proc.join("7/comm"), "tail\n").unwrap();
         let holder =
             |pid, name: &str, uses: &[&'static str]| Holder { pid, name: name.into(), uses: uses.into() };
         let expected = [
             holder(7, "tail", &["open file", "mapped file"]),
             holder(9, "gone", &["working directory", "root directory", "program"]),
         ];
-        let kernel = SysRoot::at(dir.path());
+        let kernel = SysRoot::at(root.path());
         assert_eq!(holders(&kernel, Path::new("/mnt/a b")), expected);
     }
 }

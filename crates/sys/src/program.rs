@@ -1,6 +1,6 @@
 //! Finds programs in `PATH`, and checks that a user can execute them.
 
-use crate::{argv::Error, said::in_words, user::User};
+use crate::{argv::Error, process_output::in_words, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ const MAX_INTERPRETERS: u32 = 4;
 
 /// The path of a program: from the directories of `PATH`, else from those where Debian keeps PostgreSQL.
 pub fn find(program: &str) -> Option<PathBuf> {
-    together(&[program]).map(|dir| dir.join(program))
+    dir_with_all(&[program]).map(|dir| dir.join(program))
 }
 
 /// The first of these directories that has all of several programs.
-pub fn together(programs: &[&str]) -> Option<PathBuf> {
+pub fn dir_with_all(programs: &[&str]) -> Option<PathBuf> {
     first_with_all(&std::env::var_os("PATH").unwrap_or_default(), programs)
 }
 
@@ -49,7 +49,7 @@ fn directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
 pub fn check(program: &str, user: &User) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // If this thread cannot take the identity of the user, nothing is checked: starting the command then reports it.
-    user.lend(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
+    user.run_as(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
 }
 
 /// Does the work of [`check`], with the identity of this thread; `user` is its name.

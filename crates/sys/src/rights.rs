@@ -29,11 +29,12 @@ const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// Makes this process, which has one thread, one of this user, without capabilities and without a way to gain any.
+    /// Gives this process, which has one thread, the identity of this user, and drops all capabilities but those that a root
+    /// workload needs. It cannot gain any later.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn become_it(&self) -> io::Result<()> {
+    pub fn drop_privileges(&self) -> io::Result<()> {
         let keep = if self.is_root() { ROOT_KEEPS } else { CapabilitySet::empty() };
         for capability in CapabilitySet::all().difference(keep).iter() {
             // An older kernel does not know the last ones, and a container may lack the right to drop any.
@@ -46,7 +47,7 @@ impl User {
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
         if !self.is_this_process() {
-            self.identity()?;
+            self.apply_ids_to_thread()?;
         }
         let kept = keep & thread::capabilities(None)?.permitted;
         let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -55,21 +56,19 @@ impl User {
         // Its own files in /proc belong to it again; the probes read them.
         Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?)
     }
-}
 
-impl User {
-    /// Does something with the identity of this user: in a thread that takes it on, and takes it with it when it ends.
+    /// Calls `work` in a new thread that has the identity of this user; this thread keeps its own.
     ///
     /// # Errors
     /// Where the kernel refuses that identity, or a thread.
-    pub fn lend<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    pub fn run_as<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         if self.is_this_process() {
             return Ok(work());
         }
         let dumpable = rustix::process::dumpable_behavior()?;
         let done = std::thread::scope(|scope| {
             let lent = std::thread::Builder::new().spawn_scoped(scope, || {
-                self.identity()?;
+                self.apply_ids_to_thread()?;
                 Ok(work())
             })?;
             lent.join().map_err(|_| io::Error::other("the thread panicked"))?
@@ -80,7 +79,7 @@ impl User {
     }
 
     /// Gives this thread the user and group ids of this user.
-    fn identity(&self) -> io::Result<()> {
+    fn apply_ids_to_thread(&self) -> io::Result<()> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         let groups: Vec<_> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
         thread::set_thread_groups(&groups)?;
@@ -89,17 +88,17 @@ impl User {
     }
 }
 
-/// Whether this process may make a mount namespace and make it read-only. A thread tries, and takes it with it.
+/// Whether this process may make a mount namespace and make it read-only. A thread that then ends tries it.
 pub fn can_confine() -> bool {
     let tried = std::thread::spawn(|| {
         own_namespace(Propagation::DOWNSTREAM)?;
-        set(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
+        set_mount(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
     });
     tried.join().is_ok_and(|tried| tried.is_ok())
 }
 
-/// Gives this process mounts that the rest of the machine does not see. Processes that it starts see what it mounts
-/// and unmounts, also from a namespace that they make for themselves.
+/// Moves this process to a mount namespace of its own, so that the rest of the machine does not see what it mounts. Its
+/// child processes see what it mounts and unmounts, even from their own namespaces.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -109,15 +108,15 @@ pub fn own_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
     Ok(rustix::mount::mount_change("/", Propagation::SHARED | Propagation::REC)?)
 }
 
-/// Copies of mounts hold their devices. Where the machine does not say in this namespace that it has unmounted
-/// one, the loop devices of others would stay in use; so they are unmounted here.
+/// Unmounts the copies of other mounts of loop devices in this namespace: a copy keeps its device in use. Copies that
+/// receive the unmounts of the machine (`master:`) need no action.
 fn release_others(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
     let text = kernel.read("proc/self/mountinfo")?;
     let mounts = kernel.mounts().map_err(io::Error::other)?;
     let alone = text.lines().zip(mounts).filter(|(line, _)| !line.contains(" master:"));
     for (_, mount) in alone.filter(|(_, mount)| mount.source.starts_with("/dev/loop")) {
         if !needed.iter().any(|path| path.starts_with(&mount.target)) {
-            // Another may have gone meanwhile, which is as good.
+            // It fails if the mount is gone already.
             let _ = rustix::mount::unmount(&mount.target, UnmountFlags::DETACH);
         }
     }
@@ -144,13 +143,18 @@ pub fn write_only_to(
     let devices = DEVICES.iter().map(Path::new).filter(|path| path.exists()).chain(device);
     let devices: Vec<&Path> = devices.collect();
     let own = dirs.iter().map(PathBuf::as_path).chain(devices.iter().copied());
-    own.clone().try_for_each(|path| rustix::mount::mount_bind_recursive(path, path))?;
-    set(Path::new("/"), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID, 0)?;
-    dirs.iter()
-        .map(PathBuf::as_path)
-        .chain(mounted)
-        .try_for_each(|dir| set(dir, 0, libc::MOUNT_ATTR_RDONLY))?;
-    devices.iter().try_for_each(|node| set(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))
+    for path in own {
+        rustix::mount::mount_bind_recursive(path, path)?;
+    }
+    let root = Path::new("/");
+    set_mount(root, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID, 0)?;
+    for dir in dirs.iter().map(PathBuf::as_path).chain(mounted) {
+        set_mount(dir, 0, libc::MOUNT_ATTR_RDONLY)?;
+    }
+    for node in devices {
+        set_mount(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV)?;
+    }
+    Ok(())
 }
 
 /// Mounts a /proc that shows the PID namespace of this process.
@@ -166,7 +170,7 @@ pub(crate) fn own_namespace(propagation: Propagation) -> io::Result<()> {
 }
 
 /// Sets and clears attributes of a mount and of all below it.
-fn set(path: &Path, set: u64, clear: u64) -> io::Result<()> {
+fn set_mount(path: &Path, set: u64, clear: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let path: &CStr = &path;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };

@@ -1,7 +1,7 @@
 //! Users and their groups: looked up through getent, or read from /etc/passwd and /etc/group where getent is missing.
 
+use crate::dirs;
 use crate::getent::{Getent, GetentError};
-use crate::tree;
 use fsarena_core::exit::{ExitCode, Exits};
 use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::process::{getegid, geteuid, getgroups};
@@ -283,7 +283,7 @@ impl User {
     ///
     /// # Errors
     /// Where the filesystem refuses.
-    pub fn owns(&self, path: &Path) -> io::Result<()> {
+    pub fn chown_to_user(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
     }
 
@@ -291,18 +291,18 @@ impl User {
     ///
     /// # Errors
     /// Where the filesystem refuses.
-    pub fn owns_tree(&self, path: &Path) -> io::Result<()> {
+    pub fn chown_tree_to_user(&self, path: &Path) -> io::Result<()> {
         self.chown_tree_at(CWD, path)
     }
 
     /// Makes this user the owner of an entry of a directory, and of everything below it.
     fn chown_tree_at(&self, parent: BorrowedFd, name: &Path) -> io::Result<()> {
         let (uid, gid) = (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)));
-        let Some(dir) = tree::open(parent, name)? else {
+        let Some(dir) = dirs::open_dir(parent, name)? else {
             return Ok(chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?);
         };
         fchown(&dir, uid, gid)?;
-        for child in tree::names(&dir)? {
+        for child in dirs::names_in(&dir)? {
             self.chown_tree_at(dir.as_fd(), &child)?;
         }
         Ok(())
@@ -437,8 +437,8 @@ esac"#;
         }
         symlink(&outside, tree.join("link")).unwrap();
         let user = User { name: "u".into(), uid: 12345, gid: 12345, groups: vec![], home: None };
-        user.owns_tree(&tree).unwrap();
-        user.owns_tree(&tree.join("link")).unwrap();
+        user.chown_tree_to_user(&tree).unwrap();
+        user.chown_tree_to_user(&tree.join("link")).unwrap();
         let owner = |path: &Path| path.symlink_metadata().unwrap().uid();
         for given in ["", "a", "a/b", "a/b/file", "link"] {
             assert_eq!(owner(&tree.join(given)), 12345, "{given}");

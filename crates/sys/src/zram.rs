@@ -1,10 +1,10 @@
-//! Compressed memory as a block device, made by hot_add and removed by hot_remove.
+//! Zram devices: block devices in compressed memory, made by `hot_add` and removed by `hot_remove`.
 
 use crate::undo::{Journal, Undo, UndoGuard};
-use crate::{Error, found, kernel::SysRoot, retry::retry};
+use crate::{Error, found, kernel::SysRoot, wait::retry};
 use std::{io, path::Path, path::PathBuf};
 
-/// Where devices are made and removed.
+/// The directory with the files that make and remove devices.
 const CONTROL: &str = "sys/class/zram-control";
 /// How often fsarena tries to remove a device: udev may have it open.
 const TRIES: u32 = 100;
@@ -14,11 +14,11 @@ const TRIES: u32 = 100;
 pub struct Zram {
     path: PathBuf,
     size_bytes: u64,
-    armed: UndoGuard,
+    guard: UndoGuard,
 }
 
 /// Whether this kernel makes zram devices.
-pub fn offered(kernel: &SysRoot) -> bool {
+pub fn is_supported(kernel: &SysRoot) -> bool {
     kernel.path(CONTROL).join("hot_add").exists()
 }
 
@@ -31,14 +31,14 @@ pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     // Its number is unknown until it exists. A device that is left without a size holds no data.
     let add = kernel.path(CONTROL).join("hot_add");
     let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
-    let (mut armed, text) =
-        journal.making(Undo::RemoveZram { number: None, size_bytes, disk: None }, make)?;
+    let (mut guard, text) =
+        journal.note_and_do(Undo::RemoveZram { number: None, size_bytes, disk: None }, make)?;
     let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
     let size = attribute(&kernel, number, "disksize");
-    let disk = crate::attribute::disk_of(&size);
-    armed.refine(Undo::RemoveZram { number: Some(number), size_bytes, disk })?;
+    let disk = crate::kernel::disk_of(&size);
+    guard.update(Undo::RemoveZram { number: Some(number), size_bytes, disk })?;
     std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
-    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, armed })
+    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, guard })
 }
 
 impl Zram {
@@ -57,7 +57,7 @@ impl Zram {
     /// # Errors
     /// Where it is still in use; it then stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
-        self.armed.undo()
+        self.guard.undo()
     }
 }
 
@@ -65,20 +65,20 @@ fn attribute(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
-/// Whether there is a device of this number and size that may be that disk.
+/// Whether a device with this number and size exists that may be that disk.
 ///
 /// # Errors
 /// Where its size cannot be read.
 pub(crate) fn has(kernel: &SysRoot, number: u32, size_bytes: u64, disk: Option<u64>) -> Result<bool, Error> {
-    // Where the devices of the kernel are hidden, none is known to be gone.
+    // If the list of devices is unreadable, no device counts as gone.
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
     let text = found(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
     let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
-    Ok(is_of_size && crate::attribute::may_be_of(&size, disk))
+    Ok(is_of_size && crate::kernel::may_be_of_disk(&size, disk))
 }
 
-/// Removes a device that fsarena made; success where it is gone.
+/// Removes a device that fsarena made; succeeds if it is gone.
 pub(crate) fn remove(
     kernel: &SysRoot,
     number: Option<u32>,
@@ -86,13 +86,13 @@ pub(crate) fn remove(
     disk: Option<u64>,
 ) -> Result<(), Error> {
     let Some(number) = number else { return Ok(()) };
-    // Where the devices of the kernel are hidden, none is known to be gone.
+    // If the list of devices is unreadable, no device counts as gone.
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
     let read = found(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
     let Some(text) = read else { return Ok(()) };
-    if !crate::attribute::may_be_of(&size, disk) {
+    if !crate::kernel::may_be_of_disk(&size, disk) {
         // It was removed meanwhile, and another run got its number.
         return Ok(());
     }
@@ -113,14 +113,13 @@ mod tests {
 
     #[test]
     fn only_a_device_of_our_size_is_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        for rel in ["sys/block/zram3", CONTROL, "proc/self"] {
-            std::fs::create_dir_all(dir.path().join(rel)).unwrap();
-        }
-        std::fs::write(dir.path().join("proc/self/mountinfo"), "").unwrap();
-        std::fs::write(dir.path().join("sys/block/zram3/disksize"), "4096\n").unwrap();
+        let dir = fsarena_testkit::FakeRoot::with(&[
+            ("proc/self/mountinfo", ""),
+            ("sys/block/zram3/disksize", "4096\n"),
+            ("sys/block/zram3/diskseq", "12\n"),
+        ]);
+        dir.dir(CONTROL);
         let kernel = SysRoot::at(dir.path());
-        std::fs::write(dir.path().join("sys/block/zram3/diskseq"), "12\n").unwrap();
         assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
         remove(&kernel, None, 8192, None).unwrap();
         remove(&kernel, Some(9), 8192, None).unwrap();

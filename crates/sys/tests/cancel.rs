@@ -42,11 +42,11 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
 /// Runs in the child: dies by the signal if all goes as it should, and fails otherwise.
 fn be_interrupted() -> ! {
     cancel::install().unwrap();
-    let _in_order = cancel::in_order();
+    let _deferred_signals = cancel::defer_signals();
     assert_eq!(cancel::requested(), None);
     let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();
     assert!(matches!(stopped, Err(Error::Interrupted { .. })), "{stopped:?}");
     assert!(Argv::new("true").run().is_err());
-    assert!(Argv::new("true").to_the_end().run().unwrap().status.success());
+    assert!(Argv::new("true").ignore_cancel().run().unwrap().status.success());
     cancel::die_by(cancel::requested().unwrap())
 }

@@ -1,8 +1,10 @@
-//! Tests that a machine cannot run say what they lack, so that a skip is counted and named and never silent.
+//! For tests alone: skips that are counted, and fake `/proc` and `/sys` directories.
 //!
-//! `make test` names a file in `FSARENA_SKIPS`; each skip appends a line to it. `.ci/run` fails if a test skipped for want
-//! of something that the machine has.
+//! A test that this machine cannot run says what the machine lacks, so that a skip is never silent. `make test` names a file
+//! in `FSARENA_SKIPS`; each skip appends a line to it. `.ci/run` fails if a test was skipped for lack of something that the
+//! machine has.
 
+use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
 /// The environment variable that names the file of skips.
@@ -33,10 +35,65 @@ pub fn root() -> bool {
 /// Whether a program is installed; notes a skip if it is not.
 pub fn program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
+    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let found = std::env::split_paths(&path).chain(usual).any(|dir| dir.join(name).is_file());
     if !found {
         skipped(&format!("program {name}"));
     }
     found
+}
+
+/// A directory with fake files of the kernel below `proc` and `sys`, removed when dropped. Readers of the kernel take its
+/// [`path`](FakeRoot::path) as their root.
+#[derive(Debug)]
+pub struct FakeRoot(tempfile::TempDir);
+
+impl FakeRoot {
+    /// A root with these files, given as path and text: `("proc/swaps", "…")`.
+    ///
+    /// # Panics
+    /// Where the directory for temporary files cannot be written.
+    pub fn with(files: &[(&str, &str)]) -> FakeRoot {
+        let root = FakeRoot(tempfile::tempdir().expect("a temporary directory"));
+        for (rel, text) in files {
+            root.file(rel, text);
+        }
+        root
+    }
+
+    /// The root directory.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file, and makes the directories above it.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn file(&self, rel: &str, text: &str) {
+        std::fs::write(self.below(rel), text).expect("a file of the fake root can be written");
+    }
+
+    /// Makes a directory, and those above it.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    pub fn dir(&self, rel: &str) {
+        std::fs::create_dir_all(self.path().join(rel)).expect("a directory of the fake root can be made");
+    }
+
+    /// Makes a symbolic link to `target`, and the directories above the link.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    pub fn link(&self, rel: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.below(rel)).expect("a link of the fake root can be made");
+    }
+
+    /// The path of an entry, whose directory exists then.
+    fn below(&self, rel: &str) -> PathBuf {
+        let path = self.path().join(rel);
+        std::fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("a directory can be made");
+        path
+    }
 }

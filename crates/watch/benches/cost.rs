@@ -2,7 +2,7 @@
 //! second with windows of five minutes. What a counter's command uses once it runs is the command's.
 
 use fsarena_sys::{cpu, kernel::SysRoot};
-use fsarena_watch::{Known, Spec, Watch, Watcher, Where};
+use fsarena_watch::{CounterSpec, Known, Watch, Watcher, Where};
 use std::io::{Read, Write};
 use std::{net::TcpListener, time::Duration};
 
@@ -15,9 +15,9 @@ fn main() {
     let log = std::env::temp_dir().join(format!("fsarena-bench-{own}.log"));
     std::fs::write(&log, "x\n").expect("the log is written");
     let counters = [
-        ("squid", Spec::Squid { address: server.address.clone() }),
-        ("log", Spec::Log { file: log.clone(), word: None }),
-        ("command", Spec::Command { argv: vec!["echo".into(), "1".into()] }),
+        ("squid", CounterSpec::Squid { address: server.address.clone() }),
+        ("log", CounterSpec::Log { file: log.clone(), word: None }),
+        ("command", CounterSpec::Command { argv: vec!["echo".into(), "1".into()] }),
     ];
     for (name, spec) in counters {
         let watch = Watch {

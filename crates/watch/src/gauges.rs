@@ -1,16 +1,19 @@
 //! The kernel's counters at the ends of windows.
+//!
+//! [`readings`] defines every reading of a window.
 
-use crate::readings::{PROBES_USED, is_of_windows};
-use fsarena_core::{event::Note, sample::Readings};
+use fsarena_core::event::Note;
+use fsarena_core::metric::{SERVICE, TIMER, reading};
+use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
 use fsarena_probe::{Gauge, Probe, Scene, Takes, probes::PROBES};
 
-/// Every gauge that answers here.
+/// The gauges of a watch.
 pub struct Gauges {
     scene: Scene,
-    open: Vec<Open>,
+    open: Vec<OpenGauge>,
 }
 
-struct Open {
+struct OpenGauge {
     probe: &'static Probe,
     /// None while it cannot be opened.
     gauge: Option<Box<dyn Gauge>>,
@@ -27,11 +30,11 @@ impl Gauges {
             match (probe.open)(&scene) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    Open { probe, gauge: Some(opened.gauge), begun }
+                    OpenGauge { probe, gauge: Some(opened.gauge), begun }
                 }
                 Err(unavailable) => {
                     notes.push(unavailable.note(probe.id));
-                    Open { probe, gauge: None, begun }
+                    OpenGauge { probe, gauge: None, begun }
                 }
             }
         });
@@ -39,7 +42,7 @@ impl Gauges {
         (Gauges { scene, open }, notes)
     }
 
-    /// Another device from now on.
+    /// Sets the device to read from now on.
     pub fn look_at(&mut self, device: Option<(u32, u32)>) {
         self.scene.device = device;
         for open in self.open.iter_mut().filter(|open| open.probe.id == "device") {
@@ -64,7 +67,7 @@ impl Gauges {
     }
 }
 
-impl Open {
+impl OpenGauge {
     fn turn(&mut self, scene: &Scene, readings: &mut Readings) -> Result<(), String> {
         let mut now = vec![f64::NAN; self.begun.len()];
         let read = self.read(scene, &mut now);
@@ -91,6 +94,60 @@ impl Open {
             None => Ok(()),
         }
     }
+}
+
+/// The probes whose gauges make sense for a whole machine at any moment.
+pub const PROBES_USED: [&str; 5] = ["machine_cpu", "device", "pressure", "page_cache", "iowait"];
+
+/// CPU time of the service's processes.
+pub const SERVICE_CPU: &str = "service_cpu_ns";
+/// Resident memory of the service's processes at the end.
+pub const SERVICE_MEMORY: &str = "service_resident_bytes";
+/// The number of processes of the service at the end.
+pub const SERVICE_PROCESSES: &str = "service_processes";
+/// CPU time of the watch itself.
+pub const OWN_CPU: &str = "watch_cpu_ns";
+/// Bytes in use on the filesystem at the end.
+pub const USED: &str = "filesystem_used_bytes";
+/// Inodes in use on the filesystem at the end.
+pub const USED_INODES: &str = "filesystem_used_inodes";
+
+const OWN: &[ReadingDef] = &[
+    reading::cpu_time(SERVICE_CPU)
+        .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
+    ReadingDef::neutral(SERVICE_MEMORY, Unit::Bytes)
+        .tasks(Fold::Max)
+        .help("resident memory of the service when the window closed"),
+    ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
+        .tasks(Fold::Max)
+        .help("processes of the service when the window closed"),
+    reading::cpu_time(OWN_CPU)
+        .help("CPU time of fsarena while it watched, the command of its counter included"),
+    ReadingDef::neutral(USED, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
+        .help("bytes in use on the watched filesystem when the window closed"),
+    ReadingDef::neutral(USED_INODES, Unit::Count)
+        .tasks(Fold::Max)
+        .machine()
+        .help("inodes in use on it when the window closed"),
+];
+
+/// Readings of these probes that exist only for commands, because a window does not return.
+const OF_COMMANDS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
+
+/// Whether a reading of these probes is one of a window.
+pub fn is_of_windows(id: &str) -> bool {
+    !OF_COMMANDS.contains(&id)
+}
+
+/// Every reading that a window can have.
+pub fn readings() -> Vec<ReadingDef> {
+    let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
+    let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
+    let of_probes = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
+    let own = SERVICE.iter().chain(OWN).copied();
+    elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(own).collect()
 }
 
 #[cfg(test)]
@@ -142,5 +199,22 @@ mod tests {
         machine(dir.path(), 1000, 3);
         gauges.look_at(None);
         assert_eq!(turn(&mut gauges).0.get("device_writes"), None);
+    }
+
+    #[test]
+    fn names_are_unique_and_the_probes_are_there() {
+        let mut ids: Vec<&str> = readings().iter().map(|def| def.id).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+        let probes = PROBES.iter().flat_map(|probe| probe.readings);
+        assert_eq!(probes.filter(|reading| !is_of_windows(reading.def.id)).count(), OF_COMMANDS.len());
+        for id in
+            ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
+        {
+            assert!(ids.contains(&id), "{id}");
+        }
+        assert!(PROBES_USED.iter().all(|id| PROBES.iter().any(|probe| probe.id == *id)));
     }
 }

@@ -11,27 +11,46 @@
 //! Service ────────┘
 //! ```
 
-mod clocks;
-mod counter;
 mod counters;
-mod error;
 mod gauges;
 mod plan;
-mod readings;
 mod recorder;
 mod service;
-mod tally;
 mod target;
 mod watcher;
 mod window;
 
-pub use counter::{Counter, Trouble};
-pub use counters::Spec;
-pub use error::Error;
+use fsarena_core::exit::{ExitCode, Exits};
+
+pub use counters::{Counter, CounterSpec, Trouble};
+pub use gauges::readings;
 pub use plan::Watch;
-pub use readings::defs as readings;
 pub use recorder::Recorder;
 pub use service::Known;
 pub use target::Where;
 pub use watcher::Watcher;
 pub use window::{Mark, Window};
+
+/// Why a watch cannot start. Later problems mark a window and are not errors.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Wrong arguments.
+    #[error("{0}")]
+    Usage(String),
+    /// The machine lacks something that the watch needs, or the user may not read it.
+    #[error("{0}")]
+    Missing(String),
+    /// The store cannot keep the windows.
+    #[error(transparent)]
+    Store(#[from] fsarena_store::Error),
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Usage(_) => ExitCode::Usage,
+            Error::Missing(_) => ExitCode::Missing,
+            Error::Store(error) => error.exit_code(),
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::{counters::Spec, error::Error, service::Known, target::Where};
+use crate::{Error, counters::CounterSpec, service::Known, target::Where};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan, limits};
@@ -19,7 +19,7 @@ pub struct Watch {
     pub name: String,
     /// What counts requests, where something does.
     #[serde(flatten)]
-    pub counter: Option<Spec>,
+    pub counter: Option<CounterSpec>,
     /// The filesystem and the device.
     #[serde(flatten)]
     pub at: Where,
@@ -146,12 +146,12 @@ mod tests {
     fn a_watch_comes_back_from_its_plan() {
         let counters = [
             None,
-            Some(Spec::Squid { address: "127.0.0.1:3128".into() }),
-            Some(Spec::Prometheus { address: "http://a/metrics".into(), metric: "x{y=\"z\"}".into() }),
-            Some(Spec::Log { file: "/var/log/a b".into(), word: Some("GET".into()) }),
-            Some(Spec::Log { file: "/var/log/a".into(), word: None }),
-            Some(Spec::Command { argv: vec!["cat".into(), "a b".into()] }),
-            Some(Spec::Device),
+            Some(CounterSpec::Squid { address: "127.0.0.1:3128".into() }),
+            Some(CounterSpec::Prometheus { address: "http://a/metrics".into(), metric: "x{y=\"z\"}".into() }),
+            Some(CounterSpec::Log { file: "/var/log/a b".into(), word: Some("GET".into()) }),
+            Some(CounterSpec::Log { file: "/var/log/a".into(), word: None }),
+            Some(CounterSpec::Command { argv: vec!["cat".into(), "a b".into()] }),
+            Some(CounterSpec::Device),
         ];
         for counter in counters {
             let service = ["squid", "17", "/sys/fs/cgroup/x"].map(Known::of).to_vec();

@@ -1,6 +1,6 @@
 //! Windows into a run store: a round, a cell and a sample each.
 
-use crate::{error::Error, plan::Watch, window::Window};
+use crate::{Error, plan::Watch, window::Window};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::{host::Host, plan::Plan, sample::Sample};
@@ -34,7 +34,7 @@ impl Recorder {
     pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
         let plan = run.plan()?;
         let watch = Watch::of_plan(&plan)?;
-        let writer = Writer::open(&run, host, &crate::readings::defs())?;
+        let writer = Writer::open(&run, host, &crate::gauges::readings())?;
         let mut recorder = Recorder { run, writer, plan, watch, unseen: vec![] };
         recorder.apply(&Event::RunStarted {
             rounds: u32::MAX,
@@ -51,7 +51,7 @@ impl Recorder {
         &self.watch
     }
 
-    /// Where it is kept.
+    /// The directory of the run.
     pub fn run(&self) -> &RunDir {
         &self.run
     }
@@ -65,7 +65,7 @@ impl Recorder {
         Ok(record.cells.iter().map(|cell| cell.round + 1).max().unwrap_or(0))
     }
 
-    /// Notes something about all of it.
+    /// Adds a note about the whole watch.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -73,7 +73,7 @@ impl Recorder {
         self.apply(&Event::Note(note.clone()))
     }
 
-    /// Keeps a window.
+    /// Writes a window.
     ///
     /// # Errors
     /// Where it cannot be written: a full disk, say.
@@ -98,7 +98,10 @@ impl Recorder {
         events.push(inside(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         events.push(Event::RoundFinished { round: window.number });
-        events.iter().try_for_each(|event| self.apply(event))
+        for event in &events {
+            self.apply(event)?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, event: &Event) -> Result<(), Error> {
@@ -115,7 +118,7 @@ impl Recorder {
         std::mem::take(&mut self.unseen)
     }
 
-    /// Ends it.
+    /// Marks the watch as ended.
     ///
     /// # Errors
     /// Where that cannot be written.

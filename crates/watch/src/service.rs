@@ -1,6 +1,6 @@
 //! The service's own processes.
 
-use crate::readings::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
+use crate::gauges::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
 use fsarena_core::{metric::reading, sample::Readings};
 use fsarena_sys::{cpu, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl From<String> for Known {
     }
 }
 
-/// What [`Known::of`] reads.
+/// The text that [`Known::of`] parses.
 impl From<Known> for String {
     fn from(known: Known) -> String {
         match known {
@@ -70,7 +70,7 @@ struct Seen {
 }
 
 impl Service {
-    /// Of these processes; what they used until now does not count.
+    /// Starts to watch these processes. Their use so far does not count.
     pub fn new(kernel: &SysRoot, known: &[Known]) -> Service {
         let mut service = Service {
             kernel: kernel.clone(),
@@ -128,7 +128,7 @@ impl Service {
         (self.used_ns, self.ticks) = (0, (0, 0));
     }
 
-    /// Finds processes that came. Those that came since the watch began count whole.
+    /// Finds new processes. Those that started since the watch began count with all their use.
     fn look(&mut self, first: bool) {
         self.since_looked = 0;
         for pid in self.pids(&self.known) {
@@ -155,7 +155,7 @@ impl Service {
         }
     }
 
-    /// Those of the service of which no process runs.
+    /// The names of processes of the service of which none runs.
     pub fn absent(&self) -> impl Iterator<Item = String> {
         let absent = |known: &&Known| {
             let pids = self.pids(std::slice::from_ref(*known));

@@ -1,11 +1,11 @@
 //! The filesystem and the device behind what is watched.
 
-use crate::readings::{USED, USED_INODES};
-use crate::{error::Error, window::Mark};
+use crate::gauges::{USED, USED_INODES};
+use crate::{Error, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::{kernel::SysRoot, space::Space};
+use fsarena_sys::{dirs::Space, kernel::SysRoot};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -77,8 +77,10 @@ impl Target {
 
     /// Looks again; what changed, and the device from now on where that is another.
     pub fn turn(&mut self, readings: &mut Readings) -> Option<Mark> {
-        if let Some(space) = self.at.path.as_deref().and_then(|path| Space::of(path).ok()) {
-            space.used_bytes().into_iter().for_each(|used| readings.set(USED, used as f64));
+        if let Some(space) = self.at.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
+            if let Some(used) = space.used_bytes() {
+                readings.set(USED, used as f64);
+            }
             readings.set(USED_INODES, space.used_inodes() as f64);
         }
         let now = self.look();

@@ -1,19 +1,19 @@
 //! Window after window.
 
+use crate::counters::{Counter, Trouble};
+use crate::gauges::{Gauges, OWN_CPU};
 use crate::window::{Mark, Window};
-use crate::{
-    clocks::Moment, counter::Counter, counter::Trouble, error::Error, gauges::Gauges, plan::Watch,
-    readings::OWN_CPU, service::Service, tally::Tally, target::Target,
-};
+use crate::window::{Moment, Tally};
+use crate::{Error, plan::Watch, service::Service, target::Target};
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
-use fsarena_sys::cpu::{self, Times};
+use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
 /// An endpoint has this long to answer: less than a second, so that readings keep their rhythm.
-const PATIENCE: Duration = Duration::from_millis(900);
+const WAIT_TIMEOUT: Duration = Duration::from_millis(900);
 /// A window gets the mark `Long` if it took more than this factor of its intended length, plus a second.
 const LONG: f64 = 1.5;
 
@@ -30,7 +30,7 @@ pub struct Watcher {
     gauges: Gauges,
     service: Service,
     target: Target,
-    threads: Times,
+    threads: CpuTimes,
     own_ns: u64,
     began: Moment,
     next: u32,
@@ -54,9 +54,9 @@ impl Watcher {
     pub fn begin_by(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
         let target = Target::find(kernel, &watch.at)?;
         let device = target.numbers();
-        let patience = PATIENCE.min(watch.every.max(Duration::from_millis(100)));
+        let timeout = WAIT_TIMEOUT.min(watch.every.max(Duration::from_millis(100)));
         let mut counter =
-            watch.counter.as_ref().map(|spec| spec.open(kernel, device, patience)).transpose()?;
+            watch.counter.as_ref().map(|spec| spec.open(kernel, device, timeout)).transpose()?;
         let (mut gauges, mut notes) = Gauges::open(Scene { kernel: kernel.clone(), device });
         notes.extend(target.notes());
         let mut tally = Tally::default();
@@ -221,13 +221,13 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{counters::Spec, recorder::Recorder, service::Known, target::Where};
+    use crate::{counters::CounterSpec, recorder::Recorder, service::Known, target::Where};
     use fsarena_core::{event::NoteKind, host::Host};
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
 
     fn watch(log: &std::path::Path, at: Where, service: Vec<Known>) -> Watch {
-        let counter = Some(Spec::Log { file: log.into(), word: None });
+        let counter = Some(CounterSpec::Log { file: log.into(), word: None });
         let (window, every) = (Duration::from_millis(40), Duration::from_millis(10));
         Watch { name: "here".into(), counter, at, service, window, every }.checked().unwrap()
     }

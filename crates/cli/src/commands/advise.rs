@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::{commands::report, output, running::handle_signals};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
-use fsarena_fs::advice::{command_line, of_options, rank};
+use fsarena_fs::advice::{command_line, option_variants, rank};
 use fsarena_report::{Decision, report::Asked};
 use fsarena_run::{Keep, Request, registry};
 use fsarena_store::RunDir;
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Outcome {
     let begun = Instant::now();
     let Some(first) = filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
     let left = budget.saturating_sub(begun.elapsed());
-    let (wanted, unsafe_ones) = of_options(&first.survivors, allow_unsafe)?;
+    let (wanted, unsafe_ones) = option_variants(&first.survivors, allow_unsafe)?;
     if !unsafe_ones.is_empty() {
         args.say(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
     }

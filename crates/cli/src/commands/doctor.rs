@@ -12,9 +12,8 @@ use fsarena_core::{app, exit::ExitCode, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{
-    Error, argv, host, kernel::SysRoot, limits, program, rights, space, undo, user::UserDatabase,
-};
+use fsarena_sys::user::UserDatabase;
+use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
 use install::install;
 use std::io::Write;
 use std::path::Path;
@@ -230,7 +229,7 @@ const SERVICES: [(&[&str], &str); 2] =
 
 /// The packages of those that are not here.
 fn for_services() -> Vec<&'static str> {
-    let absent = |(programs, _): &&(&[&str], &str)| program::together(programs).is_none();
+    let absent = |(programs, _): &&(&[&str], &str)| program::dir_with_all(programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
@@ -273,7 +272,7 @@ fn load_tools() -> Finding {
 fn room(runs: &Path) -> Finding {
     let what = "room for images";
     let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
-    match space::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
+    match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
         Ok((free, found)) if free >= 4 << 30 => ok(what, found),
         Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
         Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),

@@ -6,7 +6,7 @@ use crate::{output, running::handle_signals};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
-use fsarena_watch::{Known, Mark, Recorder, Spec, Watch, Watcher, Where, Window};
+use fsarena_watch::{CounterSpec, Known, Mark, Recorder, Watch, Watcher, Where, Window};
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -119,14 +119,14 @@ impl Args {
             path.metadata().map_err(Failure::file(&path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
-            (Some(at), _, _) => Some(Spec::Squid { address: at.clone() }),
-            (_, Some(url), _) => Some(Spec::Prometheus {
+            (Some(at), _, _) => Some(CounterSpec::Squid { address: at.clone() }),
+            (_, Some(url), _) => Some(CounterSpec::Prometheus {
                 address: url.clone(),
                 metric: self.series.clone().unwrap_or_default(),
             }),
-            (_, _, Some(file)) => Some(Spec::Log { file: absolute(file)?, word: self.word.clone() }),
-            _ if self.device_operations => Some(Spec::Device),
-            _ if !self.command.is_empty() => Some(Spec::Command { argv: self.command.clone() }),
+            (_, _, Some(file)) => Some(CounterSpec::Log { file: absolute(file)?, word: self.word.clone() }),
+            _ if self.device_operations => Some(CounterSpec::Device),
+            _ if !self.command.is_empty() => Some(CounterSpec::Command { argv: self.command.clone() }),
             _ if self.path.is_none() && self.device.is_none() && self.service.is_empty() => {
                 return usage(
                     "fsarena watch needs a source: a counter of requests (--squid HOST:PORT, --prometheus URL --series NAME, \
@@ -161,7 +161,7 @@ pub fn run(args: Args) -> Outcome {
         }
     };
     // From here on a signal ends the watch in order.
-    let _in_order = cancel::in_order();
+    let _deferred = cancel::defer_signals();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
     begin(args.format, &recorder, &watcher)?;

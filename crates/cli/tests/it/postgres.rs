@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 fn postgres() -> bool {
-    let here = program::together(&["postgres", "initdb", "pgbench", "psql"]).is_some();
+    let here = program::dir_with_all(&["postgres", "initdb", "pgbench", "psql"]).is_some();
     if !here {
         fsarena_testkit::skipped("program postgres");
     }

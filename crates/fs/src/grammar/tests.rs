@@ -1,7 +1,10 @@
 //! Tries every option of every mkfs's manual, in every form that getopt(3) reads, with a victim path in each place: no
 //! input that the grammar accepts makes mkfs open a second path.
 
-use super::{Takes, mkfs, mount};
+use super::{
+    COMMON_MOUNT_OPTIONS, PINNED_ID, Takes, check_mkfs_arguments, check_mount_options, pin_random_values,
+    suggest_feature, suggest_mount_option,
+};
 use crate::filesystems::{FILESYSTEMS, find};
 use crate::{def::FsDef, lifecycle};
 use fsarena_core::cell::Variant;
@@ -290,7 +293,7 @@ fn named(reads: Reads, value: &str) -> Vec<String> {
 fn arguments(def: &FsDef, level: &str) -> Result<Vec<String>, crate::Error> {
     let levels = [("fs", def.id), ("mkfs", level)];
     let levels = levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    lifecycle::options(def, &Variant { name: def.id.into(), levels }).map(|options| options.mkfs)
+    lifecycle::variant_options(def, &Variant { name: def.id.into(), levels }).map(|options| options.mkfs)
 }
 
 #[test]
@@ -355,8 +358,8 @@ fn the_option_sets_that_ship_are_accepted() {
     for def in FILESYSTEMS {
         for set in def.options {
             let words: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
-            assert_eq!(mkfs(def, &words).unwrap(), words, "{} {}", def.id, set.id);
-            mount(set.mount.iter().copied()).unwrap();
+            assert_eq!(check_mkfs_arguments(def, &words).unwrap(), words, "{} {}", def.id, set.id);
+            check_mount_options(set.mount.iter().copied()).unwrap();
         }
     }
 }
@@ -446,7 +449,7 @@ fn no_mount_option_reaches_a_second_path() {
         for option in fixed.into_iter().chain(made.filter(|pattern| !pattern.is_empty())) {
             let option = named(option, victim);
             for options in [vec![&option[..]], vec!["noatime", &option, "ro"]] {
-                let error = mount(options).expect_err(&option);
+                let error = check_mount_options(options).expect_err(&option);
                 assert_eq!(error.exit_code(), ExitCode::Refused, "{option}: {error}");
             }
         }
@@ -454,12 +457,73 @@ fn no_mount_option_reaches_a_second_path() {
         let slashed = victim.contains('/');
         for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| named(pattern, victim))
         {
-            assert_eq!(mount([&option[..]]).is_err(), slashed, "{option}");
+            assert_eq!(check_mount_options([&option[..]]).is_err(), slashed, "{option}");
         }
     }
     for option in ["a b", "x=\"a", "x=a\\b", "x=$HOME", "=x", "", "-o", "ro,loop", "x=1,bind"] {
-        assert_eq!(mount([option]).unwrap_err().exit_code(), ExitCode::Usage, "{option}");
+        assert_eq!(check_mount_options([option]).unwrap_err().exit_code(), ExitCode::Usage, "{option}");
     }
     let usual = "noatime,data=writeback,commit=30,compress-force=zstd:3,iocharset=iso8859-15,errors=remount-ro,usrjquota=";
-    mount(usual.split(',')).unwrap();
+    check_mount_options(usual.split(',')).unwrap();
+}
+
+fn pinned(fs: &str, words: &[&str]) -> String {
+    let mut words = words.iter().map(|word| word.to_string()).collect();
+    pin_random_values(find(fs).unwrap(), &mut words);
+    words.join(" ").replace(PINNED_ID, "ID")
+}
+
+#[test]
+fn what_is_said_already_stays() {
+    assert_eq!(pinned("ext4", &[]), "-U ID -E hash_seed=ID");
+    assert_eq!(pinned("ext4", &["-E", "lazy_itable_init=0"]), "-E lazy_itable_init=0,hash_seed=ID -U ID");
+    assert_eq!(pinned("ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
+    assert_eq!(pinned("xfs", &["-m", "crc=0"]), "-m crc=0,uuid=ID");
+    assert_eq!(pinned("jfs", &["-q"]), "-q");
+}
+
+#[test]
+fn two_filesystems_that_are_made_alike_are_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = |name: &str| {
+        let image = dir.path().join(name);
+        std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        let mut words = vec!["-q".to_string(), "-F".into()];
+        pin_random_values(find("ext4").unwrap(), &mut words);
+        let made = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).expect(&mut |_| {});
+        made.unwrap();
+        let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).expect(&mut |_| {});
+        let of = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");
+        shown.unwrap().stdout.lines().filter(of).map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(made("a"), made("b"));
+    assert_eq!(made("a").len(), 2);
+}
+
+#[test]
+fn a_mistyped_name_has_a_nearest_one() {
+    let feature = |fs: &str, words: &str| suggest_feature(find(fs).unwrap(), words);
+    assert_eq!(feature("ext4", "-b 4096 -O extent,^has_jounal"), Some("has_journal"));
+    assert_eq!(feature("btrfs", "no-hole"), Some("no-holes"));
+    assert_eq!(feature("ext4", "-O extent,^has_journal"), None);
+    let mount = |fs: &str, option: &str| suggest_mount_option(find(fs).unwrap(), option);
+    assert_eq!(mount("vfat", "noatme"), Some("noatime"));
+    assert_eq!(mount("ext3", "data=writebak"), Some("data=writeback"));
+    assert_eq!(mount("btrfs", "compres=zstd:3"), Some("compress"));
+    // The name is right: only the kernel knows which values are.
+    assert_eq!(mount("xfs", "logbufs=800"), None);
+    assert_eq!(mount("xfs", "qwertz"), None);
+}
+
+#[test]
+fn the_option_sets_use_known_names() {
+    for def in FILESYSTEMS {
+        for set in def.options {
+            for option in set.mount {
+                let name = option.split('=').next().unwrap();
+                let known = COMMON_MOUNT_OPTIONS.split(' ').chain(def.mount_names.split(' '));
+                assert!(known.clone().any(|known| known == name), "{}: {option}", def.id);
+            }
+        }
+    }
 }

@@ -1,42 +1,44 @@
-//! Checks that a device passes before fsarena may overwrite it.
+//! Checks that a device passes before fsarena may overwrite it: its name, its users (mounts, swap, devices built on it) and
+//! its content.
 
-use super::content::Samples;
-use super::usage::{Usage, is};
-use crate::written::{Signature, WrittenLog};
+use crate::written::{Samples, Signature, WrittenLog};
 use crate::{Error, error::refused};
 use fsarena_sys::device::{BlockDevice, behind, is_claimed};
-use fsarena_sys::{cancel, kernel::SysRoot, loopdev, undo};
+use fsarena_sys::kernel::{MountEntry, SysRoot};
+use fsarena_sys::{cancel, loopdev, undo};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where stable names of devices live. A name like `/dev/sda` may mean another disk after a reboot.
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// The type that stands for content without any signature.
+/// The signature type that stands for content without any signature.
 const UNKNOWN: &str = "unknown";
 /// What to do about a partition table.
 const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
-/// The path must be a stable name of a block device.
+/// Checks that the path is a stable name of a block device.
 pub(super) fn check_name(path: &Path) -> Result<(), Error> {
     let meta = path.metadata().map_err(fsarena_sys::Error::io("looking for the device", path))?;
-    let kind = meta.file_type();
-    let what = match () {
-        () if kind.is_block_device() => None,
-        () if kind.is_file() => Some("a regular file that fsarena did not make"),
-        () if kind.is_char_device() => Some("a character device"),
-        () => Some("no block device"),
-    };
-    if let Some(what) = what {
+    let file_type = meta.file_type();
+    if !file_type.is_block_device() {
+        let what = if file_type.is_file() {
+            "a regular file that fsarena did not make"
+        } else if file_type.is_char_device() {
+            "a character device"
+        } else {
+            "no block device"
+        };
         return Err(refused(path, format!("it is {what}"), "Name a block device, or use `--on loop:DIR`"));
     }
     if path.parent() == Some(Path::new(BY_ID)) {
         return Ok(());
     }
     let names = stable_names(Path::new(BY_ID), meta.rdev());
-    let fix = match names.is_empty() {
-        true => format!("It has no name in {BY_ID}; use `--on loop:DIR`"),
-        false => format!("Name it by {}", names.join(" or ")),
+    let fix = if names.is_empty() {
+        format!("It has no name in {BY_ID}; use `--on loop:DIR`")
+    } else {
+        format!("Name it by {}", names.join(" or "))
     };
     Err(refused(path, "such a name can mean another disk after a reboot", fix))
 }
@@ -51,12 +53,12 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     names
 }
 
-/// Nothing may use the device, a partition of it, or the disk it is a partition of.
+/// Checks that nothing uses the device, a partition of it, or the disk it is a partition of.
 pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     if device.read_only() {
         return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
     }
-    let usage = Usage::of(kernel)?;
+    let usage = DeviceUses::read(kernel)?;
     check_user(&usage, device, shown, "it")?;
     let partitions = device.partitions()?;
     for name in &partitions {
@@ -66,8 +68,10 @@ pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown: &Path)
     if let Some(first) = partitions.first() {
         return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
-    let what = |disk: &BlockDevice| format!("the disk {} that it is a partition of", disk.name);
-    device.parent().map_or(Ok(()), |disk| check_user(&usage, &disk, shown, &what(&disk)))
+    if let Some(disk) = device.parent() {
+        check_user(&usage, &disk, shown, &format!("the disk {} that it is a partition of", disk.name))?;
+    }
+    Ok(())
 }
 
 fn partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
@@ -78,13 +82,15 @@ fn partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDe
     Ok(BlockDevice::numbered(kernel, major, minor, Path::new("/dev").join(name))?)
 }
 
-/// Nothing may use this one device.
-fn check_user(usage: &Usage, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
-    let used = usage.device(device, &[]);
-    used.map_or(Ok(()), |used| Err(refused(shown, format!("{what} {}", used.how), used.fix)))
+/// Checks that nothing uses this one device.
+fn check_user(usage: &DeviceUses, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
+    match usage.find_use(device, &[]) {
+        Some(found) => Err(refused(shown, format!("{what} {}", found.how), found.fix)),
+        None => Ok(()),
+    }
 }
 
-/// Nothing may lie on the device but what fsarena left there, and what the user gives up.
+/// Checks that the device holds only what fsarena left there, or what the user gives up.
 pub(super) fn check_content(
     device: &BlockDevice,
     id: &Path,
@@ -122,22 +128,22 @@ pub(super) fn check_content(
         return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {UNKNOWN}")));
     };
     let (kind, uuid) = (&strange.kind, strange.uuid.as_deref().unwrap_or("without UUID"));
-    let whose = match written.contains(id, strange)? {
-        true => "and its content changed since fsarena wrote that, or the run that did so was killed",
-        false => "which fsarena did not write",
+    let whose = if written.contains(id, strange)? {
+        "and its content changed since fsarena wrote that, or the run that did so was killed"
+    } else {
+        "which fsarena did not write"
     };
     let fix = format!("If that may be lost, say so: --erase-signature {kind}");
     Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
-/// The kernel's own answer.
+/// Checks with the kernel that no mount, swap area or other device has claimed the device.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
-    match is_claimed(&device.path)? {
-        false => Ok(()),
-        true => {
-            Err(refused(shown, "the kernel says that it is in use", "Look who uses it: `lsblk`, `fuser -v`"))
-        }
+    if is_claimed(&device.path)? {
+        let why = "the kernel says that it is in use";
+        return Err(refused(shown, why, "Look who uses it: `lsblk`, `fuser -v`"));
     }
+    Ok(())
 }
 
 /// Checks the path of an image before it is made: it must be free, and it must not lie on a filesystem under
@@ -162,7 +168,7 @@ pub fn check_image_path(
     let dir_dev =
         dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
     let carrier = behind(kernel, dir)?;
-    let is_carrier = |path: &Path| carrier.as_ref().is_some_and(|device| is(path, device));
+    let is_carrier = |path: &Path| carrier.as_ref().is_some_and(|device| is_device(path, device));
     let same_filesystem =
         |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
     let mut loops = vec![];
@@ -174,4 +180,83 @@ pub fn check_image_path(
     let Some(tested) = tested else { return Ok(()) };
     let why = format!("it would lie on {}, which is itself under test", tested.display());
     Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
+}
+
+/// Everything that this machine has mounted or swaps to.
+pub(super) struct DeviceUses {
+    kernel: SysRoot,
+    mounts: Vec<MountEntry>,
+    swaps: Vec<PathBuf>,
+}
+
+/// A use of a device.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct DeviceUse {
+    /// The end of a sentence about the device: `is mounted at "/home"`.
+    pub how: String,
+    /// What the user can do to end it.
+    pub fix: &'static str,
+}
+
+impl DeviceUses {
+    /// Reads the mounts and swap areas of this machine.
+    ///
+    /// # Errors
+    /// Where the kernel's lists cannot be read: the guard must then refuse rather than guess.
+    pub fn read(kernel: &SysRoot) -> Result<DeviceUses, Error> {
+        Ok(DeviceUses { kernel: kernel.clone(), mounts: kernel.mounts()?, swaps: kernel.swaps()? })
+    }
+
+    /// The use of a device; None if it is not in use. Devices named in `except` do not count as its users.
+    pub fn find_use(&self, device: &BlockDevice, except: &[String]) -> Option<DeviceUse> {
+        // btrfs mounts have numbers of their own, so the source counts as well.
+        let carries =
+            |m: &&MountEntry| m.major_minor == device.numbers() || is_device(Path::new(&m.source), device);
+        if let Some(mount) = self.mounts.iter().find(carries) {
+            let how = format!("is mounted at {:?}", mount.target);
+            return Some(DeviceUse { how, fix: "Unmount it if nothing there is needed" });
+        }
+        if self.swaps.iter().any(|swap| is_device(swap, device)) {
+            return Some(DeviceUse { how: "is in use as swap".into(), fix: "Take it out with swapoff(8)" });
+        }
+        let (holders, above) = match (device.holders(), loopdev::attached(&self.kernel, &device.path)) {
+            (Ok(holders), Ok(above)) => (holders, above),
+            (Err(error), _) | (_, Err(error)) => {
+                let how = format!("may be in use, for fsarena cannot see its users: {error}");
+                return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
+            }
+        };
+        if let Some(first) = holders.iter().find(|name| !except.contains(name)) {
+            let fix = "Take that apart first (LVM, RAID, encryption, multipath)";
+            return Some(DeviceUse { how: format!("is part of {first}"), fix });
+        }
+        let known = |path: &PathBuf| except.iter().any(|name| path.ends_with(name));
+        let first = above.iter().find(|path| !known(path))?;
+        let how = format!("is attached to {}", first.display());
+        Some(DeviceUse { how, fix: "Detach that: `losetup --detach`" })
+    }
+
+    /// The use of a file, given by the number of its filesystem and its inode number; None if it is not in use.
+    pub fn find_use_of_file(&self, identity: &(String, u64)) -> Option<DeviceUse> {
+        let same = |path: &&PathBuf| {
+            path.metadata().is_ok_and(|meta| {
+                let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+                meta.is_file() && (format!("{major}:{minor}"), meta.ino()) == *identity
+            })
+        };
+        let swap = self.swaps.iter().find(same)?;
+        let how = format!("is in use as swap, as {}", swap.display());
+        Some(DeviceUse { how, fix: "Take it out with swapoff(8)" })
+    }
+}
+
+/// Whether a path names this device: by number, or by name where the path cannot be looked at.
+pub(super) fn is_device(path: &Path, device: &BlockDevice) -> bool {
+    match path.metadata() {
+        Ok(meta) if meta.file_type().is_block_device() => {
+            meta.rdev() == rustix::fs::makedev(device.major, device.minor)
+        }
+        Ok(_) => false,
+        Err(_) => path.parent() == Some(Path::new("/dev")) && path.file_name() == Some(device.name.as_ref()),
+    }
 }

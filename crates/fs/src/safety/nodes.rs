@@ -3,21 +3,21 @@
 //! A filesystem that is mounted through one node is destroyed through another, and the kernel's own exclusive open does
 //! not prevent it.
 
-use super::usage::{Usage, Use};
+use super::checks::{DeviceUse, DeviceUses};
 use crate::{Error, error::refused, written::Signature};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{argv::Argv, kernel::SysRoot, loopdev::BackingFile};
 use std::path::Path;
 
-/// Where bytes of a device lie: in these sectors of a disk, or anywhere in a file.
+/// A part of the storage that a device lies on: these sectors of a disk, or a whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct StoragePart {
     on: Storage,
     from: u64,
     to: u64,
 }
 
-/// What tells a disk or file from all others.
+/// The identity of a disk or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Storage {
     /// A file: the number of its filesystem, and its inode number.
@@ -34,27 +34,29 @@ enum Storage {
 const IDENTITIES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"];
 
 /// Refuses a device whose content is in use through another node.
-pub(super) fn check(
+pub(super) fn check_other_nodes(
     kernel: &SysRoot,
     device: &BlockDevice,
     shown: &Path,
     loops: &[BackingFile],
     signatures: &[Signature],
 ) -> Result<(), Error> {
-    let usage = Usage::of(kernel)?;
+    let usage = DeviceUses::read(kernel)?;
     let mut below = vec![];
-    let own = places(kernel, device, loops, &mut below)
+    let own = storage_parts(kernel, device, loops, &mut below)
         .map_err(|why| refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`"))?;
-    let file = |place: &Place| if let Storage::File(id) = &place.on { usage.file(id) } else { None };
+    let file = |place: &StoragePart| {
+        if let Storage::File(id) = &place.on { usage.find_use_of_file(id) } else { None }
+    };
     if let Some(used) = own.iter().find_map(file) {
         return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
     }
     let mut others = device::all(kernel)?;
     others.retain(|other| !below.contains(&other.name));
     let same: Vec<_> = others.iter().filter_map(|other| same_storage(kernel, &own, other, loops)).collect();
-    let seen = same.iter().find_map(|same| Some((same, usage.device(same.node, &below)?)));
+    let seen = same.iter().find_map(|same| Some((same, usage.find_use(same.node, &below)?)));
     let claimed =
-        || same.iter().filter(|same| same.within).find_map(|same| Some((same, claimed(same.node)?)));
+        || same.iter().filter(|same| same.within).find_map(|same| Some((same, find_claim(same.node)?)));
     if let Some((same, used)) = seen.or_else(claimed) {
         let why = format!("{} has {} and {}", same.node.path.display(), same.common, used.how);
         return Err(refused(shown, why, used.fix));
@@ -62,46 +64,46 @@ pub(super) fn check(
     check_uuids(&usage, device, shown, signatures, &others, &below)
 }
 
-/// Another node of the same storage.
-struct Same<'a> {
+/// A node of the same storage as the device under check.
+struct SharedNode<'a> {
     node: &'a BlockDevice,
-    /// What tells that it is the same.
+    /// What both have in common.
     common: &'static str,
-    /// Whether all of it is: a disk is claimed also for a partition that is not concerned.
+    /// Whether all of the node lies on that storage. If not, a claim of the node may concern another partition.
     within: bool,
 }
 
 fn same_storage<'a>(
     kernel: &SysRoot,
-    own: &[Place],
+    own: &[StoragePart],
     node: &'a BlockDevice,
     loops: &[BackingFile],
-) -> Option<Same<'a>> {
+) -> Option<SharedNode<'a>> {
     // What cannot be read of another device is not a reason to refuse this one.
-    let theirs = places(kernel, node, loops, &mut vec![]).unwrap_or_default();
+    let theirs = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
     let mut pairs = own.iter().flat_map(|own| theirs.iter().map(move |their| (own, their)));
     let (own, their, common) = pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
-    Some(Same { node, common, within: their.is_within(own) })
+    Some(SharedNode { node, common, within: their.is_within(own) })
 }
 
-/// Whether the kernel has another node in use in a way that does not show in this mount namespace.
-fn claimed(other: &BlockDevice) -> Option<Use> {
+/// A use of another node that only the kernel knows, because it does not show in this mount namespace.
+fn find_claim(other: &BlockDevice) -> Option<DeviceUse> {
     match device::is_claimed(&other.path) {
         Ok(false) => None,
         Ok(true) => {
             let how = "the kernel says that it is in use".into();
-            Some(Use { how, fix: "Look who uses it: `lsblk`, `fuser -v`" })
+            Some(DeviceUse { how, fix: "Look who uses it: `lsblk`, `fuser -v`" })
         }
         Err(error) => {
             let how = format!("fsarena cannot tell whether it is in use: {error}");
-            Some(Use { how, fix: "Look at it with `lsblk`" })
+            Some(DeviceUse { how, fix: "Look at it with `lsblk`" })
         }
     }
 }
 
 /// Refuses a device that has a UUID of one in use: what is mounted by UUID may be either.
 fn check_uuids(
-    usage: &Usage,
+    usage: &DeviceUses,
     device: &BlockDevice,
     shown: &Path,
     signatures: &[Signature],
@@ -115,7 +117,7 @@ fn check_uuids(
         return Ok(());
     }
     for other in others {
-        let Some(used) = usage.device(other, below) else { continue };
+        let Some(used) = usage.find_use(other, below) else { continue };
         let theirs = uuids(other).unwrap_or_default();
         if let Some(uuid) = own.iter().find(|uuid| theirs.contains(uuid)) {
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
@@ -127,32 +129,32 @@ fn check_uuids(
     Ok(())
 }
 
-/// Whether a UUID says nothing: disks without an identifier have zeros.
+/// Whether an identifier consists of zeros, as disks without one report.
 fn is_void(uuid: &str) -> bool {
     uuid.chars().all(|c| matches!(c, '0' | '-'))
 }
 
-/// The UUIDs of what lies on a device, and of the partition that it is.
+/// The UUIDs of the content of a device, and that of its partition entry.
 fn uuids(device: &BlockDevice) -> Result<Vec<String>, String> {
     let argv = Argv::new("blkid").args(["-p", "-o", "export"]).arg(&device.path).env("LC_ALL", "C");
     let ended = argv.run().map_err(|error| error.to_string())?;
     match ended.status.code() {
-        Some(0) => Ok(parse(&ended.stdout)),
+        Some(0) => Ok(parse_blkid(&ended.stdout)),
         // blkid(8): nothing found; several signatures, which wipefs tells one by one.
         Some(2 | 8) => Ok(vec![]),
         _ => Err(format!("blkid cannot read it ({})", ended.stderr.trim())),
     }
 }
 
-fn parse(text: &str) -> Vec<String> {
+fn parse_blkid(text: &str) -> Vec<String> {
     let wanted = ["UUID", "UUID_SUB", "PART_ENTRY_UUID"];
     let fields = text.lines().filter_map(|line| line.split_once('='));
     fields.filter(|(name, _)| wanted.contains(name)).map(|(_, value)| value.to_string()).collect()
 }
 
-impl Place {
-    /// What two places have in common, where they overlap.
-    fn shares(&self, other: &Place) -> Option<&'static str> {
+impl StoragePart {
+    /// What two parts have in common; None if they do not overlap.
+    fn shares(&self, other: &StoragePart) -> Option<&'static str> {
         let overlap = self.on == other.on && self.from < other.to && other.from < self.to;
         overlap.then_some(match self.on {
             Storage::File(_) => "the same backing file",
@@ -161,26 +163,26 @@ impl Place {
         })
     }
 
-    /// Whether it has no byte outside another place, with which it shares some.
-    fn is_within(&self, other: &Place) -> bool {
+    /// Whether this part lies within another one that it overlaps.
+    fn is_within(&self, other: &StoragePart) -> bool {
         other.from <= self.from && self.to <= other.to
     }
 }
 
-/// Where the bytes of a device lie. The names of the device and of those that it lies on are added to `below`. The error
-/// says what cannot be read.
-fn places(
+/// The storage that a device lies on. Adds the names of the device and of those below it to `below`. The error says what
+/// cannot be read.
+fn storage_parts(
     kernel: &SysRoot,
     device: &BlockDevice,
     loops: &[BackingFile],
     below: &mut Vec<String>,
-) -> Result<Vec<Place>, String> {
+) -> Result<Vec<StoragePart>, String> {
     below.push(device.name.clone());
     let (start, sectors) =
         device.extent().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
     let parent = device.parent();
     let disk = parent.as_ref().unwrap_or(device);
-    let range = |on| Place { on, from: start, to: start + sectors };
+    let range = |on| StoragePart { on, from: start, to: start + sectors };
     let mut all = vec![range(Storage::Node(disk.numbers()))];
     let identity =
         |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
@@ -191,11 +193,11 @@ fn places(
     // A loop device of a partition has the partition's name in it.
     if let Some(text) = disk.attribute("loop/backing_file") {
         match BlockDevice::open(kernel, Path::new(&text)) {
-            Ok(backing) => all.extend(places(kernel, &backing, loops, below)?),
+            Ok(backing) => all.extend(storage_parts(kernel, &backing, loops, below)?),
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
-                all.push(Place { on: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
+                all.push(StoragePart { on: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
             }
         }
     }
@@ -203,7 +205,7 @@ fn places(
     let mapped = device.attribute("dm/uuid").unwrap_or_default();
     if mapped.starts_with("mpath-") || mapped.starts_with("CRYPT-") {
         for slave in device.slaves().map_err(|error| error.to_string())? {
-            all.extend(places(kernel, &slave, loops, below)?);
+            all.extend(storage_parts(kernel, &slave, loops, below)?);
         }
     }
     Ok(all)

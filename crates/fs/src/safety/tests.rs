@@ -1,45 +1,40 @@
 //! The guard against a kernel made of files. On real devices: `tests/guard.rs`.
 
 use super::*;
+use fsarena_testkit::FakeRoot;
 
 /// A disk `sdz` (8:400) with one partition and a mount list and swaps of choice.
 struct Machine {
-    dir: tempfile::TempDir,
+    root: FakeRoot,
 }
 
 impl Machine {
     fn new(mountinfo: &str, swaps: &str) -> Machine {
-        let machine = Machine { dir: tempfile::tempdir().unwrap() };
-        machine.file("proc/self/mountinfo", mountinfo);
-        machine.file("proc/swaps", &format!("Filename Type Size Used Priority\n{swaps}"));
-        machine.file("sys/block/sdz/dev", "8:400\n");
-        machine.file("sys/devices/sdz/dev", "8:400\n");
-        machine.file("sys/devices/sdz/ro", "0\n");
+        let root = FakeRoot::with(&[
+            ("proc/self/mountinfo", mountinfo),
+            ("proc/swaps", &format!("Filename Type Size Used Priority\n{swaps}")),
+            ("sys/block/sdz/dev", "8:400\n"),
+            ("sys/devices/sdz/dev", "8:400\n"),
+            ("sys/devices/sdz/ro", "0\n"),
+        ]);
+        let machine = Machine { root };
         machine.link("8:400", "sdz");
         machine
     }
 
     fn with_partition(self) -> Machine {
-        self.file("sys/devices/sdz/sdz1/partition", "1\n");
-        self.file("sys/devices/sdz/sdz1/dev", "8:401\n");
+        self.root.file("sys/devices/sdz/sdz1/partition", "1\n");
+        self.root.file("sys/devices/sdz/sdz1/dev", "8:401\n");
         self.link("8:401", "sdz/sdz1");
         self
     }
 
-    fn file(&self, rel: &str, text: &str) {
-        let path = self.dir.path().join(rel);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
     fn link(&self, numbers: &str, device: &str) {
-        let dir = self.dir.path().join("sys/dev/block");
-        std::fs::create_dir_all(&dir).unwrap();
-        std::os::unix::fs::symlink(Path::new("../../devices").join(device), dir.join(numbers)).unwrap();
+        self.root.link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{device}"));
     }
 
     fn check(&self, minor: u32) -> String {
-        let kernel = SysRoot::at(self.dir.path());
+        let kernel = SysRoot::at(self.root.path());
         let device = BlockDevice::numbered(&kernel, 8, minor, "/dev/sdz".into()).unwrap();
         match check_unused(&kernel, &device, Path::new("/dev/disk/by-id/z")) {
             Ok(()) => "unused".into(),
@@ -78,24 +73,24 @@ fn a_mounted_partition_is_named_before_the_table() {
 fn a_partition_is_free_only_when_its_disk_is() {
     let machine = Machine::new("", "").with_partition();
     assert_eq!(machine.check(401), "unused");
-    machine.file("sys/devices/sdz/holders/md0", "");
+    machine.root.file("sys/devices/sdz/holders/md0", "");
     assert!(machine.check(401).contains("the disk sdz that it is a partition of is part of md0"));
 }
 
 #[test]
 fn holders_and_loops_on_it() {
     let machine = Machine::new("", "");
-    machine.file("sys/devices/sdz/holders/dm-3", "");
+    machine.root.file("sys/devices/sdz/holders/dm-3", "");
     assert!(machine.check(400).contains("it is part of dm-3"));
     let machine = Machine::new("", "");
-    machine.file("sys/block/loop9/loop/backing_file", "/dev/sdz\n");
+    machine.root.file("sys/block/loop9/loop/backing_file", "/dev/sdz\n");
     assert!(machine.check(400).contains("attached to /dev/loop9"));
 }
 
 #[test]
 fn read_only() {
     let machine = Machine::new("", "");
-    machine.file("sys/devices/sdz/ro", "1\n");
+    machine.root.file("sys/devices/sdz/ro", "1\n");
     assert!(machine.check(400).contains("read-only"));
 }
 
@@ -104,7 +99,7 @@ fn an_unreadable_mount_list_is_no_permission() {
     let machine = Machine::new("nonsense\n", "");
     assert!(machine.check(400).contains("reads unlike any kernel"));
     let machine = Machine::new("", "");
-    std::fs::remove_file(machine.dir.path().join("proc/swaps")).unwrap();
+    std::fs::remove_file(machine.root.path().join("proc/swaps")).unwrap();
     assert!(machine.check(400).contains("proc/swaps"));
 }
 

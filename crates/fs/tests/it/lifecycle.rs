@@ -36,7 +36,7 @@ fn every_option_set_is_made_and_mounted() {
     for found in survey.iter().filter(|found| found.mkfs.is_some()) {
         for set in found.def.options {
             let id = format!("{} {}", found.def.id, set.id);
-            let options = lifecycle::options(found.def, &variant(found.def, set.id)).unwrap();
+            let options = lifecycle::variant_options(found.def, &variant(found.def, set.id)).unwrap();
             let mut note = |record| log.push(record);
             let made = lifecycle::format(&device, found.def, &options, &mut note);
             let made = made.unwrap_or_else(|error| panic!("{id}: {error}"));

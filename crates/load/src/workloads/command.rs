@@ -6,7 +6,7 @@ use crate::{invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
-use fsarena_sys::{program, tree};
+use fsarena_sys::{dirs, program};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -251,7 +251,7 @@ impl Workload for Command {
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = place.other.join(TEMPORARY);
-        tree::make_dirs(&dir).map_err(at("make", &dir))
+        dirs::make_dirs(&dir).map_err(at("make", &dir))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

@@ -1,7 +1,7 @@
 //! Requests, bytes and flushes that reached the device under test.
 
-use crate::gauge::{TextGauge, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{TextGauge, Unavailable, number};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 

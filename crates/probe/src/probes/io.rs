@@ -1,7 +1,7 @@
 //! Bytes that the process tree requested to read and write.
 
-use crate::gauge::{TextGauge, Unavailable, field};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{TextGauge, Unavailable, field};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
@@ -51,7 +51,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::Gauge;
+    use crate::probe::Gauge;
     use fsarena_sys::kernel::SysRoot;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where the CPUs' time went, as sampled at clock ticks.
 
-use crate::gauge::{TextGauge, stat};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use crate::probe::{TextGauge, stat};
 use fsarena_core::metric::reading::machine_time;
 
 const fn of(id: &'static str, help: &'static str) -> ProbeReading {
@@ -46,7 +46,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::tick_ns;
+    use crate::probe::tick_ns;
 
     #[test]
     fn hand_checked() {

@@ -17,7 +17,7 @@
 //! process a short sleep before reading brings that in. A thread that runs on another CPU at that very
 //! moment is short by its current slice, of a few milliseconds at most.
 
-use crate::gauge::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
+use crate::probe::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
 use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
@@ -124,7 +124,7 @@ fn proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::tick_ns;
+    use crate::probe::tick_ns;
     use crate::probes::testing::{kernel_with, read_once};
     use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! The most memory that was in use at once.
 
-use crate::gauge::{Gauge, TextGauge, Unavailable, field};
+use crate::probe::{Gauge, TextGauge, Unavailable, field};
 use crate::probe::{Opened, Probe, Scene, Takes};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};

@@ -1,7 +1,7 @@
 //! Content of the page cache when the work had returned.
 
-use crate::gauge::{TextGauge, field};
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use crate::probe::{TextGauge, field};
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 const fn of(def: ReadingDef, help: &'static str) -> ProbeReading {

@@ -1,6 +1,6 @@
 //! How long tasks were held up for want of I/O, CPU or memory.
 
-use crate::gauge::{Gauge, KernelFile, Unavailable, number};
+use crate::probe::{Gauge, KernelFile, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
 use fsarena_core::metric::reading::machine_time;
 

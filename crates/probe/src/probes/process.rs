@@ -1,6 +1,6 @@
 //! CPU time, context switches and page faults of the process tree.
 
-use crate::gauge::Gauge;
+use crate::probe::Gauge;
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -55,7 +55,9 @@ impl Gauge for Usage {
             let waits = usage.voluntary_context_switches() as f64;
             let preempted = usage.involuntary_context_switches() as f64;
             let values = [user, system, user + system, waits, preempted, usage.major_page_faults() as f64];
-            out.iter_mut().zip(values).for_each(|(out, value)| *out += value);
+            for (sum, value) in out.iter_mut().zip(values) {
+                *sum += value;
+            }
         }
         Ok(())
     }

@@ -1,18 +1,14 @@
 //! Shared code for the tests of probes.
 
-use crate::gauge::Gauge;
+use crate::probe::Gauge;
 use fsarena_sys::kernel::SysRoot;
+use fsarena_testkit::FakeRoot;
 
 /// A kernel that has these files.
-pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
-    let dir = tempfile::tempdir().unwrap();
-    for (rel, text) in files {
-        let path = dir.path().join(rel);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    let kernel = SysRoot::at(dir.path());
-    (dir, kernel)
+pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+    let root = FakeRoot::with(files);
+    let kernel = SysRoot::at(root.path());
+    (root, kernel)
 }
 
 /// The present values of a gauge.

@@ -13,23 +13,22 @@ impl Profile {
     pub fn text(&self, top: usize, frames: usize) -> String {
         let mut out = String::new();
         let seconds = duration(self.duration_ns);
-        match self.locks.is_empty() {
-            true => line(&mut out, &format!("No task waited for a lock in {seconds}.")),
-            false => {
-                let total = duration(self.total_wait_ns);
-                let waits = self.waits;
-                line(
-                    &mut out,
-                    &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."),
-                );
-                out.push_str("  share     total    waits      mean       p99       max  lock\n");
-                self.locks.iter().take(top).for_each(|site| lock(&mut out, site, frames));
-                rest(&mut out, self.locks.len(), top, "places where locks were waited for");
+        if self.locks.is_empty() {
+            line(&mut out, &format!("No task waited for a lock in {seconds}."));
+        } else {
+            let (total, waits) = (duration(self.total_wait_ns), self.waits);
+            line(&mut out, &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."));
+            out.push_str("  share     total    waits      mean       p99       max  lock\n");
+            for site in self.locks.iter().take(top) {
+                lock(&mut out, site, frames);
             }
+            rest(&mut out, self.locks.len(), top, "places where locks were waited for");
         }
         if let Some(event) = &self.cpu_event {
             line(&mut out, &format!("\nOn the CPU: {} samples by {event}.", self.cpu_samples));
-            self.cpu.iter().take(top).for_each(|site| function(&mut out, site, frames));
+            for site in self.cpu.iter().take(top) {
+                function(&mut out, site, frames);
+            }
             rest(&mut out, self.cpu.len(), top, "functions");
         }
         self.remarks(&mut out);
@@ -134,7 +133,7 @@ fn duration(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::kind::LockKind;
+    use crate::trace::profile::LockKind;
 
     fn profile() -> Profile {
         let site = |share, function: &str, callers: &[&str]| LockSite {

@@ -1,14 +1,17 @@
 //! Starting and stopping a trace.
+//!
+//! A thread empties the ring buffers while the work runs, and puts the events of all CPUs into the order of their times.
 
-use crate::trace::options::{Options, Target};
-use crate::trace::reader::{self, Finished};
-use crate::trace::{
-    Unavailable, profile::Profile, rings, sites, symbols::Symbols, tally::Tally, tracefs::not_permitted,
-    user::UserMaps,
-};
+use crate::trace::decode::{self, Decoder, What};
+use crate::trace::rings::{self, Ring, Rings};
+use crate::trace::{Unavailable, profile};
+use crate::{trace::decode::ChainId, trace::profile::Profile, trace::symbols::Symbols};
+use crate::{trace::rings::not_permitted, trace::symbols::UserMaps, trace::tally::Tally};
 use fsarena_sys::kernel::SysRoot;
-use rustix::event::EventfdFlags;
-use std::{os::fd::OwnedFd, sync::Arc, thread::JoinHandle};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::time::ClockId;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::{sync::Arc, thread::JoinHandle};
 
 /// A running trace. Dropping it ends it.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ impl Tracer {
     /// Where this kernel or user lacks something (the message says how to get it), or the process does not exist.
     pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
         let kernel = SysRoot::host();
-        all_there(&kernel, &options.target)?;
+        check_processes(&kernel, &options.target)?;
         let mut rings = rings::open(&kernel, options)?;
         // Now, because waits without names would be of no use.
         let symbols = Symbols::read(&kernel)?;
@@ -38,14 +41,14 @@ impl Tracer {
         let stop = Arc::new(stop);
         let tally = Tally::new(&options.target, UserMaps::new(&kernel));
         let cpu_event = rings.cpu_event;
-        let begun = reader::now();
+        let begun = monotonic_ns();
         for ring in &mut rings.rings {
             let refused = |error| not_permitted(&kernel, "switching a perf event on", error);
             ring.sampler.enable().map_err(refused)?;
         }
         let reader = std::thread::Builder::new().name("lock-trace".into()).spawn({
             let stop = stop.clone();
-            move || reader::run(rings, begun, &stop, tally)
+            move || read_rings(rings, begun, &stop, tally)
         });
         let reader = Some(reader.map_err(Unavailable::Reader)?);
         Ok(Tracer { stop, reader, kernel, symbols, cpu_event, stacks: options.stacks })
@@ -56,14 +59,14 @@ impl Tracer {
         let Finished { tally, duration_ns } = self.finish().expect("only stop and drop finish a trace");
         // A module may have been loaded since; where the list cannot be read any more, the first one holds.
         let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
-        let locks = sites::locks(&tally, &symbols);
+        let locks = profile::lock_sites(&tally, &symbols);
         Profile {
             duration_ns,
             waits: locks.iter().map(|site| site.waits).sum(),
             total_wait_ns: locks.iter().map(|site| site.total_ns).sum(),
             locks,
-            cpu: sites::cpu(&tally, &symbols),
-            stacks: if self.stacks { sites::stacks(&tally, &symbols) } else { vec![] },
+            cpu: profile::cpu_sites(&tally, &symbols),
+            stacks: if self.stacks { profile::cpu_stacks(&tally, &symbols) } else { vec![] },
             cpu_samples: tally.cpu.values().sum(),
             cpu_event: self.cpu_event.map(str::to_string),
             lost: tally.lost,
@@ -80,8 +83,8 @@ impl Tracer {
     }
 }
 
-/// A process that is not there would look like one that waits for nothing.
-fn all_there(kernel: &SysRoot, target: &Target) -> Result<(), Unavailable> {
+/// Checks that the processes exist: one that does not would look like one that never waits.
+fn check_processes(kernel: &SysRoot, target: &Target) -> Result<(), Unavailable> {
     let Target::Pids(pids) = target else { return Ok(()) };
     match pids.iter().find(|pid| !kernel.path(&format!("proc/{pid}")).exists()) {
         Some(pid) => Err(Unavailable::NoProcess { pid: *pid }),
@@ -95,6 +98,167 @@ impl Drop for Tracer {
     }
 }
 
+/// The tasks whose waits are traced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// These processes with all their threads, and the processes they start while they are traced. What
+    /// kernel threads do on their behalf is not theirs.
+    Pids(Vec<u32>),
+    /// Every task, kernel threads included.
+    WholeMachine,
+}
+
+/// What to trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Whose waits.
+    pub target: Target,
+    /// Whether waits for locks are traced.
+    pub locks: bool,
+    /// CPU samples per second and CPU; 0 for none. The kernel's limit
+    /// (`kernel.perf_event_max_sample_rate`) holds.
+    pub cpu_samples_hz: u32,
+    /// Whether the program's part of the chains is kept too. It is right only for programs built with frame
+    /// pointers.
+    pub user_chains: bool,
+    /// Whether every chain of the CPU samples is kept, not only the functions and their heaviest paths.
+    pub stacks: bool,
+}
+
+impl Options {
+    /// Waits for locks, and CPU samples `cpu_samples_hz` times a second.
+    pub fn locks(target: Target, cpu_samples_hz: u32) -> Options {
+        Options { target, locks: true, cpu_samples_hz, user_chains: false, stacks: false }
+    }
+
+    /// CPU samples with every chain, without locks.
+    pub fn stacks(target: Target, cpu_samples_hz: u32) -> Options {
+        Options { target, locks: false, cpu_samples_hz, user_chains: false, stacks: true }
+    }
+}
+
+/// The longest sleep of the thread that reads. Buffers that fill up wake it sooner.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// A record is written a moment after its time is taken; on a virtual machine that is not running, a long one.
+const SLACK_NS: u64 = 20_000_000;
+
+/// The result of the thread that reads the ring buffers.
+struct Finished {
+    /// Everything that was read.
+    tally: Tally,
+    /// How long the events were on, in nanoseconds.
+    duration_ns: u64,
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC, which the records have too.
+fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Reads until `stop` is readable, then switches the events off and reads what is left.
+fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) -> Finished {
+    tally.not_this_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+    let mut queue = EventQueue::default();
+    while !wait_for_records(&rings.rings, stop) {
+        let round = monotonic_ns();
+        drain(&mut rings.rings, &mut tally, &mut queue);
+        for event in queue.drain_until(round.saturating_sub(SLACK_NS)) {
+            tally.add(&event);
+        }
+    }
+    // Beginnings first: see `Rings::rings`.
+    for ring in rings.rings.iter_mut().rev() {
+        // It fails for a CPU that went offline, and has nothing to say any more.
+        let _ = ring.sampler.disable();
+    }
+    let duration_ns = monotonic_ns() - begun;
+    drain(&mut rings.rings, &mut tally, &mut queue);
+    for event in queue.drain_until(u64::MAX) {
+        tally.add(&event);
+    }
+    tally.pairing.finish();
+    Finished { tally, duration_ns }
+}
+
+/// Sleeps until a buffer fills up, `stop` is readable, or the poll interval is over. Returns whether `stop` is readable.
+fn wait_for_records(rings: &[Ring], stop: &OwnedFd) -> bool {
+    let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+    fds.extend(rings.iter().map(|ring| {
+        // SAFETY: the ring owns the descriptor and outlives this borrow.
+        let fd = unsafe { BorrowedFd::borrow_raw(ring.sampler.as_raw_fd()) };
+        PollFd::from_borrowed_fd(fd, PollFlags::IN)
+    }));
+    match rustix::event::poll(&mut fds, Some(&POLL_INTERVAL)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        // Short of memory: the buffers can still be read.
+        Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+    }
+    !fds[0].revents().is_empty()
+}
+
+fn drain(rings: &mut [Ring], tally: &mut Tally, queue: &mut EventQueue) {
+    for Ring { cpu, decoder, sampler } in rings {
+        while let Some(record) = sampler.next_record() {
+            match parse_event(*decoder, *cpu, record.ty(), &record.to_contiguous(), tally) {
+                Ok(Some(event)) => queue.push(event),
+                Ok(None) => {}
+                // Never seen; a reader must not take a figure for whole that is not.
+                Err(decode::Malformed) => tally.lost += 1,
+            }
+        }
+    }
+}
+
+fn parse_event(
+    decoder: Decoder,
+    cpu: u32,
+    record_type: u32,
+    body: &[u8],
+    tally: &mut Tally,
+) -> Result<Option<Event>, decode::Malformed> {
+    let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
+    let what = record.what.map(|chain| tally.chains.intern(chain));
+    Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, what }))
+}
+
+/// An event of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub time: u64,
+    /// The CPU it happened on.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What happened.
+    pub what: What<ChainId>,
+}
+
+/// Events that wait until all earlier ones have been read.
+///
+/// A wait may begin on one CPU and end on another, and each CPU's buffers are read at another moment. Once
+/// all buffers have been read, nothing older than the beginning of that round is to come.
+#[derive(Debug, Default)]
+struct EventQueue(Vec<Event>);
+
+impl EventQueue {
+    /// Takes an event, in any queue.
+    fn push(&mut self, event: Event) {
+        self.0.push(event);
+    }
+
+    /// Removes the events up to a time and returns them, oldest first.
+    fn drain_until(&mut self, time: u64) -> std::vec::Drain<'_, Event> {
+        // Mostly runs that are in order already, which this sort is good at.
+        self.0.sort_by_key(|event| event.time);
+        let due = self.0.partition_point(|event| event.time <= time);
+        self.0.drain(..due)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,9 +268,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         let kernel = SysRoot::at(dir.path());
-        all_there(&kernel, &Target::Pids(vec![7])).unwrap();
-        all_there(&kernel, &Target::WholeMachine).unwrap();
-        let error = all_there(&kernel, &Target::Pids(vec![7, 8])).unwrap_err();
+        check_processes(&kernel, &Target::Pids(vec![7])).unwrap();
+        check_processes(&kernel, &Target::WholeMachine).unwrap();
+        let error = check_processes(&kernel, &Target::Pids(vec![7, 8])).unwrap_err();
         assert!(matches!(error, Unavailable::NoProcess { pid: 8 }), "{error}");
+    }
+
+    fn at(time: u64, cpu: u32) -> Event {
+        Event { time, cpu, pid: 1, tid: 1, what: What::Fork { parent: 0 } }
+    }
+
+    #[test]
+    fn events_of_all_cpus_come_by_time_and_not_before_their_turn() {
+        let mut queue = EventQueue::default();
+        for event in [at(10, 0), at(30, 0), at(50, 0), at(20, 1), at(40, 1)] {
+            queue.push(event);
+        }
+        assert_eq!(queue.drain_until(30).collect::<Vec<_>>(), [at(10, 0), at(20, 1), at(30, 0)]);
+        queue.push(at(35, 1));
+        assert_eq!(queue.drain_until(u64::MAX).collect::<Vec<_>>(), [at(35, 1), at(40, 1), at(50, 0)]);
     }
 }

@@ -146,7 +146,7 @@ impl Conditions {
     /// Adds a group to run the measuring process in.
     pub fn join(&mut self, group: Group) {
         self.confine.groups.push(group.path().to_path_buf());
-        self.guards.extend(group.into_armed());
+        self.guards.extend(group.into_guards());
     }
 }
 

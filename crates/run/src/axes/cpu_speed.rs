@@ -5,7 +5,8 @@ use super::load::parse_cpus;
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
-use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::SysRoot};
+use fsarena_sys::kernel::{self, SysRoot};
+use fsarena_sys::{Error, cgroup::Controller};
 use std::path::{Path, PathBuf};
 
 /// The axis.
@@ -95,7 +96,7 @@ fn each(
     for policy in policies {
         let (value, former) = (value(policy), read(policy, name));
         if value != former {
-            stage.done.keep(attribute::set(stage.journal, &policy.join(name), &value, &former)?);
+            stage.done.keep(kernel::set_attribute(stage.journal, &policy.join(name), &value, &former)?);
         }
     }
     Ok(())

@@ -73,7 +73,7 @@ fn check_device(check: &LevelCheck) -> Result<()> {
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    require(!zram || zram::offered(check.kernel), || lacking(check, factor::DEVICE, why))
+    require(!zram || zram::is_supported(check.kernel), || lacking(check, factor::DEVICE, why))
 }
 
 /// A device that misbehaves: set up inside guests, whose kernel runs nothing else.

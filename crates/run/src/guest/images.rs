@@ -7,7 +7,7 @@ use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::{backing, power_cut, preflight::Check, work::inputs};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{def::FsDef, pinned, safety::ScratchDevice};
+use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_guest::{config::Array, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};
@@ -98,7 +98,7 @@ fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: RunSink) -> Result
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
-    pinned::pin(def, &mut options.mkfs);
+    grammar::pin_random_values(def, &mut options.mkfs);
     options.contents = Some(dir.into());
     logged(tell, |log| lifecycle::format(other, def, &options, log))??;
     Ok(())
@@ -159,7 +159,7 @@ impl FormatCache {
         log: Log,
     ) -> Result<&FormattedImage> {
         let mut options = options.clone();
-        pinned::pin(def, &mut options.mkfs);
+        grammar::pin_random_values(def, &mut options.mkfs);
         let key = (def.id, options.mkfs.clone());
         if !self.made.contains_key(&key) {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));

@@ -4,7 +4,7 @@ use crate::{error::Result, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::{config::Stack, exact, packing::Initramfs};
+use fsarena_guest::{config::Stack, emulator, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ impl Packer {
             return Ok(vec![]);
         }
         let mut all: Vec<&str> = match self.emulator {
-            Emulator::Exact if exact::has_memory_disks(modules) => exact::MEMORY_DISKS.to_vec(),
+            Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISKS.to_vec(),
             Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
         };
         // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.

@@ -5,10 +5,10 @@ use crate::error::{CellError, Result};
 use crate::{executor::CellSink, protocol::Line, settings::setting};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::plan::GuestPlan;
-use fsarena_guest::launch::{Guest, Heard, Launch};
-use fsarena_guest::{config::GOING_ON, console::LastWords};
+use fsarena_guest::launch::{Guest, GuestMessage, Launch};
+use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::{cancel, said::shown, undo::Journal};
+use fsarena_sys::{cancel, process_output::shown, undo::Journal};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -163,8 +163,8 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
         if power_cut_at.is_some_and(|time| Instant::now() >= time) {
             return SessionEnd::PowerCut;
         }
-        match guest.listen(POLL_INTERVAL) {
-            Heard::Line(line) => {
+        match guest.next_message(POLL_INTERVAL) {
+            GuestMessage::Line(line) => {
                 last_line_at = Some(Instant::now());
                 match take(&line, &mut power_cut_at) {
                     Ok(Some(value)) => return SessionEnd::Value(value),
@@ -172,13 +172,13 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
                     Err(error) => return SessionEnd::Failed(error),
                 }
             }
-            Heard::Silence => {
+            GuestMessage::Silence => {
                 let silent = last_line_at.unwrap_or(started_at).elapsed();
                 if let Some(error) = silence_failure(plan, silent, last_line_at.is_none()) {
                     return SessionEnd::Failed(error);
                 }
             }
-            Heard::End => {
+            GuestMessage::End => {
                 let error = CellError::new(Cause::Died, "the guest ended before its work did");
                 return SessionEnd::Failed(error);
             }

@@ -8,7 +8,7 @@ use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
-use fsarena_fs::{charsets, def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_fs::{available, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
@@ -216,7 +216,7 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let stack = Stack { array: options.raid.map(Array::of), faults, ..Stack::default() };
+    let stack = Stack { array: options.raid.map(Array::from_raid), faults, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();
     let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));
     let Some(module) = lacked else { return Ok(()) };
@@ -231,14 +231,14 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
-    Ok(Stack { more, journal, array: raid.map(Array::of), faults })
+    Ok(Stack { more, journal, array: raid.map(Array::from_raid), faults })
 }
 
 /// The modules that a variant takes besides those of its filesystem, which is mounted with these options.
 pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
-    fixed.map(String::from).chain(charsets::modules(mount)).collect()
+    fixed.map(String::from).chain(available::charset_modules(mount)).collect()
 }
 
 /// The modules that mount a filesystem: its own, and those that it asks for by name and this kernel has.

@@ -151,7 +151,7 @@ pub fn images(
 }
 
 fn room(dir: &Path, needed: u64) -> Result<()> {
-    let free = fsarena_sys::space::free_bytes(dir)?;
+    let free = fsarena_sys::dirs::free_bytes(dir)?;
     require(free >= needed, || {
         let (needed, free) = (ByteSize(needed), ByteSize(free));
         RunError::Missing(format!(

@@ -9,7 +9,7 @@ use crate::scratch::ScratchDir;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{Error, def::FsDef, mistyped, safety::ScratchDevice};
+use fsarena_fs::{Error, def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{argv, cancel, image, mount, undo::MadeDir};
 use std::{collections::BTreeSet, path::Path};
@@ -139,7 +139,7 @@ impl Trial<'_> {
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
             // Without mkfs options of the user the cause is an option set; that variant fails later, in its own cell.
-            return Ok(Some((why, mistyped::feature(def, written))).filter(|_| !written.is_empty()));
+            return Ok(Some((why, grammar::suggest_feature(def, written))).filter(|_| !written.is_empty()));
         }
         if self.guest {
             return Ok(None);
@@ -166,15 +166,16 @@ impl Trial<'_> {
         match words.find_map(|option| Some((option, try_option(option)?))) {
             Some((option, why)) => (
                 format!("this kernel refuses the mount option `{option}` of {id}: {why}"),
-                mistyped::mount_option(self.def, option),
+                grammar::suggest_mount_option(self.def, option),
             ),
             None if mount.is_empty() || plain.is_some() && !mkfs.is_empty() => {
                 let why = plain.unwrap_or(said);
                 (format!("this kernel cannot mount {id} made with `{mkfs}`: {why}"), None)
             }
             None => {
-                let near =
-                    mount.split(',').find_map(|option| mistyped::mount_option(self.def, option.trim()));
+                let near = mount
+                    .split(',')
+                    .find_map(|option| grammar::suggest_mount_option(self.def, option.trim()));
                 (format!("{id} cannot be mounted with `{mount}`: {said}"), near)
             }
         }

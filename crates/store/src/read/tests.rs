@@ -1,10 +1,11 @@
 //! Tests of `read.rs`.
 
 use super::*;
-use crate::testing::{cells, plan, run_cell, writer};
-use fsarena_core::event::Outcome;
+use crate::testing::{cells, plan, run_cell, sample, writer};
+use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 /// A run of two rounds, closed.
 fn stored(root: &std::path::Path) -> RunDir {
@@ -157,4 +158,97 @@ fn damage_base(root: &std::path::Path) -> RunDir {
     std::fs::write(path.join("run.db"), db).unwrap();
     std::fs::write(path.join("plan.toml"), plan).unwrap();
     RunDir::open(&path).unwrap()
+}
+
+/// Rounds of one variant; in round n, n + 1 operations took 100 ns and one took 200.
+fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
+    let plan = plan(&["ext4"]);
+    let (run, mut writer) = writer(root, &plan);
+    for cell in (0..rounds).flat_map(|round| cells(&plan, round)) {
+        let mut load = sample("load", 1.0);
+        load.latencies = Latencies::new([(100, u64::from(cell.round) + 1), (200, 1)]);
+        for event in [
+            Event::CellStarted { cell: cell.clone() },
+            Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample("mount", 2.0)) },
+            Event::Cell { cell: cell.id(), what: CellEvent::Sample(load) },
+            Event::CellFinished { cell: cell.id(), outcome: Outcome::Done },
+        ] {
+            writer.apply(&event).unwrap();
+        }
+    }
+    let db = Connection::open(run.database()).unwrap();
+    db.execute("INSERT INTO note(round, kind, text) VALUES(1, 'dropped', 'a neighbour')", []).unwrap();
+    run
+}
+
+#[test]
+fn rounds_add_up_without_those_that_were_dropped() {
+    let root = tempfile::tempdir().unwrap();
+    let record = read(&stored_rounds(root.path(), 3)).unwrap();
+    let task = record.tasks.iter().position(|task| task.id.name == "load").unwrap();
+    let all: Vec<_> = record.latencies.iter().map(|(at, of)| (*at, of.entries().to_vec())).collect();
+    assert_eq!(all, [((task, 0), vec![(100, 1 + 3), (200, 2)])]);
+}
+
+#[test]
+fn damage_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let run = stored_rounds(root.path(), 1);
+    let change = |sql: &str| {
+        let db = Connection::open(run.database()).unwrap();
+        db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
+    };
+    change("UPDATE latencies SET counts = '[[1,-1]]'");
+    assert!(read(&run).unwrap_err().to_string().contains("table latencies"));
+}
+
+fn ordered(tasks: &[(&str, &[(&str, &str)])]) -> Vec<String> {
+    let ids = tasks.iter().map(|(name, params)| TaskId {
+        name: (*name).into(),
+        params: params.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+    });
+    siblings_together(ids.collect(), |id| id).iter().map(TaskId::to_string).collect()
+}
+
+#[test]
+fn numbers_ascend_within_a_name_and_names_stay() {
+    let clients = |n| ("dbench", [("clients", n)]);
+    let [ten, five] = [clients("10"), clients("5")];
+    let tasks: Vec<(&str, &[(&str, &str)])> =
+        vec![("mkfs", &[]), (ten.0, &ten.1), ("untar", &[]), (five.0, &five.1), ("copy", &[])];
+    assert_eq!(ordered(&tasks), ["mkfs", "dbench[clients=5]", "dbench[clients=10]", "untar", "copy"]);
+}
+
+#[test]
+fn samples_keep_their_steps() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(&["ext4"]);
+    let (run, mut writer) = writer(root.path(), &plan);
+    let cell = cells(&plan, 0).remove(0);
+    writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
+    for clients in ["20", "5", "10"] {
+        let mut sample = sample("dbench", clients.parse().unwrap());
+        sample.task.id.params.insert("clients".into(), clients.into());
+        let what = CellEvent::Sample(sample);
+        writer.apply(&Event::Cell { cell: cell.id(), what }).unwrap();
+    }
+    writer.apply(&Event::CellFinished { cell: cell.id(), outcome: Outcome::Done }).unwrap();
+    let record = crate::read(&run).unwrap();
+    let shown: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
+    assert_eq!(shown, ["dbench[clients=5]", "dbench[clients=10]", "dbench[clients=20]"]);
+    assert_eq!(record.samples.task, [2, 0, 1]);
+}
+
+#[test]
+fn the_first_parameter_that_differs_decides() {
+    let tasks: Vec<(&str, &[(&str, &str)])> = vec![
+        ("rnd", &[("bs", "4096"), ("threads", "1")]),
+        ("rnd", &[("bs", "512"), ("threads", "16")]),
+        ("rnd", &[("bs", "512"), ("threads", "2")]),
+        ("rnd", &[("bs", "all")]),
+        ("rnd", &[]),
+    ];
+    let shown =
+        ["rnd", "rnd[bs=512,threads=2]", "rnd[bs=512,threads=16]", "rnd[bs=4096,threads=1]", "rnd[bs=all]"];
+    assert_eq!(ordered(&tasks), shown);
 }

@@ -1,29 +1,28 @@
-//! The undo journal of this process.
+//! The undo journal of this process, the process that owns a journal, and directories that the journal removes.
 
-use super::owner::Owner;
-use super::step::Undo;
-use crate::{Error, cancel, kernel::SysRoot, own_dir};
+use super::step::{Identity, Undo};
+use crate::{Error, cancel, dirs, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fs::File, io::Write};
+use std::{fmt, fs::File, io::Write};
 
-/// One line of a journal. Its words in the file are those of fsarena 0.1.0: journals outlive versions.
+/// One line of a journal. The names in the file stay as fsarena 0.1.0 wrote them, because journals outlive versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
-    /// Who keeps it. Always the first line.
+pub(super) enum JournalLine {
+    /// The process that writes the journal. Always the first line.
     Owner(Owner),
-    /// fsarena is about to set something up, or knows more of it.
+    /// fsarena is about to set something up, or knows more about it.
     #[serde(rename = "arm", alias = "variant")]
     Setup { id: u64, how: Undo },
-    /// It is undone.
+    /// The setup with this id is undone.
     Done { id: u64 },
 }
 
-impl Line {
-    /// Its text in a journal, with the end of the line.
+impl JournalLine {
+    /// The JSON text of the line, with a newline.
     ///
     /// # Errors
     /// A path that is not UTF-8 cannot be written as JSON.
@@ -34,14 +33,14 @@ impl Line {
     }
 }
 
-/// Where undo journals and the list of written signatures are kept: `$FSARENA_STATE_DIR`, else
+/// The directory of the undo journals and of the list of written signatures: `$FSARENA_STATE_DIR`, else
 /// `/var/lib/fsarena` for root, else `$XDG_STATE_HOME/fsarena`, else `~/.local/state/fsarena`.
 pub fn state_dir() -> PathBuf {
-    let below_home = || own_dir::home().unwrap_or_else(|| "/".into()).join(".local/state/fsarena");
-    own_dir::find("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
+    let below_home = || dirs::home().unwrap_or_else(|| "/".into()).join(".local/state/fsarena");
+    dirs::user_dir("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
 }
 
-/// Makes the directory of the undo journals where it is missing.
+/// Makes the directory of the undo journals if it is missing.
 ///
 /// # Errors
 /// [`Error::State`] where that is not possible.
@@ -50,9 +49,9 @@ pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
     make_private(&dir).map_err(|source| Error::State { dir, source })
 }
 
-/// The extension of a journal.
+/// The file extension of a journal.
 pub(super) const JOURNAL: &str = "jsonl";
-/// The extension of a journal that does not say yet whose it is.
+/// The file extension of a journal that does not name its owner yet.
 pub(super) const NEW: &str = "new";
 
 /// The directory of the journals in a state directory.
@@ -62,33 +61,34 @@ pub(super) fn journals(state_dir: &Path) -> PathBuf {
 
 /// The undo journal of this process. Clones write to the same file.
 #[derive(Debug, Clone)]
-pub struct Journal(Arc<Mutex<Open>>);
+pub struct Journal(Arc<Mutex<OpenJournal>>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenJournal {
     path: PathBuf,
     file: File,
-    next: u64,
+    next_id: u64,
+    /// The number of steps left to undo.
     left: usize,
     /// A signal waits until everything is undone.
-    _in_order: cancel::InOrder,
+    _deferred_signals: cancel::DeferredSignals,
 }
 
-/// Something that is set up and will be undone, at the latest when this is dropped.
+/// A step that is undone when this is dropped, unless [`disarmed`](UndoGuard::disarm).
 #[derive(Debug)]
 #[must_use = "it is undone when dropped"]
 pub struct UndoGuard {
     journal: Journal,
     id: u64,
     how: Undo,
-    live: bool,
+    is_armed: bool,
 }
 
 impl Journal {
-    /// A new journal. `about` says what it is for: the directory of the run.
+    /// Creates the journal of this process; `about` describes its purpose: the directory of the run.
     ///
-    /// Commands run from now on carry its name in their environment, so that [`super::recover`] can end
-    /// those that outlive this process.
+    /// Later commands have its name in their environment, so that [`super::recover`] can kill those that outlive this
+    /// process.
     ///
     /// # Errors
     /// Where the state directory cannot be written.
@@ -99,63 +99,64 @@ impl Journal {
         let owner = Owner::this_process(&kernel, about)?;
         let (path, file) = new_file(&kernel, &dir, &owner)?;
         file.lock().map_err(Error::io("locking", &path))?;
-        let mut open = Open { path, file, next: 0, left: 0, _in_order: cancel::in_order() };
-        open.append(&Line::Owner(owner))?;
+        let mut open =
+            OpenJournal { path, file, next_id: 0, left: 0, _deferred_signals: cancel::defer_signals() };
+        open.append(&JournalLine::Owner(owner))?;
         open.publish()?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
         crate::argv::mark_commands(&open.path.file_name().unwrap_or_default().to_string_lossy());
         Ok(Journal(Arc::new(Mutex::new(open))))
     }
 
-    /// Notes how something will be undone. Call it before doing the thing.
+    /// Writes an undo step to the journal. Call it before the setup that the step undoes.
     ///
     /// # Errors
-    /// Where the journal cannot be written, or a path in it is not valid UTF-8: then do not do the thing.
+    /// Where the journal cannot be written, or a path in it is not valid UTF-8. The caller must then not do the setup.
     pub fn note(&self, how: Undo) -> Result<UndoGuard, Error> {
         if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
             return Err(Error::NotText(path.into()));
         }
         let mut open = self.open();
-        let id = open.next;
-        open.append(&Line::Setup { id, how: how.clone() })?;
-        open.next += 1;
+        let id = open.next_id;
+        open.append(&JournalLine::Setup { id, how: how.clone() })?;
+        open.next_id += 1;
         open.left += 1;
-        Ok(UndoGuard { journal: self.clone(), id, how, live: true })
+        Ok(UndoGuard { journal: self.clone(), id, how, is_armed: true })
     }
 
-    /// Notes how something is undone and does it. What fails leaves nothing to undo: this process did not make whatever
-    /// is there.
+    /// Writes an undo step to the journal, then calls `make`. If `make` fails, the step is disarmed: whatever is there, this
+    /// process did not make it.
     ///
     /// # Errors
-    /// Where it fails, or cannot be noted.
-    pub fn making<T>(
+    /// Those of `make`, and those of writing the journal.
+    pub fn note_and_do<T>(
         &self,
         how: Undo,
         make: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(UndoGuard, T), Error> {
-        let armed = self.note(how)?;
+        let guard = self.note(how)?;
         match make() {
-            Ok(made) => Ok((armed, made)),
+            Ok(made) => Ok((guard, made)),
             Err(error) => {
-                armed.forget()?;
+                guard.disarm()?;
                 Err(error)
             }
         }
     }
 
-    /// The state directory that it is in.
+    /// The state directory that the journal is in.
     pub(super) fn state_dir(&self) -> PathBuf {
         self.open().path.ancestors().nth(2).unwrap_or(Path::new("")).into()
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
-        // What a panicking thread left is still right: every line is appended in one go.
+    fn open(&self) -> MutexGuard<'_, OpenJournal> {
+        // A panic cannot leave half a line: every line is appended by one write.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes the directory of the journals, or takes others' rights to it away: who may read a journal may lock it, and who
-/// may write one tells root what to remove.
+/// Makes the directory of the journals with mode 0700, or sets that mode: a user who may read a journal can lock it, and
+/// one who may write it decides what root removes.
 fn make_private(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     match dir.metadata()?.mode() & 0o777 {
@@ -164,8 +165,8 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A new file. Its name begins with the process and ends with a random part: the commands of a process are found by this
-/// name, and two containers may each have a process of the same number and start time.
+/// Creates the file of a journal. Its name is unique, because the commands of a process are found by it: it ends with a
+/// random part, as two containers may each have a process of the same number and start time.
 fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
     let source = kernel.path("proc/sys/kernel/random/uuid");
     let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
@@ -174,16 +175,16 @@ fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, Fil
     Ok((path, file))
 }
 
-/// Makes a new file that only its owner reads.
+/// Makes a new file with mode 0600.
 fn private(path: &Path) -> std::io::Result<File> {
     let file = File::options().read(true).append(true).create_new(true).mode(0o600).open(path)?;
-    // The mask of this process may have taken away more.
+    // The umask of this process may have removed further bits.
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
     Ok(file)
 }
 
-impl Open {
-    /// Gives it the name under which recover looks for it, now that it is locked and says whose it is.
+impl OpenJournal {
+    /// Renames the file so that `recover` finds it, now that it is locked and names its owner.
     fn publish(&mut self) -> Result<(), Error> {
         let path = self.path.with_extension(JOURNAL);
         std::fs::rename(&self.path, &path).map_err(Error::io("renaming to", &path))?;
@@ -191,7 +192,7 @@ impl Open {
         Ok(())
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), Error> {
+    fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
         let text = line.bytes().map_err(Error::io("noting in", &self.path))?;
         self.file
             .write_all(&text)
@@ -200,10 +201,10 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenJournal {
     fn drop(&mut self) {
         if self.left == 0 {
-            // Left behind it would do no harm: recover finds nothing to do in it.
+            // If that fails, the file does no harm: `recover` finds nothing to do in it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -215,14 +216,14 @@ impl UndoGuard {
     /// # Errors
     /// Where it cannot be undone; it stays in the journal for `fsarena recover`.
     pub fn undo(mut self) -> Result<(), Error> {
-        self.live = false;
+        self.is_armed = false;
         self.how.act(&SysRoot::host())?;
         self.done()
     }
 
-    /// Undoes it now; a directory that holds foreign files is given up instead, and the text names them.
+    /// Undoes it now. A directory that holds foreign files stays; the returned text names them.
     pub(super) fn undo_or_keep(mut self) -> Result<Option<String>, Error> {
-        self.live = false;
+        self.is_armed = false;
         let kept = match self.how.act(&SysRoot::host()) {
             Err(error @ Error::Foreign { .. }) => Some(error.to_string()),
             done => done.map(|()| None)?,
@@ -230,28 +231,28 @@ impl UndoGuard {
         self.done().map(|()| kept)
     }
 
-    /// Marks it done, because it was undone some other way, or was never done.
+    /// Marks it done without doing anything: it was undone in another way, or the setup never happened.
     ///
     /// # Errors
     /// Where the journal cannot be written.
-    pub fn forget(mut self) -> Result<(), Error> {
-        self.live = false;
+    pub fn disarm(mut self) -> Result<(), Error> {
+        self.is_armed = false;
         self.done()
     }
 
-    /// Notes that more is known of the thing now, such as the identity of a file just made.
+    /// Replaces the undo step by one that knows more, such as the identity of a file just made.
     ///
     /// # Errors
     /// Where the journal cannot be written.
-    pub fn refine(&mut self, how: Undo) -> Result<(), Error> {
-        self.journal.open().append(&Line::Setup { id: self.id, how: how.clone() })?;
+    pub fn update(&mut self, how: Undo) -> Result<(), Error> {
+        self.journal.open().append(&JournalLine::Setup { id: self.id, how: how.clone() })?;
         self.how = how;
         Ok(())
     }
 
     fn done(&self) -> Result<(), Error> {
         let mut open = self.journal.open();
-        open.append(&Line::Done { id: self.id })?;
+        open.append(&JournalLine::Done { id: self.id })?;
         open.left -= 1;
         Ok(())
     }
@@ -259,11 +260,185 @@ impl UndoGuard {
 
 impl Drop for UndoGuard {
     fn drop(&mut self) {
-        // An error has no way out of here. What could not be undone stays in the journal.
-        if self.live && self.how.act(&SysRoot::host()).is_ok() {
+        // `drop` cannot return an error. What could not be undone stays in the journal.
+        if self.is_armed && self.how.act(&SysRoot::host()).is_ok() {
             let _ = self.done();
         }
     }
+}
+
+/// The process that writes a journal. Journals of fsarena up to 0.1.0 lack `host`, `machine` and `pid_namespace`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub pid: i32,
+    pub start_time: u64,
+    pub boot_id: String,
+    /// What the journal is for: the directory of the run.
+    pub about: String,
+    /// The host name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The id of the installed system (machine-id(5)): hosts may share a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The inode number of the PID namespace that `pid` belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
+}
+
+/// Where the owner of a journal runs or ran, as seen from this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnerPlace {
+    /// In this PID namespace, so that `/proc` shows it while it is alive. Also assumed if the journal does not record one.
+    Here,
+    /// In another PID namespace of this kernel, such as a container: its pids belong to other processes here.
+    OtherNamespace,
+    /// On this machine, in an earlier boot.
+    EarlierBoot,
+    /// On another host that shares the directory of the journals.
+    OtherHost,
+}
+
+impl Owner {
+    /// This process.
+    ///
+    /// # Errors
+    /// Where `/proc/self` or the boot id cannot be read.
+    pub fn this_process(kernel: &SysRoot, about: &str) -> Result<Owner, Error> {
+        let path = kernel.path("proc/self");
+        let target = path.read_link().map_err(Error::io("reading", &path))?;
+        let unreadable = |why: &str| Error::Unreadable { path: path.join("stat"), why: why.into() };
+        // The pid in the PID namespace of this /proc mount, which may differ from that of this process.
+        let pid = target.to_str().and_then(|pid| pid.parse().ok());
+        let pid = pid.ok_or_else(|| unreadable("it does not say which process this is"))?;
+        let start_time = process::start_time(kernel, pid)
+            .ok_or_else(|| unreadable("it does not say when this process started"))?;
+        let namespace = kernel.path("proc/self/ns/pid").metadata().ok().map(|meta| meta.ino());
+        Ok(Owner {
+            pid,
+            start_time,
+            boot_id: process::boot_id(kernel)?,
+            about: about.into(),
+            host: kernel.fact("proc/sys/kernel/hostname"),
+            machine: kernel.fact("etc/machine-id"),
+            pid_namespace: namespace.filter(|_| pid == std::process::id() as i32),
+        })
+    }
+
+    /// Where the owner runs or ran, as seen from the process `here`.
+    pub fn place(&self, here: &Owner) -> OwnerPlace {
+        // An unknown boot id counts as this boot.
+        let same_boot = self.boot_id == here.boot_id || self.boot_id.is_empty() || here.boot_id.is_empty();
+        if same_boot {
+            let namespaces_differ = differ(&self.pid_namespace, &here.pid_namespace);
+            return if namespaces_differ { OwnerPlace::OtherNamespace } else { OwnerPlace::Here };
+        }
+        let hosts_differ = differ(&self.host, &here.host) || differ(&self.machine, &here.machine);
+        if hosts_differ { OwnerPlace::OtherHost } else { OwnerPlace::EarlierBoot }
+    }
+
+    /// Whether the owner may be in the PID namespace of the process `pid`; true where either namespace is unknown.
+    pub fn may_be_in_namespace_of(&self, kernel: &SysRoot, pid: i32) -> bool {
+        let namespace = kernel.path(&format!("proc/{pid}/ns/pid")).metadata().ok().map(|meta| meta.ino());
+        !differ(&self.pid_namespace, &namespace)
+    }
+}
+
+/// Whether both values are known and differ.
+fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+    one.is_some() && other.is_some() && one != other
+}
+
+/// `process 12 in PID namespace 4026532301 on host box`.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        if let Some(namespace) = self.pid_namespace {
+            write!(f, " in PID namespace {namespace}")?;
+        }
+        self.host.as_ref().map_or(Ok(()), |host| write!(f, " on host {host}"))
+    }
+}
+
+/// A directory that fsarena made, and that every user can pass through. Dropping it removes it.
+#[derive(Debug)]
+pub struct MadeDir {
+    path: PathBuf,
+    /// None if the directory existed before; it then stays.
+    guard: Option<UndoGuard>,
+}
+
+impl MadeDir {
+    /// Makes a directory for files that the journal names one by one. It is removed only if fsarena made it and it is
+    /// empty.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn make(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
+        let found = MadeDir { path: path.into(), guard: None };
+        if path.is_dir() { Ok(found) } else { MadeDir::new(journal, path, false) }
+    }
+
+    /// Makes a directory for files of commands and workloads, whose names fsarena does not know. It is removed with
+    /// everything in it.
+    ///
+    /// # Errors
+    /// Where it exists already, or cannot be made.
+    pub fn make_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
+        MadeDir::new(journal, path, true)
+    }
+
+    /// Takes over a directory that this process has just made. It is removed with everything in it.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written.
+    pub fn adopt_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
+        let guard = journal.note(removal(path, Some(identity(path)?), true))?;
+        Ok(MadeDir { path: path.into(), guard: Some(guard) })
+    }
+
+    fn new(journal: &Journal, path: &Path, whole: bool) -> Result<MadeDir, Error> {
+        let make = || dirs::make_dir(path).map_err(Error::io("making", path));
+        let (mut guard, ()) = journal.note_and_do(removal(path, None, whole), make)?;
+        guard.update(removal(path, Some(identity(path)?), whole))?;
+        Ok(MadeDir { path: path.into(), guard: Some(guard) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it and makes it again if it is empty. Removing a mount point ends the copies that other mount namespaces have of a mount
+    /// on it.
+    ///
+    /// # Errors
+    /// Where it cannot be made again, or the journal cannot be written.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        guard.update(removal(&self.path, None, false))?;
+        if std::fs::remove_dir(&self.path).is_ok() {
+            std::fs::create_dir(&self.path).map_err(Error::io("making", &self.path))?;
+        }
+        guard.update(removal(&self.path, Some(identity(&self.path)?), false))
+    }
+
+    /// Removes it. If it holds files that fsarena did not make, it stays, and the returned text names them.
+    ///
+    /// # Errors
+    /// Where it cannot be removed for another reason; it then stays in the journal.
+    pub fn remove(self) -> Result<Option<String>, Error> {
+        self.guard.map_or(Ok(None), UndoGuard::undo_or_keep)
+    }
+}
+
+fn removal(path: &Path, identity: Option<Identity>, whole: bool) -> Undo {
+    Undo::RemoveDir { path: path.into(), identity, whole }
+}
+
+fn identity(path: &Path) -> Result<Identity, Error> {
+    let meta = path.symlink_metadata().map_err(Error::io("looking at", path))?;
+    Ok(Identity::from_metadata(&meta))
 }
 
 #[cfg(test)]
@@ -282,10 +457,10 @@ mod tests {
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
         let how = Undo::RemoveDir { path: tree.clone(), identity: None, whole: true };
-        let armed = journal.note(how).unwrap();
+        let guard = journal.note(how).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
-        armed.undo().unwrap();
+        guard.undo().unwrap();
         assert!(!tree.exists());
         assert_eq!(lines(state.path())[2], r#"{"done":{"id":0}}"#);
         drop(journal);
@@ -305,18 +480,18 @@ mod tests {
     }
 
     #[test]
-    fn dropping_undoes_and_forgetting_does_not() {
+    fn dropping_undoes_and_disarming_does_not() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         for kept in [false, true] {
             let path = state.path().join("dir");
             let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-            let armed = journal.note(how).unwrap();
+            let guard = journal.note(how).unwrap();
             std::fs::create_dir(&path).unwrap();
             if kept {
-                armed.forget().unwrap();
+                guard.disarm().unwrap();
             } else {
-                drop(armed);
+                drop(guard);
             }
             assert_eq!(path.exists(), kept);
         }
@@ -343,5 +518,50 @@ mod tests {
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
         assert!(journal.note(Undo::unmount(&path)).is_err());
+    }
+
+    #[test]
+    fn an_owner_is_placed_by_boot_host_and_namespace() {
+        let here = Owner::this_process(&SysRoot::host(), "").unwrap();
+        assert_eq!(here.place(&here), OwnerPlace::Here);
+        let renamed = Owner { host: Some("renamed".into()), ..here.clone() };
+        assert_eq!(
+            renamed.place(&here),
+            OwnerPlace::Here,
+            "one kernel is one host, whatever its containers are called"
+        );
+        let contained = Owner { pid_namespace: Some(1), ..renamed.clone() };
+        assert_eq!(contained.place(&here), OwnerPlace::OtherNamespace);
+        let booted = Owner { boot_id: "earlier".into(), pid_namespace: Some(1), ..here.clone() };
+        assert_eq!(booted.place(&here), OwnerPlace::EarlierBoot);
+        let other = Owner { host: Some("another".into()), ..booted.clone() };
+        assert_eq!(other.place(&here), OwnerPlace::OtherHost);
+        let with_machine = Owner { machine: Some("1".into()), ..here.clone() };
+        let twin = Owner { machine: Some("2".into()), boot_id: "of the twin".into(), ..here.clone() };
+        assert_eq!(twin.place(&with_machine), OwnerPlace::OtherHost);
+        // As versions up to 0.1.0 wrote it.
+        let older = Owner { host: None, machine: None, pid_namespace: None, ..booted };
+        assert_eq!(older.place(&here), OwnerPlace::EarlierBoot);
+        assert_eq!(Owner { boot_id: String::new(), ..older }.place(&here), OwnerPlace::Here);
+    }
+
+    #[test]
+    fn a_foreign_file_keeps_its_directory_and_nothing_is_left_to_recover() {
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::create(state.path(), "").unwrap();
+        let (kept, tree) = (state.path().join("images"), state.path().join("work"));
+        let images = MadeDir::make(&journal, &kept).unwrap();
+        std::fs::write(kept.join("thesis"), "x").unwrap();
+        let text = images.remove().unwrap().unwrap();
+        assert!(text.contains("thesis") && kept.join("thesis").exists(), "{text}");
+        assert!(MadeDir::make_tree(&journal, &kept).is_err());
+        assert_eq!(MadeDir::make(&journal, &kept).unwrap().remove().unwrap(), None);
+        let work = MadeDir::make_tree(&journal, &tree).unwrap();
+        std::fs::write(tree.join("f0001"), "x").unwrap();
+        assert_eq!(work.remove().unwrap(), None);
+        assert!(!tree.exists() && kept.exists());
+        drop(journal);
+        let done = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(done, Default::default());
     }
 }

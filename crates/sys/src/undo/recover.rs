@@ -1,7 +1,6 @@
 //! Recovery: undoes what dead fsarena processes have left, from their journals.
 
-use super::journal::{JOURNAL, Journal, Line, NEW, journals};
-use super::owner::{Owner, Place};
+use super::journal::{JOURNAL, Journal, JournalLine, NEW, Owner, OwnerPlace, journals};
 use super::step::Undo;
 use crate::lock::{self, is_linked};
 use crate::{Error, found, kernel::SysRoot, process};
@@ -66,7 +65,15 @@ pub fn recover_host(
         kernel.check_proc()?;
     }
     let here = Owner::this_process(kernel, "")?;
-    let mut recovery = Recovery { kernel, state_dir, here, gone_host, counts: Recovered::default(), say };
+    let mut recovery = Recovery {
+        kernel,
+        state_dir,
+        here,
+        gone_host,
+        counts: Recovered::default(),
+        announced_wait: false,
+        say,
+    };
     for path in journals {
         if let Err(error) = recovery.recover_journal(&path) {
             recovery.report_failure(&error.to_string());
@@ -131,6 +138,8 @@ struct Recovery<'a> {
     /// The host whose journals the user gave up.
     gone_host: Option<&'a str>,
     counts: Recovered,
+    /// Whether the message about waiting for another recovery of the current journal is out.
+    announced_wait: bool,
     say: &'a mut dyn FnMut(&str),
 }
 
@@ -145,95 +154,114 @@ impl Recovery<'_> {
     /// the owner is or may be alive.
     fn recover_journal(&mut self, path: &Path) -> Result<(), Error> {
         let begun = Instant::now();
-        let mut said_waiting = false;
+        self.announced_wait = false;
         loop {
-            let opened = found(File::options().read(true).append(true).open(path));
             // A missing journal means that its owner or another recovery has finished meanwhile.
-            let Some(mut file) = opened.map_err(Error::io("opening", path))? else { return Ok(()) };
-            let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
-            let own = rustix::process::geteuid().as_raw();
-            if user != own {
-                let why = format!("it belongs to user {user}, who can run `fsarena recover`");
-                return Err(Error::NotOurs { path: path.into(), why });
-            }
+            let Some(mut file) = open_own(path)? else { return Ok(()) };
             let parsed = parse(&read(&mut file, path)?);
             let place = self.place(&parsed);
-            // If the first line is unreadable, `place` is this boot, so that each step is done instead of assumed done,
-            // and the file name identifies the owner.
-            let owner = match &parsed.owner {
-                Some(owner) => Some((owner.pid, owner.start_time)),
-                None => owner_in_name(path),
-            };
-            if place == Place::Here
-                && let Some((pid, start_time)) = owner
-                && process::is_alive(self.kernel, pid, start_time)
-            {
+            if place == OwnerPlace::Here && self.is_owner_alive(path, &parsed) {
                 self.counts.still_running += 1;
                 return Ok(());
             }
             match file.try_lock() {
-                Ok(()) if place == Place::OtherHost => return self.leave_to_its_host(path, &parsed),
+                Ok(()) if place == OwnerPlace::OtherHost => return self.leave_to_its_host(path, &parsed),
                 Ok(()) if is_linked(&file, path).map_err(Error::io("looking at", path))? => {
                     return self.undo_all(file, path, place);
                 }
                 // The file that is locked was removed or replaced before: open the path again.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
-                Err(TryLockError::WouldBlock) if place == Place::OtherHost => {
+                Err(TryLockError::WouldBlock) if place == OwnerPlace::OtherHost => {
                     return self.leave_alone(path, &parsed, "a process");
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
-            let hidden_wait = if place == Place::OtherNamespace {
-                HIDDEN_HOLDER_WAIT_ELSEWHERE
-            } else {
-                HIDDEN_HOLDER_WAIT
-            };
             let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
-            if let Some(holder) = holders.iter().find(|holder| [0, own].contains(&holder.uid)) {
-                let name = process::name(self.kernel, holder.pid);
-                let owner = parsed.owner.as_ref().filter(|_| place == Place::OtherNamespace);
-                if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
-                    return self.leave_alone(path, &parsed, &format!("process {name}"));
-                }
-                if begun.elapsed() > RECOVERY_WAIT {
-                    self.counts.still_running += 1;
-                    (self.say)(&format!("process {name} is recovering {path:?}"));
+            let trusted = [0, rustix::process::geteuid().as_raw()];
+            if let Some(holder) = holders.iter().find(|holder| trusted.contains(&holder.uid)) {
+                if self.is_left_to(holder, path, &parsed, place, begun.elapsed())? {
                     return Ok(());
                 }
-                if !said_waiting {
-                    (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
-                    said_waiting = true;
-                }
             } else if let Some(holder) = holders.first() {
-                // The holder is another user, so it is not the owner: fsarena up to 0.1.0 left journals readable, and whoever
-                // can read a file can lock it.
-                if let Some(file) = replace_locked(path, &file)? {
-                    let name = process::name(self.kernel, holder.pid);
-                    (self.say)(&format!(
-                        "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
-                        holder.uid
-                    ));
+                if let Some(file) = self.take_from_other_user(holder, path, &file)? {
                     return self.undo_all(file, path, place);
                 }
-            } else if begun.elapsed() > hidden_wait {
+            } else if begun.elapsed() > hidden_holder_wait(place) {
                 return self.leave_alone(path, &parsed, "a process that is not visible from here");
             }
             std::thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one.
-    fn place(&self, parsed: &Parsed) -> Place {
-        let Some(owner) = &parsed.owner else { return Place::Here };
+    /// Whether the owner of a journal runs in this PID namespace. If the first line is unreadable, the name of the file
+    /// identifies the owner.
+    fn is_owner_alive(&self, path: &Path, parsed: &ParsedJournal) -> bool {
+        let owner = match &parsed.owner {
+            Some(owner) => Some((owner.pid, owner.start_time)),
+            None => owner_in_name(path),
+        };
+        owner.is_some_and(|(pid, start_time)| process::is_alive(self.kernel, pid, start_time))
+    }
+
+    /// Whether a journal is left to the process of root or of this user that has it locked: to the owner, or to another
+    /// recovery that takes too long. Otherwise the caller waits.
+    fn is_left_to(
+        &mut self,
+        holder: &lock::Holder,
+        path: &Path,
+        parsed: &ParsedJournal,
+        place: OwnerPlace,
+        waited: Duration,
+    ) -> Result<bool, Error> {
+        let name = process::name(self.kernel, holder.pid);
+        let owner = parsed.owner.as_ref().filter(|_| place == OwnerPlace::OtherNamespace);
+        if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
+            self.leave_alone(path, parsed, &format!("process {name}"))?;
+            return Ok(true);
+        }
+        if waited > RECOVERY_WAIT {
+            self.counts.still_running += 1;
+            (self.say)(&format!("process {name} is recovering {path:?}"));
+            return Ok(true);
+        }
+        if !self.announced_wait {
+            (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
+            self.announced_wait = true;
+        }
+        Ok(false)
+    }
+
+    /// Replaces a journal that a process of another user has locked by a copy, and returns the locked copy; None while
+    /// another recovery does the same. Another user is not the owner: fsarena up to 0.1.0 left journals readable, and
+    /// whoever can read a file can lock it.
+    fn take_from_other_user(
+        &mut self,
+        holder: &lock::Holder,
+        path: &Path,
+        journal: &File,
+    ) -> Result<Option<File>, Error> {
+        let Some(copy) = replace_locked(path, journal)? else { return Ok(None) };
+        let name = process::name(self.kernel, holder.pid);
+        (self.say)(&format!(
+            "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
+            holder.uid
+        ));
+        Ok(Some(copy))
+    }
+
+    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one. An owner
+    /// whose line is unreadable counts as one of this boot, so that each step is done and not assumed done.
+    fn place(&self, parsed: &ParsedJournal) -> OwnerPlace {
+        let Some(owner) = &parsed.owner else { return OwnerPlace::Here };
         match owner.place(&self.here) {
-            Place::OtherHost if owner.host.as_deref() == self.gone_host => Place::EarlierBoot,
+            OwnerPlace::OtherHost if owner.host.as_deref() == self.gone_host => OwnerPlace::EarlierBoot,
             place => place,
         }
     }
 
     /// Leaves a journal alone whose owner is or may be alive, and says so; `holder` is the process that has it locked.
-    fn leave_alone(&mut self, path: &Path, parsed: &Parsed, holder: &str) -> Result<(), Error> {
+    fn leave_alone(&mut self, path: &Path, parsed: &ParsedJournal, holder: &str) -> Result<(), Error> {
         self.counts.still_running += 1;
         let (about, owner) = parsed.owner.as_ref().map_or_else(
             || (path.display().to_string(), "a process that its journal does not name".into()),
@@ -247,7 +275,7 @@ impl Recovery<'_> {
     }
 
     /// Leaves the journal of another host alone. Its lock is free here, which does not mean that its owner is dead.
-    fn leave_to_its_host(&mut self, path: &Path, parsed: &Parsed) -> Result<(), Error> {
+    fn leave_to_its_host(&mut self, path: &Path, parsed: &ParsedJournal) -> Result<(), Error> {
         self.counts.of_other_hosts += 1;
         let Some(owner) = &parsed.owner else { return Ok(()) };
         let host = owner.host.as_deref().unwrap_or_default();
@@ -260,11 +288,11 @@ impl Recovery<'_> {
     }
 
     /// Undoes all steps of a journal that this process has locked.
-    fn undo_all(&mut self, mut file: File, path: &Path, place: Place) -> Result<(), Error> {
+    fn undo_all(&mut self, mut file: File, path: &Path, place: OwnerPlace) -> Result<(), Error> {
         // Read again: the owner or another recovery may have written more before it released the lock.
         let bytes = read(&mut file, path)?;
-        let Parsed { owner, left, unknown } = parse(&bytes);
-        let rebooted = place == Place::EarlierBoot;
+        let ParsedJournal { owner, left, unknown } = parse(&bytes);
+        let rebooted = place == OwnerPlace::EarlierBoot;
         if let Some(owner) = &owner {
             (self.say)(&format!("{}: its process {} is gone", owner.about, owner.pid));
         }
@@ -287,7 +315,7 @@ impl Recovery<'_> {
         for (id, how) in left {
             let none_failed = self.counts.failed == failed_before;
             if self.undo_step(place, none_failed, &how) {
-                let line = Line::Done { id }.bytes();
+                let line = JournalLine::Done { id }.bytes();
                 line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
             }
         }
@@ -314,12 +342,12 @@ impl Recovery<'_> {
 
     /// Undoes one step and verifies it. Returns whether the journal can drop the step. `none_failed` is whether all earlier
     /// steps of the journal succeeded.
-    fn undo_step(&mut self, place: Place, none_failed: bool, how: &Undo) -> bool {
+    fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, how: &Undo) -> bool {
         // Whether the step needs no action.
         let ended = match how {
             // Here the number is that of another group. `end_commands` has killed the commands of this one.
-            Undo::KillGroup { .. } if place == Place::OtherNamespace => true,
-            how => place == Place::EarlierBoot && how.ends_with_boot(),
+            Undo::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
+            how => place == OwnerPlace::EarlierBoot && how.ends_with_boot(),
         };
         let acted = if ended { Ok(()) } else { how.act(self.kernel) };
         match acted.and_then(|()| how.verify(self.kernel, ended)) {
@@ -368,6 +396,29 @@ impl Recovery<'_> {
     }
 }
 
+/// How long a recovery waits for a process that `/proc` does not show and that has the journal of such an owner locked.
+fn hidden_holder_wait(place: OwnerPlace) -> Duration {
+    match place {
+        OwnerPlace::OtherNamespace => HIDDEN_HOLDER_WAIT_ELSEWHERE,
+        _ => HIDDEN_HOLDER_WAIT,
+    }
+}
+
+/// Opens a journal of this user; None if it is missing.
+///
+/// # Errors
+/// [`Error::NotOurs`] if it belongs to another user.
+fn open_own(path: &Path) -> Result<Option<File>, Error> {
+    let opened = found(File::options().read(true).append(true).open(path));
+    let Some(file) = opened.map_err(Error::io("opening", path))? else { return Ok(None) };
+    let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
+    if user != rustix::process::geteuid().as_raw() {
+        let why = format!("it belongs to user {user}, who can run `fsarena recover`");
+        return Err(Error::NotOurs { path: path.into(), why });
+    }
+    Ok(Some(file))
+}
+
 /// The bytes of a journal, from its beginning.
 fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
@@ -411,7 +462,7 @@ fn owner_in_name(path: &Path) -> Option<(i32, u64)> {
 }
 
 /// The content of a journal.
-struct Parsed {
+struct ParsedJournal {
     owner: Option<Owner>,
     /// The steps left to undo with their ids, in the order of execution: processes first, then the setup in reverse.
     left: Vec<(u64, Undo)>,
@@ -421,15 +472,15 @@ struct Parsed {
 
 /// Parses a journal. A last line without a newline is ignored: the owner died before it synced that line, so it never did
 /// what the line announces.
-fn parse(bytes: &[u8]) -> Parsed {
-    let mut parsed = Parsed { owner: None, left: vec![], unknown: 0 };
+fn parse(bytes: &[u8]) -> ParsedJournal {
+    let mut parsed = ParsedJournal { owner: None, left: vec![], unknown: 0 };
     let left = &mut parsed.left;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else { continue };
         match serde_json::from_slice(line) {
-            Ok(Line::Owner(found)) => parsed.owner = Some(found),
-            Ok(Line::Done { id }) => left.retain(|(known, _)| *known != id),
-            Ok(Line::Setup { id, how }) => match left.iter_mut().find(|(known, _)| *known == id) {
+            Ok(JournalLine::Owner(found)) => parsed.owner = Some(found),
+            Ok(JournalLine::Done { id }) => left.retain(|(known, _)| *known != id),
+            Ok(JournalLine::Setup { id, how }) => match left.iter_mut().find(|(known, _)| *known == id) {
                 Some(known) => known.1 = how,
                 None => left.push((id, how)),
             },
@@ -453,11 +504,11 @@ mod tests {
     }
 
     /// A journal as a process that is gone left it: this boot, a pid with another start time.
-    fn dead(state: &Path, boot_id: &str, lines: &[Line], cut: &str) -> std::path::PathBuf {
+    fn dead(state: &Path, boot_id: &str, lines: &[JournalLine], cut: &str) -> std::path::PathBuf {
         let dir = journals(state);
         std::fs::create_dir_all(&dir).unwrap();
         let owner = owner(boot_id);
-        let lines = std::iter::once(&Line::Owner(owner))
+        let lines = std::iter::once(&JournalLine::Owner(owner))
             .chain(lines)
             .map(|line| serde_json::to_string(line).unwrap() + "\n")
             .collect::<String>();
@@ -466,11 +517,11 @@ mod tests {
         path
     }
 
-    fn image(dir: &Path) -> (std::path::PathBuf, Line) {
+    fn image(dir: &Path) -> (std::path::PathBuf, JournalLine) {
         let path = dir.join("image \n 1");
         std::fs::write(&path, "data").unwrap();
-        let how = Undo::RemoveFile { path: path.clone(), identity: Identity::at(&path) };
-        (path, Line::Setup { id: 0, how })
+        let how = Undo::RemoveFile { path: path.clone(), identity: Identity::at_path(&path) };
+        (path, JournalLine::Setup { id: 0, how })
     }
 
     fn here() -> String {
@@ -529,7 +580,7 @@ mod tests {
         for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
             let state = tempfile::tempdir().unwrap();
             let how = Undo::Unmount { target: target.into(), dir: None };
-            let journal = dead(state.path(), "another boot", &[Line::Setup { id: 0, how }], "");
+            let journal = dead(state.path(), "another boot", &[JournalLine::Setup { id: 0, how }], "");
             let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             assert_eq!((done.undone, done.failed), expected);
             assert_eq!(journal.exists(), done.failed > 0);
@@ -572,7 +623,7 @@ mod tests {
         let journal = dead(
             state.path(),
             &here(),
-            &[Line::Setup { id: 0, how: Undo::KillGroup { pgid, start_time } }],
+            &[JournalLine::Setup { id: 0, how: Undo::KillGroup { pgid, start_time } }],
             "",
         );
         let own = owner("").pid_namespace.unwrap();
@@ -590,11 +641,14 @@ mod tests {
     fn six_recoveries_at_once_undo_each_thing_once_and_none_fails() {
         for _ in 0..20 {
             let state = tempfile::tempdir().unwrap();
-            let lines: Vec<Line> = (0..8)
+            let lines: Vec<JournalLine> = (0..8)
                 .map(|id| {
                     let path = state.path().join(format!("{id}.img"));
                     std::fs::write(&path, "data").unwrap();
-                    Line::Setup { id, how: Undo::RemoveFile { identity: Identity::at(&path), path } }
+                    JournalLine::Setup {
+                        id,
+                        how: Undo::RemoveFile { identity: Identity::at_path(&path), path },
+                    }
                 })
                 .collect();
             let journal = dead(state.path(), &here(), &lines, "");
@@ -621,10 +675,11 @@ mod tests {
         std::fs::write(&image, "data").unwrap();
         let identity = Some(Identity { dev: 0, ino: 0, made_at: None });
         let lines = [
-            Undo::RemoveDir { identity: Identity::at(&path), path, whole: false },
+            Undo::RemoveDir { identity: Identity::at_path(&path), path, whole: false },
             Undo::RemoveFile { path: image, identity },
         ];
-        let lines: Vec<Line> = (0..).zip(lines).map(|(id, how)| Line::Setup { id, how }).collect();
+        let lines: Vec<JournalLine> =
+            (0..).zip(lines).map(|(id, how)| JournalLine::Setup { id, how }).collect();
         let journal = dead(state.path(), &here(), &lines, "");
         let mut said = vec![];
         let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
@@ -639,7 +694,7 @@ mod tests {
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
         let how = Undo::RestoreAttr { path: path.clone(), value: "former".into(), disk: None };
-        let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
+        let journal = dead(state.path(), &here(), &[JournalLine::Setup { id: 0, how }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
         let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
@@ -667,12 +722,12 @@ mod tests {
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
         let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-        let armed = journal.note(how).unwrap();
+        let guard = journal.note(how).unwrap();
         std::fs::create_dir(&path).unwrap();
         let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
         assert!(path.exists());
-        armed.undo().unwrap();
+        guard.undo().unwrap();
     }
 
     /// Lines as fsarena 0.1.0 wrote them. They are in a file of their own, so that no renaming changes them.
@@ -709,9 +764,9 @@ mod tests {
         let path = state.path().join("images");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("thesis"), "x").unwrap();
-        let identity = Identity::at(&path);
+        let identity = Identity::at_path(&path);
         let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
-        let journal = dead(state.path(), &here(), &[Line::Setup { id: 0, how }], "");
+        let journal = dead(state.path(), &here(), &[JournalLine::Setup { id: 0, how }], "");
         let mut said = vec![];
         let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered::default());
@@ -721,7 +776,7 @@ mod tests {
 
     #[test]
     fn the_order_is_processes_first_then_backwards() {
-        let variant = |id, how| serde_json::to_string(&Line::Setup { id, how }).unwrap();
+        let variant = |id, how| serde_json::to_string(&JournalLine::Setup { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (
             Undo::Detach { image: "/i".into(), identity: None },
@@ -741,7 +796,7 @@ mod tests {
             variant(3, unmount.clone()),
             variant(4, Undo::RemoveTree { path: "/t".into() }),
             variant(5, Undo::RemoveGroup { path: "/g".into(), identity: None }),
-            serde_json::to_string(&Line::Done { id: 4 }).unwrap() + "\n",
+            serde_json::to_string(&JournalLine::Done { id: 4 }).unwrap() + "\n",
         ];
         let left = parse(text.join("\n").as_bytes()).left;
         let file = Undo::RemoveFile {

@@ -1,10 +1,10 @@
 //! A number that a command prints.
 
-use crate::counter::{Counter, Trouble};
-use crate::error::Error;
-use fsarena_sys::{argv, limits, program, user::User};
+use crate::Error;
+use crate::counters::{Counter, Trouble};
+use fsarena_sys::{argv, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{io::Read, os::unix::process::CommandExt};
@@ -15,7 +15,7 @@ const MOST: u64 = 64 << 10;
 /// A command, run for each reading by its argument vector, without a shell.
 pub struct Command {
     argv: Vec<String>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Command {
@@ -23,11 +23,11 @@ impl Command {
     ///
     /// # Errors
     /// Where there is none.
-    pub fn new(argv: &[String], patience: Duration) -> Result<Command, Error> {
+    pub fn new(argv: &[String], timeout: Duration) -> Result<Command, Error> {
         if argv.first().is_none_or(String::is_empty) {
             return Err(Error::Usage("a command counter needs a command: `-- PROGRAM ARGUMENT …`".into()));
         }
-        Ok(Command { argv: argv.to_vec(), patience })
+        Ok(Command { argv: argv.to_vec(), timeout })
     }
 
     fn say(&self, what: impl std::fmt::Display) -> Trouble {
@@ -38,10 +38,10 @@ impl Command {
         let mut command = std::process::Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = limits::spawn(command.process_group(0))?;
-        let output = read_to_the_end(&mut child, Instant::now() + self.patience);
+        let output = read_to_the_end(&mut child, Instant::now() + self.timeout);
         // Its children belong to its process group; the watch does not wait for them.
-        if let (Some(group), true) = (Pid::from_raw(child.id() as i32), !matches!(output, Ok(Some(_)))) {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        if !matches!(output, Ok(Some(_))) {
+            process::kill_group_of(&child);
         }
         let status = child.wait()?;
         Ok(output?.map(|text| (status.success(), text)))
@@ -65,8 +65,7 @@ fn read_to_the_end(child: &mut Child, until: Instant) -> std::io::Result<Option<
         }
     }
     drop(stdout);
-    let Some(pid) = Pid::from_raw(child.id() as i32) else { return Ok(None) };
-    let gone = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+    let gone = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
         Ok(pidfd) => ready(&pidfd, until)?,
         // Without pidfds (Linux before 5.3): it has closed its output, so it is about to end.
         Err(_) => true,
@@ -100,7 +99,7 @@ impl Counter for Command {
     }
 
     fn read(&mut self) -> Result<f64, Trouble> {
-        let late = || self.say(format!("no end within {} ms", self.patience.as_millis()));
+        let late = || self.say(format!("no end within {} ms", self.timeout.as_millis()));
         let (success, text) = self.run().map_err(|error| self.say(error))?.ok_or_else(late)?;
         if !success {
             return Err(self.say("it failed"));

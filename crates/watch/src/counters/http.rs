@@ -1,6 +1,7 @@
-//! One page by HTTP, in bounded time and size.
+//! Counters that are read from a page by HTTP, in bounded time and size, such as those of a squid.
 
-use crate::{counter::Trouble, error::Error};
+use crate::Error;
+use crate::counters::{Counter, Trouble};
 use fsarena_sys::getent;
 use std::net::{IpAddr, SocketAddr};
 use std::{io::ErrorKind, time::Duration};
@@ -15,7 +16,7 @@ const MOST: u64 = 4 << 20;
 #[derive(Debug, Clone)]
 pub struct Page {
     url: String,
-    patience: Duration,
+    timeout: Duration,
     agent: Agent,
 }
 
@@ -24,7 +25,7 @@ impl Page {
     ///
     /// # Errors
     /// When the address is malformed or one of https, or its host is unknown.
-    pub fn new(url: &str, patience: Duration) -> Result<Page, Error> {
+    pub fn new(url: &str, timeout: Duration) -> Result<Page, Error> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         match uri.as_ref().and_then(Uri::scheme_str) {
             Some("http") => {}
@@ -32,14 +33,14 @@ impl Page {
             _ => return Err(Error::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH"))),
         }
         // A redirect is reported as its status. Every reading connects again, so that a restarted server answers.
-        let mut config = Config::builder().timeout_global(Some(patience)).http_status_as_error(false);
+        let mut config = Config::builder().timeout_global(Some(timeout)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
         let addresses =
             getent::host_addresses(host).map_err(|error| Error::Missing(format!("{url}: {error}")))?;
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Addresses(addresses));
-        Ok(Page { url: url.into(), patience, agent })
+        Ok(Page { url: url.into(), timeout, agent })
     }
 
     /// Its address.
@@ -61,7 +62,7 @@ impl Page {
     }
 
     fn trouble(&self, error: ureq::Error) -> Trouble {
-        let late = || format!("no whole answer within {} ms", self.patience.as_millis());
+        let late = || format!("no whole answer within {} ms", self.timeout.as_millis());
         self.say(&match error {
             ureq::Error::Timeout(_) => late(),
             ureq::Error::Io(error) => match error.kind() {
@@ -112,6 +113,43 @@ impl Resolver for Addresses {
 fn begins(text: &str) -> String {
     let start: String = text.trim_start().chars().take(40).collect();
     format!("{start:?}")
+}
+
+/// The counters page of a squid.
+pub struct Squid(Page);
+
+impl Squid {
+    /// The counters of the squid at `HOST:PORT` or `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// Fails if the address has another form.
+    pub fn new(at: &str, timeout: Duration) -> Result<Squid, Error> {
+        if at.starts_with("https://") {
+            return Err(http_only(at));
+        }
+        let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
+        if at.contains('/') {
+            return Err(Error::Usage(format!(
+                "cannot read the address {at:?} of a squid; write HOST:PORT, for plain http"
+            )));
+        }
+        let url = format!("http://{at}/squid-internal-mgr/counters");
+        Page::new(&url, timeout).map(Squid)
+    }
+}
+
+impl Counter for Squid {
+    fn read(&mut self) -> Result<f64, Trouble> {
+        let body = self.0.get()?;
+        value(&body, "client_http.requests").ok_or_else(|| self.0.lacks("client_http.requests", &body))
+    }
+}
+
+/// The number behind a name: `client_http.requests = 17`.
+pub fn value(page: &str, name: &str) -> Option<f64> {
+    let behind = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_string);
+    let number = page.lines().find_map(behind)?;
+    number.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
 #[cfg(test)]
@@ -186,5 +224,24 @@ pub(crate) mod tests {
         {
             assert!(page(url).is_err(), "{url}");
         }
+    }
+
+    /// As Squid 5.7 prints it.
+    const PAGE: &str = "sample_time = 1763768142.611 (Fri, 21 Nov 2025 23:35:42 GMT)\nclient_http.requests = 17\nclient_http.hits = 3\ncpu_time = 0.132\n";
+
+    #[test]
+    fn names_are_whole() {
+        assert_eq!(value(PAGE, "client_http.requests"), Some(17.0));
+        assert_eq!(value(PAGE, "cpu_time"), Some(0.132));
+        assert_eq!(value(PAGE, "client_http"), None);
+        assert_eq!(value("client_http.requests = many\n", "client_http.requests"), None);
+        assert_eq!(value("client_http.requests = -1\n", "client_http.requests"), None);
+    }
+
+    #[test]
+    fn a_page_of_something_else_is_told() {
+        let url = super::super::http::tests::server(b"HTTP/1.0 200 OK\r\n\r\n<html><body>hello", 1);
+        let said = Squid::new(&url, Duration::from_millis(300)).unwrap().read().unwrap_err().0;
+        assert!(said.contains("no client_http.requests") && said.contains("<html>"), "{said}");
     }
 }

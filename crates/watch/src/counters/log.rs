@@ -1,6 +1,6 @@
 //! The lines of a log file, over rotation and truncation.
 
-use crate::counter::{Counter, Trouble};
+use crate::counters::{Counter, Trouble};
 use fsarena_sys::input;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const LONGEST: usize = 64 << 10;
 pub struct Log {
     path: PathBuf,
     word: Option<String>,
-    open: Option<Open>,
+    open: Option<OpenLog>,
     /// Whether it was looked at already: what is there before that does not count.
     begun: bool,
     lines: f64,
@@ -24,7 +24,7 @@ pub struct Log {
 }
 
 /// The file as it was last seen.
-struct Open {
+struct OpenLog {
     file: File,
     identity: (u64, u64),
     at: u64,
@@ -62,7 +62,7 @@ impl Log {
         let file = input::open(&self.path).map_err(|error| self.trouble(&error))?;
         // A file that came by rotation is new from its first line on.
         let at = if self.begun { 0 } else { found.len() };
-        self.open = Some(Open { file, identity, at });
+        self.open = Some(OpenLog { file, identity, at });
         self.rest.clear();
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Log {
         counted.map_err(|error| self.trouble(&error))
     }
 
-    fn count_in(&mut self, open: &mut Open) -> std::io::Result<()> {
+    fn count_in(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
         if open.file.metadata()?.len() < open.at {
             // Copied and truncated: what was written between the two is lost to any reader.
             open.at = 0;

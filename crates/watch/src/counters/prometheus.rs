@@ -1,8 +1,8 @@
 //! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
 use super::http::Page;
-use crate::counter::{Counter, Trouble};
-use crate::error::Error;
+use crate::Error;
+use crate::counters::{Counter, Trouble};
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Prometheus {
     ///
     /// # Errors
     /// If the metric or the address cannot be parsed.
-    pub fn new(url: &str, metric: &str, patience: Duration) -> Result<Prometheus, Error> {
+    pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<Prometheus, Error> {
         let bad = || {
             Error::Usage(format!(
                 "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
@@ -30,7 +30,7 @@ impl Prometheus {
         if !rest.is_empty() {
             return Err(bad());
         }
-        Ok(Prometheus { page: Page::new(url, patience)?, written: metric.trim().into(), name, labels })
+        Ok(Prometheus { page: Page::new(url, timeout)?, written: metric.trim().into(), name, labels })
     }
 
     /// The sum of the matching series; None if there is none, or if a line of this metric cannot be parsed.

@@ -3,8 +3,9 @@
 use super::finding::{Finding, ids, limited, missing, ok};
 use fsarena_fs::available::{Availability, to_install};
 use fsarena_fs::def::FsDef;
+use fsarena_guest::emulator::{QEMU, has_memory_disks};
 use fsarena_guest::kernel::Places;
-use fsarena_guest::{counter::Counter, emulator::QEMU, exact::has_memory_disks, modules::Modules, trial};
+use fsarena_guest::{counter::Counter, modules::Modules, trial};
 use fsarena_run::preflight::guests::in_modules;
 use fsarena_sys::{argv::Argv, program};
 

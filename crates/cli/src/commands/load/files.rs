@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{FileSpec, Files, LoadJob};
 use fsarena_run::ScratchDir;
-use fsarena_sys::space;
+use fsarena_sys::dirs;
 use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
-    let free = space::free_bytes(dir)?;
+    let free = dirs::free_bytes(dir)?;
     if free >= needed {
         return Ok(());
     }

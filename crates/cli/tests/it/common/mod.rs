@@ -56,7 +56,7 @@ impl Place {
     /// In memory where there is room for a few images: then no test waits for a disk.
     pub fn new() -> Place {
         let memory = Path::new("/dev/shm");
-        let room = fsarena_sys::space::free_bytes(memory).unwrap_or(0) > 3 << 30;
+        let room = fsarena_sys::dirs::free_bytes(memory).unwrap_or(0) > 3 << 30;
         Place::below(&if room { memory.into() } else { std::env::temp_dir() })
     }
 

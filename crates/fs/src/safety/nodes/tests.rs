@@ -1,62 +1,51 @@
 //! Nodes of a kernel made of files. On real devices: `tests/it/guard.rs`.
 
 use super::*;
-use std::os::unix::fs::symlink;
+use fsarena_testkit::FakeRoot;
 
 /// A kernel without any device, and with these mounts.
 struct Machine {
-    dir: tempfile::TempDir,
+    root: FakeRoot,
 }
 
 impl Machine {
     fn new(mountinfo: &str) -> Machine {
-        let machine = Machine { dir: tempfile::tempdir().unwrap() };
-        machine.file("proc/self/mountinfo", mountinfo);
-        machine.file("proc/swaps", "Filename Type Size Used Priority\n");
-        machine
-    }
-
-    fn file(&self, rel: &str, text: &str) {
-        let path = self.dir.path().join(rel);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        let swaps = ("proc/swaps", "Filename Type Size Used Priority\n");
+        Machine { root: FakeRoot::with(&[("proc/self/mountinfo", mountinfo), swaps]) }
     }
 
     /// A disk of 2048 sectors, or a partition `sdz/sdz1`, with these attributes.
     fn device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> Machine {
         let at = format!("sys/devices/{path}");
-        self.file(&format!("{at}/dev"), numbers);
-        self.file(&format!("{at}/size"), "2048\n");
+        self.root.file(&format!("{at}/dev"), numbers);
+        self.root.file(&format!("{at}/size"), "2048\n");
         for (name, text) in attributes {
-            self.file(&format!("{at}/{name}"), text);
+            self.root.file(&format!("{at}/{name}"), text);
         }
-        let listed = self.dir.path().join("sys/dev/block");
-        std::fs::create_dir_all(&listed).unwrap();
-        std::fs::create_dir_all(self.dir.path().join("sys/block")).unwrap();
-        symlink(Path::new("../../devices").join(path), listed.join(numbers)).unwrap();
+        self.root.dir("sys/block");
+        self.root.link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{path}"));
         self
     }
 
     /// The device on which the first is built.
     fn built_on(self, upper: &str, lower: &str) -> Machine {
-        let root = self.dir.path().join("sys/devices");
         for (from, which, to) in [(upper, "slaves", lower), (lower, "holders", upper)] {
-            std::fs::create_dir_all(root.join(from).join(which)).unwrap();
-            symlink(root.join(to), root.join(from).join(which).join(to)).unwrap();
+            let target = self.root.path().join("sys/devices").join(to);
+            self.root.link(&format!("sys/devices/{from}/{which}/{to}"), target);
         }
         self
     }
 
     /// What the guard says of the device with these numbers.
     fn says(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
-        let kernel = SysRoot::at(self.dir.path());
+        let kernel = SysRoot::at(self.root.path());
         let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
         let file = |(name, inode): &(&str, u64)| BackingFile {
             device: name.to_string(),
             identity: ("254:0".into(), *inode),
         };
         let loops: Vec<_> = loops.iter().map(file).collect();
-        match check(&kernel, &device, Path::new("/dev/disk/by-id/z"), &loops, &[]) {
+        match check_other_nodes(&kernel, &device, Path::new("/dev/disk/by-id/z"), &loops, &[]) {
             Ok(()) => "free".into(),
             Err(error) => error.to_string(),
         }
@@ -163,6 +152,6 @@ fn a_device_that_cannot_be_opened_by_anybody_is_no_other_node() {
 fn blkid_is_read() {
     let text =
         "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
-    assert_eq!(parse(text), ["6bc0", "11", "22-01"]);
+    assert_eq!(parse_blkid(text), ["6bc0", "11", "22-01"]);
     assert!(is_void("00000000-0000") && is_void("") && !is_void("00000000-01"));
 }

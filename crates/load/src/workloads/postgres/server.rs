@@ -36,7 +36,7 @@ impl Cluster {
     /// # Errors
     /// If the programs are not installed, all in one directory.
     pub fn new(place: &Place) -> Result<Cluster> {
-        let bin = program::together(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
+        let bin = program::dir_with_all(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         let user = place.server_user.clone();

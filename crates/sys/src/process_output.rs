@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Bytes of the longest line that is taken as one: more than any profile of a task.
+/// The longest line that is received whole, in bytes. No profile of a task is longer.
 const LONGEST_LINE: u64 = 64 << 20;
 /// Lines in the channel. A process that writes more of them waits.
 const WAITING: usize = 4;
@@ -24,7 +24,7 @@ pub fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// The next line; none at the end, and where the last line was cut off.
+/// Reads the next line; None at the end, also if the last line has no newline.
 fn line(stream: &mut impl BufRead, longest: u64) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = stream.take(longest).read_until(b'\n', &mut line)? as u64;
@@ -46,7 +46,7 @@ pub fn tail(file: &mut File, most_bytes: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text to show for an output, also for an empty one.
+/// The text of an output for messages; a sentence that says so if it is empty.
 pub fn shown(text: &str) -> &str {
     match text.trim() {
         "" => "it said nothing",
@@ -54,7 +54,7 @@ pub fn shown(text: &str) -> &str {
     }
 }
 
-/// An error of the system without its number: `Operation not permitted`.
+/// The text of a system error without its number: `Operation not permitted`.
 pub fn in_words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()

@@ -1,23 +1,117 @@
-//! The event log: the runner's events as they happen, for processes that follow the run.
+//! The logs of a run, which hold one JSON object per line: the command log, written as each command ends, and the event log,
+//! with the events of the runner for processes that follow the run.
 //!
-//! One JSON object per line. The log shows progress; results are in the database. It therefore omits commands (the
+//! The event log shows progress; results are in the database. It therefore omits commands (the
 //! command log has them) and keeps only the readings of one metric, by which followers compare the variants. A run
 //! continues when its event log cannot be written, with a note that the log is incomplete.
 
-use crate::{Error, Result, RunDir, log};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
-use fsarena_core::metric::readings_of;
+use crate::writer::json;
+use crate::{Error, Result, RunDir};
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind};
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_sys::shortage::advice;
+use fsarena_core::{cell::CellId, metric::readings_of, record::LogLine};
+use fsarena_sys::wait::{Cancel, wait_until};
+use fsarena_sys::{input, kernel::SysRoot, limits::advice, lock::describe_holders};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The open command log. Its lock keeps other writers away from the run.
+pub struct CommandLog {
+    file: File,
+    path: PathBuf,
+}
+
+impl CommandLog {
+    /// Opens the log to append to it, and locks it until the value is dropped or the process dies.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where another process holds it.
+    pub fn open(path: &Path) -> Result<CommandLog> {
+        let open = input::open_with(path, File::options().read(true).append(true).create(true));
+        let mut file = open.map_err(Error::io("opening", path))?;
+        lock(&file, path)?;
+        end_torn_line(&mut file).map_err(Error::io("writing", path))?;
+        Ok(CommandLog { file, path: path.into() })
+    }
+
+    /// Appends one command.
+    pub fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+        let at = format!("{:.3}", Timestamp::now());
+        let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
+        self.append_lines(&json_line(&line))
+    }
+
+    /// Appends finished lines, in one write: a crash leaves whole lines.
+    pub fn append_lines(&mut self, lines: &str) -> Result<()> {
+        self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
+    }
+}
+
+/// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    // Some network filesystems do not support locks: the run goes on without.
+    let try_lock = || (!matches!(file.try_lock(), Err(TryLockError::WouldBlock))).then_some(());
+    wait_until(Instant::now() + LOCK_TIMEOUT, Cancel::Never, try_lock).map_err(|_| {
+        let holder = describe_holders(&SysRoot::host(), file);
+        Error::Busy(path.parent().unwrap_or(path).into(), holder)
+    })
+}
+
+/// How long fsarena tries to lock the log before the run counts as being written.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
+/// The longest line of the command log that is read, in bytes. An argument vector may have two megabytes; a damaged log may
+/// be one line.
+const LONGEST_COMMAND: u64 = 4 << 20;
+
+/// Calls `each` with every command of a log, as [`crate::commands`] does.
+pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+    let file = match input::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("opening", path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LONGEST_COMMAND).read_until(b'\n', &mut line);
+        if read.map_err(Error::io("reading", path))? == 0 {
+            return Ok(());
+        }
+        if let Ok(command) = serde_json::from_slice(&line) {
+            each(&command);
+        }
+    }
+}
+
+/// Whether some process writes the run that this log belongs to.
+pub fn is_locked(path: &Path) -> bool {
+    input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Plain data as a line of JSON.
+pub fn json_line(value: &impl Serialize) -> String {
+    json(value) + "\n"
+}
+
+/// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
+pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+}
 
 /// The longest line of an event, in bytes. The reader skips longer lines.
-const LONGEST: u64 = 1 << 20;
+const LONGEST_EVENT: u64 = 1 << 20;
 
 /// An event and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,12 +122,12 @@ pub struct TimedEvent {
     pub event: Event,
 }
 
-/// The open log.
+/// The open event log.
 pub(crate) struct EventLog {
     path: PathBuf,
     /// None once it could not be written.
     file: Option<File>,
-    /// Why it could not be written, until a note says that.
+    /// Why it could not be written, until a note about that is taken.
     failure: Option<io::Error>,
     /// The readings that it keeps of samples.
     pub(crate) readings: BTreeSet<String>,
@@ -44,20 +138,21 @@ impl EventLog {
     pub(crate) fn open(path: &Path) -> EventLog {
         let open = || -> io::Result<File> {
             let mut file = File::options().read(true).append(true).create(true).open(path)?;
-            log::end_torn_line(&mut file)?;
+            end_torn_line(&mut file)?;
             Ok(file)
         };
         let (file, failure) = open().map_or_else(|error| (None, Some(error)), |file| (Some(file), None));
         EventLog { path: path.into(), file, failure, readings: readings_of("elapsed") }
     }
 
-    /// Appends one event, where followers need it.
-    pub(crate) fn append(&mut self, event: &Event) {
+    /// Appends an event that happened at this time, in seconds since 1970, if followers need it.
+    pub(crate) fn append(&mut self, at: f64, event: &Event) {
         let Some(event) = self.kept(event) else { return };
         let Some(file) = &mut self.file else { return };
-        let at = Timestamp::now().as_millisecond() as f64 / 1e3;
+        // Whole milliseconds.
+        let at = (at * 1e3).floor() / 1e3;
         // One write, so that concurrent readers see whole lines.
-        if let Err(error) = file.write_all(log::json_line(&TimedEvent { at, event }).as_bytes()) {
+        if let Err(error) = file.write_all(json_line(&TimedEvent { at, event }).as_bytes()) {
             (self.file, self.failure) = (None, Some(error));
         }
     }
@@ -118,9 +213,9 @@ impl Events {
         let mut line = Vec::new();
         while told.len() < most {
             line.clear();
-            let read = reader.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+            let read = reader.by_ref().take(LONGEST_EVENT).read_until(b'\n', &mut line);
             let read = read.map_err(Error::io("reading", &self.path))? as u64;
-            if read == 0 || (read < LONGEST && line.last() != Some(&b'\n')) {
+            if read == 0 || (read < LONGEST_EVENT && line.last() != Some(&b'\n')) {
                 break;
             }
             self.offset += read;
@@ -158,6 +253,47 @@ mod tests {
     use crate::testing::{cells, command, host, plan, run_cell, sample, writer};
     use fsarena_core::sample::{ReadingDef, Unit};
     use fsarena_core::{event::Outcome, metric::TIMER};
+
+    fn touch() -> CommandRecord {
+        let argv = vec!["touch".into(), "a\nb".into()];
+        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
+    }
+
+    #[test]
+    fn each_command_is_one_line_even_after_a_torn_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        std::fs::write(&path, "{\"at\":").unwrap();
+        CommandLog::open(&path).unwrap().append(Some(&CellId("c1".into())), &touch()).unwrap();
+        CommandLog::open(&path).unwrap().append(None, &touch()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        let mut told = Vec::new();
+        read_commands(&path, &mut |line| told.push(line.clone())).unwrap();
+        assert_eq!(told.len(), 2, "the torn line is passed over");
+        assert_eq!((told[0].cell.as_deref(), &told[1].command), (Some("c1"), &touch()));
+        assert_eq!(logged["cell"], "c1");
+        assert_eq!(logged["command"]["argv"][1], "a\nb");
+        assert!(logged["at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(lines[2]).unwrap()["cell"],
+            serde_json::Value::Null
+        );
+    }
+
+    #[test]
+    fn only_one_writer_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        let first = CommandLog::open(&path).unwrap();
+        assert!(is_locked(&path));
+        assert!(matches!(CommandLog::open(&path), Err(Error::Busy { .. })));
+        drop(first);
+        assert!(!is_locked(&path));
+        CommandLog::open(&path).unwrap();
+    }
 
     fn append(path: &Path, bytes: &[u8]) {
         File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
@@ -216,7 +352,7 @@ mod tests {
         writer.apply(&ended).unwrap();
         let mut events = Events::of(&run);
         append(&run.event_log(), b"not an event\n{\"at\":1}\n");
-        append(&run.event_log(), &vec![b'x'; 2 * LONGEST as usize]);
+        append(&run.event_log(), &vec![b'x'; 2 * LONGEST_EVENT as usize]);
         append(&run.event_log(), b"\n{\"at\":");
         assert_eq!(events.next(9).unwrap().len(), 1);
         append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");

@@ -1,4 +1,4 @@
-//! ext2: no journal, so nothing is ordered and a crash needs fsck.
+//! ext2, ext3 and ext4, which one kernel driver and one mkfs make.
 
 use crate::def::*;
 
@@ -40,7 +40,7 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
 const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
 
 /// What ext2, ext3 and ext4 have in common.
-pub(super) const E2FS: FsDef = FsDef {
+const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
     always: &["-F"],
     feature_flag: Some("-O"),
@@ -73,8 +73,8 @@ pub(super) const E2FS: FsDef = FsDef {
     ..BASE
 };
 
-/// ext2.
-pub const DEF: FsDef = FsDef {
+/// ext2: no journal, so nothing is ordered and a crash needs fsck.
+pub const EXT2: FsDef = FsDef {
     id: "ext2",
     title: "ext2",
     mkfs: "mkfs.ext2",
@@ -94,5 +94,74 @@ pub const DEF: FsDef = FsDef {
     traits: Traits { crash_safe: false, ..UNIX },
     check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
     journal: None,
+    ..E2FS
+};
+
+/// ext3: ext2 with a journal. One directory holds at most 31,998 subdirectories.
+pub const EXT3: FsDef = FsDef {
+    id: "ext3",
+    title: "ext3",
+    mkfs: "mkfs.ext3",
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet::named("writeback")
+            .mount(&["data=writeback"])
+            .help("file data may reach the disk after the metadata that names it"),
+        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
+        OptionSet::named(DURABLE)
+            .mount(&["data=journal", "barrier=1"])
+            .help("file data goes through the journal too, caches are flushed"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["data=writeback", "barrier=0", "commit=60"])
+            .help("data is not ordered, caches are not flushed, a commit a minute"),
+        OptionSet::named(TUNED_2011)
+            .mount(&["noatime", "nodiratime", "data=writeback", "commit=30"])
+            .journal("external")
+            .help("the dbench study of 2011: external journal, data=writeback, commit=30")
+            .changes("nobh is left out: the kernel ignores it since ext4 does the work of ext3 (4.3); so extents of memory, delayed allocation and barriers are those of that driver, and barriers are on, which they were not in 2011"),
+    ],
+    ..E2FS
+};
+
+/// ext4: extents, delayed allocation, a journal. mkfs leaves inode tables to a kernel thread.
+pub const EXT4: FsDef = FsDef {
+    id: "ext4",
+    title: "ext4",
+    mkfs: "mkfs.ext4",
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet::named("writeback")
+            .mount(&["data=writeback"])
+            .help("file data may reach the disk after the metadata that names it"),
+        OptionSet::named("journal").mount(&["data=journal"]).help("file data goes through the journal too"),
+        OptionSet::named("nobarrier")
+            .mount(&["nobarrier"])
+            .help("does not flush the device's cache: a power cut may lose data that it reported as stored"),
+        OptionSet::named("no-journal").mkfs(&["-O", "^has_journal"]).help("no journal: a crash needs fsck"),
+        OptionSet::named("eager")
+            .mkfs(&["-E", "lazy_itable_init=0,lazy_journal_init=0"])
+            .help("mkfs writes all inode tables and the journal, so that nothing is left to do after it"),
+        OptionSet::named("nodelalloc")
+            .mount(&["nodelalloc"])
+            .help("allocates blocks when they are written to the cache, as ext3 does"),
+        OptionSet::named(DURABLE)
+            .mount(&["data=journal", "barrier=1"])
+            .help("file data goes through the journal too, caches are flushed"),
+        OptionSet::named(FAST_UNSAFE)
+            .mkfs(&["-O", "^has_journal"])
+            .mount(&["nobarrier"])
+            .help("no journal, and caches are not flushed"),
+        OptionSet::named(TUNED_2011)
+            .mkfs(&["-O", "extent", "-E", "lazy_itable_init=0"])
+            .mount(&["noatime", "nodiratime", "nobarrier"])
+            .journal("external")
+            .help("the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers")
+            .changes(
+                "mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011",
+            ),
+    ],
+    traits: Traits { lazy_init: true, ..UNIX },
     ..E2FS
 };

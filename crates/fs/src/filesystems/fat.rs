@@ -1,9 +1,9 @@
-//! FAT32. No owners, no links, files under 4 GiB.
+//! FAT32 and exFAT. Neither has owners or links.
 
 use crate::def::*;
 
-/// FAT32.
-pub const DEF: FsDef = FsDef {
+/// FAT32. Files are smaller than 4 GiB.
+pub const VFAT: FsDef = FsDef {
     id: "vfat",
     title: "FAT32",
     mkfs: "mkfs.vfat",
@@ -30,5 +30,31 @@ pub const DEF: FsDef = FsDef {
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
     traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
     describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
+    ..BASE
+};
+
+/// exFAT. mkfs never asks.
+pub const EXFAT: FsDef = FsDef {
+    id: "exfat",
+    title: "exFAT",
+    mkfs: "mkfs.exfat",
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: exFAT keeps nothing that could be given up"),
+    ],
+    mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
+                  keep_last_dots sys_tz time_offset uid umask zero_size_dir",
+    arguments: &[
+        (Takes::Nothing, "-f --full-format --pack-bitmap -q --quiet -v --verbose"),
+        (Takes::Value, "-b --boundary-align -c --cluster-size -s --sector-size -L --volume-label -n -U"),
+        (Takes::Value, "--volume-guid"),
+    ],
+    packages: &["exfatprogs"],
+    min_bytes: 256 * MIB,
+    overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
+    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
+    describe: Some(Describe { program: "dump.exfat", args: &[], lines: "" }),
     ..BASE
 };

@@ -1,0 +1,212 @@
+//! Directories: made so that other users can pass through them, walked by descriptors, and how much space they have.
+//!
+//! A walk by paths could be led elsewhere: a user who may write to a directory can replace a directory in it by a link at
+//! any moment.
+
+use crate::Error;
+use rustix::fs::{CWD, Dir, DirEntry, Mode, OFlags, StatVfs, fchmod, fstat, openat};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt};
+
+/// The permission of every user to pass through a directory, which does not include listing it.
+const PASS: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
+
+/// Makes a directory that every user can pass through, whatever the umask is: a workload's user and the user of a server
+/// have their files below it. The umask decides who can list it.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)?;
+    let_pass(path)
+}
+
+/// Lets every user pass through a directory that this process has just made.
+///
+/// # Errors
+/// Where something else has its name, or the filesystem refuses.
+pub fn let_pass(path: &Path) -> io::Result<()> {
+    // The directory above may belong to another user, who could put a link in its place.
+    let Some(dir) = open_dir(CWD, path)? else { return Err(io::ErrorKind::NotADirectory.into()) };
+    let found = fstat(&dir)?;
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("another user has replaced it"));
+    }
+    Ok(fchmod(&dir, Mode::from_raw_mode(found.st_mode) | PASS)?)
+}
+
+/// Makes a directory and the missing ones above it as [`make_dir`] does. One that exists stays as it is.
+///
+/// # Errors
+/// Where one cannot be made, or something else has its name.
+pub fn make_dirs(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        make_dirs(above)?;
+    }
+    match make_dir(path) {
+        // Another process may have been quicker.
+        Err(_) if path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// Opens a directory in an open one. None where that name is something else, such as a link to a directory.
+pub fn open_dir(parent: BorrowedFd, name: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    match openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The names in an open directory.
+pub fn names_in(dir: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
+    let name = |entry: DirEntry| PathBuf::from(OsStr::from_bytes(entry.file_name().to_bytes()));
+    let mut names = Dir::read_from(dir)?.map(|entry| entry.map(name)).collect::<Result<Vec<_>, _>>()?;
+    names.retain(|name| ![".", ".."].map(Path::new).contains(&name.as_path()));
+    Ok(names)
+}
+
+/// A directory in which fsarena keeps files for the user who runs it: the value of the environment variable `own`, else
+/// `of_root` for root, else `fsarena` in the value of the variable `xdg`, else `of_user`.
+pub fn user_dir(own: &str, of_root: &str, xdg: &str, of_user: impl FnOnce() -> PathBuf) -> PathBuf {
+    if let Some(dir) = variable(own) {
+        return dir;
+    }
+    if rustix::process::geteuid().is_root() {
+        return of_root.into();
+    }
+    variable(xdg).map_or_else(of_user, |dir| dir.join("fsarena"))
+}
+
+/// The home directory that `$HOME` names, whether it exists or not.
+pub fn home() -> Option<PathBuf> {
+    variable("HOME")
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The space of a filesystem, from statvfs(3).
+///
+/// statvfs(3) counts in units of `f_frsize`, and a FUSE server can return any number, so the size in bytes can overflow 64
+/// bits. The methods then return None.
+pub struct Space(StatVfs);
+
+impl Space {
+    /// The space of the filesystem of a path.
+    ///
+    /// # Errors
+    /// Where the path does not exist, or the filesystem does not answer.
+    pub fn at_path(path: &Path) -> Result<Space, Error> {
+        let stat = rustix::fs::statvfs(path);
+        stat.map(Space).map_err(|error| Error::io("asking for the room in", path)(error.into()))
+    }
+
+    /// Bytes that a user without privileges can still write; None on overflow.
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.bytes(self.0.f_bavail)
+    }
+
+    /// Bytes in use; None on overflow.
+    pub fn used_bytes(&self) -> Option<u64> {
+        self.bytes(self.0.f_blocks.saturating_sub(self.0.f_bfree))
+    }
+
+    /// The share in use of what a user without privileges can have, in whole per cent as df(1) has it; None on overflow and
+    /// where a filesystem has no size.
+    pub fn used_percent(&self) -> Option<u64> {
+        let used = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
+        let all = used.checked_add(self.0.f_bavail).filter(|all| *all > 0)?;
+        Some(used.checked_mul(100)?.div_ceil(all))
+    }
+
+    /// The number of files and directories that exist.
+    pub fn used_inodes(&self) -> u64 {
+        self.0.f_files.saturating_sub(self.0.f_ffree)
+    }
+
+    /// Whether less than 1% of the space is free for a user without privileges.
+    pub fn is_full(&self) -> bool {
+        self.0.f_bavail < self.0.f_blocks.div_ceil(100)
+    }
+
+    fn bytes(&self, units: u64) -> Option<u64> {
+        units.checked_mul(self.0.f_frsize)
+    }
+}
+
+/// Bytes that a user without privileges can still write to the filesystem of a directory; `u64::MAX` on overflow, so that
+/// a lack of space shows only when something is written.
+///
+/// # Errors
+/// Where the directory does not exist.
+pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
+    Ok(Space::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn everybody_can_pass_through_new_directories_and_old_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| dir.path().join(name).metadata().unwrap().permissions().mode() & 0o7777;
+        let old = dir.path().join("old");
+        std::fs::create_dir(&old).unwrap();
+        std::fs::set_permissions(&old, PermissionsExt::from_mode(0o700)).unwrap();
+        make_dirs(&old.join("a/b")).unwrap();
+        make_dirs(&old.join("a/b")).unwrap();
+        assert_eq!((mode("old"), mode("old/a") & 0o711, mode("old/a/b") & 0o711), (0o700, 0o711, 0o711));
+        assert!(make_dir(&old).is_err());
+        std::fs::write(old.join("file"), "").unwrap();
+        assert!(make_dirs(&old.join("file")).is_err() && make_dirs(&old.join("file/x")).is_err());
+    }
+
+    fn space(change: impl Fn(&mut StatVfs)) -> Space {
+        let mut answer = rustix::fs::statvfs("/").unwrap();
+        (answer.f_frsize, answer.f_blocks, answer.f_bfree, answer.f_bavail) = (4096, 1000, 600, 500);
+        change(&mut answer);
+        Space(answer)
+    }
+
+    #[test]
+    fn units_become_bytes() {
+        let space = space(|_| {});
+        assert_eq!((space.free_bytes(), space.used_bytes()), (Some(500 * 4096), Some(400 * 4096)));
+        assert!(!space.is_full());
+        assert!(free_bytes(Path::new("/")).is_ok_and(|free| free < u64::MAX));
+        assert!(free_bytes(Path::new("/no/such")).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_no_size() {
+        let endless = space(|answer| {
+            (answer.f_blocks, answer.f_bfree, answer.f_bavail) = (u64::MAX, 0, u64::MAX);
+        });
+        assert_eq!((endless.free_bytes(), endless.used_bytes(), endless.is_full()), (None, None, false));
+        // Its lowest 64 bits are 0.
+        let wraps = space(|answer| (answer.f_bavail, answer.f_blocks) = (1 << 52, 1 << 52));
+        assert_eq!((wraps.free_bytes(), wraps.is_full()), (None, false));
+        let more_free = space(|answer| answer.f_bfree = 2000);
+        assert_eq!(more_free.used_bytes(), Some(0));
+    }
+
+    #[test]
+    fn less_than_one_percent_is_full() {
+        for (free, blocks, full) in [(9, 1000, true), (10, 1000, false), (10, 1001, true), (11, 1001, false)]
+        {
+            let space = space(|answer| (answer.f_bavail, answer.f_blocks) = (free, blocks));
+            assert_eq!(space.is_full(), full, "{free} of {blocks}");
+        }
+        assert!(!space(|answer| (answer.f_bavail, answer.f_blocks) = (0, 0)).is_full(), "as /proc");
+    }
+}

@@ -1,0 +1,106 @@
+//! Waiting until something happens, with a deadline and, where wanted, until a signal asks fsarena to stop.
+
+use crate::cancel;
+use std::time::{Duration, Instant};
+
+/// The shortest pause between two polls.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two polls.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two attempts of [`retry`].
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether a signal that asks fsarena to stop ends a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// The signal ends the wait.
+    BySignal,
+    /// The wait goes on, because it is part of the clean-up.
+    Never,
+}
+
+/// Why a wait ended without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitError {
+    /// The deadline passed.
+    TimedOut,
+    /// This signal asked fsarena to stop.
+    Cancelled(i32),
+}
+
+/// Calls `poll` until it returns a value, and returns that. It sleeps between the calls: 1 ms at first, later a sixteenth
+/// of the time waited so far, at most 50 ms. `poll` is called at least once, and once more after the deadline.
+///
+/// # Errors
+/// [`WaitError`], where the deadline passes or a signal ends the wait.
+pub fn wait_until<T>(
+    deadline: Instant,
+    cancel: Cancel,
+    mut poll: impl FnMut() -> Option<T>,
+) -> Result<T, WaitError> {
+    let begun = Instant::now();
+    loop {
+        let now = Instant::now();
+        if let Some(value) = poll() {
+            return Ok(value);
+        }
+        if let (Cancel::BySignal, Some(signal)) = (cancel, cancel::requested()) {
+            return Err(WaitError::Cancelled(signal));
+        }
+        if now >= deadline {
+            return Err(WaitError::TimedOut);
+        }
+        let pause = ((now - begun) / 16).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// Returns the result of the first attempt that does not fail with a `temporary` error, or else that of the last attempt.
+pub fn retry<T, E>(
+    attempts: u32,
+    temporary: impl Fn(&E) -> bool,
+    mut act: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    for _ in 1..attempts {
+        match act() {
+            Err(error) if temporary(&error) => std::thread::sleep(RETRY_PAUSE),
+            done => return done,
+        }
+    }
+    act()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_the_first_value_or_at_the_deadline() {
+        let mut polls = 0;
+        let mut third = || {
+            polls += 1;
+            (polls == 3).then_some(polls)
+        };
+        let far = Instant::now() + Duration::from_secs(60);
+        assert_eq!(wait_until(far, Cancel::BySignal, &mut third), Ok(3));
+        assert_eq!(wait_until(Instant::now(), Cancel::Never, || Some("at once")), Ok("at once"));
+        let begun = Instant::now();
+        let never = wait_until(begun + Duration::from_millis(30), Cancel::Never, || None::<()>);
+        assert_eq!(never, Err(WaitError::TimedOut));
+        assert!(begun.elapsed() >= Duration::from_millis(30));
+    }
+
+    #[test]
+    fn only_temporary_errors_are_retried_and_not_for_ever() {
+        let count = |attempts, ends_at: u32| {
+            let mut done = 0;
+            let act = || {
+                done += 1;
+                if done < ends_at { Err("busy") } else { Err("lost") }
+            };
+            (retry(attempts, |error| *error == "busy", act) as Result<(), _>, done)
+        };
+        assert_eq!(count(5, 3), (Err("lost"), 3));
+        assert_eq!(count(2, 3), (Err("busy"), 2));
+    }
+}
