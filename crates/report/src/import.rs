@@ -120,28 +120,9 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = [
-            "collector",
-            "distinct",
-            "documents",
-            "foreign",
-            "importer",
-            "mpi",
-            "outcome",
-            "reading",
-            "series",
-            "sheet",
-            "text",
-        ];
-        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-            .filter(|name| !not_formats.contains(&name.as_str()))
-            .collect();
-        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
-        files.sort();
-        ids.sort();
-        assert_eq!(files, ids);
+        crate::registry::assert_complete("import", include_str!("import.rs"), |line| {
+            crate::registry::constant(line, "Importer")
+        });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::document::terminal::{self, Screen};
 use crate::document::{Document, markdown};
-use crate::{error::Error, exporter::write_json, html};
+use crate::{error::Error, exporters::write_json, html};
 use fsarena_core::names::unknown;
 use serde_json::Value;
 use std::io::Write;

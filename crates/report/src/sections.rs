@@ -90,12 +90,9 @@ pub fn document(report: &Report, detail: Detail) -> Document {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_file_is_registered() {
-        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sections")).unwrap();
-        let files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-        for file in files {
-            let line = format!("    {}::SECTION,", file.file_stem().unwrap().to_string_lossy());
-            assert!(include_str!("sections.rs").lines().any(|found| found == line), "{line}");
-        }
+    fn every_section_is_registered() {
+        crate::registry::assert_complete("sections", include_str!("sections.rs"), |line| {
+            crate::registry::constant(line, "Section")
+        });
     }
 }

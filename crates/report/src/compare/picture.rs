@@ -3,7 +3,7 @@
 use super::answer::{Answer, Class, Figure};
 use crate::drawing::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
-use crate::{number::plural, seen::ends};
+use crate::{charts::widen_range, number::plural};
 use fsarena_core::names::distinct;
 
 /// The most rows of one panel; of more, those that differ most.
@@ -154,7 +154,7 @@ fn range(figures: &[&Figure]) -> (f64, f64) {
     let limits = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then]).flatten();
     let all = limits.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
-    let (low, high) = ends((-LEAST, LEAST), all);
+    let (low, high) = widen_range((-LEAST, LEAST), all);
     (low.max(-limit), high.min(limit))
 }
 

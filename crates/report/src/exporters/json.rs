@@ -1,6 +1,6 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
-use crate::exporter::{Exporter, write_json};
+use crate::exporters::{Exporter, write_json};
 use crate::mean_cost;
 use crate::sections::{answer, conclusions, modes, pair, ranking, reached, slow_rounds, tails};
 use crate::time_series::{self, TimeSeries};

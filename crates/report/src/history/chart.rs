@@ -3,7 +3,7 @@
 use super::point::{Asked, Point};
 use super::words;
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
-use crate::{seen::ends, words::begun};
+use crate::{charts::widen_range, words::begun};
 use fsarena_stats::change::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
@@ -36,7 +36,7 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
 /// The variant over the reference, on the logarithm.
 fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let (low, high) = ends((0.0, 0.0), reached.map(f64::ln));
+    let (low, high) = widen_range((0.0, 0.0), reached.map(f64::ln));
     let reference = asked.reference.as_deref().unwrap_or_default();
     let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
     let marks = marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
@@ -49,7 +49,7 @@ fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
     let reached =
         points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
     // Zero has no place on the axis: an interval from there begins at its end.
-    let (low, high) = ends((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
+    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", asked.metric, asked.variant);
     let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
     let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();

@@ -1,9 +1,9 @@
 //! The claims of a run and their verdicts.
 
+use crate::charts::differences::claim_source;
 use crate::document::{Cell, Table, row};
 use crate::mean_cost;
 use crate::number::{effect_lines, percent, plural, three};
-use crate::paired::made_of;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::claim::Relation;
 use fsarena_stats::judge::{Judged, family};
@@ -20,7 +20,8 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     }
     let row = |judged: &Judged| {
         let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.open());
-        let told = Cell { lines: told(judged), ..Cell::default() }.made_of(made_of(&report.record, judged));
+        let told =
+            Cell { lines: told(judged), ..Cell::default() }.made_of(claim_source(&report.record, judged));
         row![judged.claim.text.as_str(), verdict, told]
     };
     let header = ["claim", "verdict", "left divided by right, 95% interval"];

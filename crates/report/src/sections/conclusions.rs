@@ -1,10 +1,10 @@
 //! What the author of the study concluded: held then, held here.
 
 use super::claims::effect;
+use crate::charts::widen_range;
 use crate::document::{Cell, Table, row};
 use crate::number::{plural, signed};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::seen::ends;
 use fsarena_core::conclusion::Conclusion;
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::verdict::Outcome;
@@ -115,7 +115,8 @@ fn here(answer: &Answer) -> Cell {
         [] => String::new(),
         [one] => format!("{}, {}", effect(one), plural(rounds, "round")),
         several => {
-            let (low, high) = ends((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
+            let (low, high) =
+                widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
             let [low, high] = [low, high].map(|effect| signed(effect, &[0.0]));
             format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
         }

@@ -1,9 +1,10 @@
 //! How many rounds it takes to decide inconclusive comparisons.
 
+use crate::charts::{ChartContext, differences::paired_differences};
 use crate::document::{Table, made_of, row};
+use crate::number::percent;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{interval, rounds_needed};
-use crate::{number::percent, paired, seen::Seen};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::Ratio;
 
@@ -14,7 +15,7 @@ pub const SECTION: Section = Section::full(Chapter::Method, add);
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let margin = percent(report.margin);
     let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
-    let all = paired::of(&Seen::of(report));
+    let all = paired_differences(&ChartContext::new(report));
     let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
     if open.is_empty() {
         return;

@@ -4,7 +4,7 @@ use super::tasks::row;
 use crate::document::{Cell, Table, labelled};
 use crate::mean_cost;
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{charts::standing, number::plural, seen::Seen, typical, words::label as task_label};
+use crate::{charts::ChartContext, charts::standing, number::plural, typical, words::label as task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -20,7 +20,7 @@ pub const SECTION: Section = Section::new(Chapter::Answer, add);
 /// A table, below a dot plot where there are charts; nothing where no two variants compare.
 fn add(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
-        document.charts(standing::charts(&Seen::of(report)));
+        document.charts(standing::charts(&ChartContext::new(report)));
     }
     let mut columns = columns(report);
     let Some(first) = columns.first().map(|(_, comparison, _)| *comparison) else {
