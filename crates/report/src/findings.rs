@@ -6,7 +6,7 @@ pub(crate) mod summary;
 mod tables;
 mod words;
 
-use crate::{document::Document, page::Page};
+use crate::{document::Document, document::Page};
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
 use fsarena_stats::{matrix::Analysis, matrix::rule::Flag};

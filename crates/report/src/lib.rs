@@ -4,7 +4,6 @@
 //! the same one.
 
 pub mod charts;
-pub mod columns;
 pub mod commands;
 pub mod compare;
 mod crossed;
@@ -15,14 +14,12 @@ pub mod error;
 pub mod exporters;
 pub mod findings;
 pub mod functions;
-mod glue;
 pub mod history;
 pub mod html;
 pub mod import;
 pub mod live;
 mod matrix;
 mod mean_cost;
-pub mod page;
 mod pair;
 pub mod published;
 pub mod ranking;

@@ -3,7 +3,7 @@
 pub(crate) mod samples;
 
 use crate::document::{Cell, Document, Table, labelled};
-use crate::{error::Error, matrix, page::Page, sections::conclusions};
+use crate::{document::Page, error::Error, matrix, sections::conclusions};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::sample::Unit;

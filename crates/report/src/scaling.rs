@@ -5,7 +5,7 @@ pub mod file;
 pub(crate) mod words;
 
 use crate::document::{Document, Table, row};
-use crate::{number::three, page::Page};
+use crate::{document::Page, number::three};
 use fsarena_stats::scaling::choice::{Fit, MISFIT};
 use fsarena_stats::scaling::{Scaling, laws::Law, saturation::Doubling};
 use fsarena_stats::table::FIRST_LOOK;

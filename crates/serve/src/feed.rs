@@ -2,7 +2,7 @@
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use fsarena_store::{Events, RunDir, RunSummary, TimedEvent};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
@@ -183,7 +183,7 @@ impl Feed {
         let known = id.filter(|id| heard.recent.iter().any(|(other, _)| other == id) || (*id == 0 && whole));
         let events = known
             .map_or(vec![], |id| heard.recent.iter().filter(|(other, _)| *other > id).cloned().collect());
-        let view = View::of(&heard.state, &heard.intervals);
+        let view = RunView::of(&heard.state, &heard.intervals);
         News { events, state: json!(view).to_string(), last: heard.last, ended: heard.done }
     }
 }

@@ -3,7 +3,7 @@
 use crate::folder::{Folder, Found, Stamp};
 use crate::{feed::Feeds, overview::Overviews, renderer::Renderer};
 use fsarena_core::{plan::Plan, record::RunRecord};
-use fsarena_report::history::{Asked, Point, point};
+use fsarena_report::history::{HistoryQuery, Point, point};
 use fsarena_report::report::Report;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ const MOST: usize = 20_000;
 /// What single runs say.
 #[derive(Default)]
 pub struct Points {
-    kept: Mutex<HashMap<(String, Asked), Kept>>,
+    kept: Mutex<HashMap<(String, HistoryQuery), Kept>>,
 }
 
 /// What a run in some state said.
@@ -52,7 +52,7 @@ impl Points {
     ///
     /// # Errors
     /// Where it knows no such metric, in words.
-    pub fn get(&self, found: &Found, asked: &Asked) -> Result<Option<Point>, String> {
+    pub fn get(&self, found: &Found, asked: &HistoryQuery) -> Result<Option<Point>, String> {
         let key = (found.id.clone(), asked.clone());
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::{begun, history::Asked, number::plural, safe};
+use fsarena_report::{begun, history::HistoryQuery, number::plural, safe};
 use std::sync::Arc;
 
 /// The list of runs.
@@ -50,7 +50,7 @@ pub struct Compare {
 #[template(path = "history.html")]
 pub struct History {
     /// The study, variant and metric to show.
-    pub asked: Asked,
+    pub asked: HistoryQuery,
     /// Studies to choose from.
     pub studies: Vec<String>,
     /// Variants to choose from.

@@ -1,8 +1,8 @@
 //! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
 
+use crate::document::Page;
 use crate::document::{Chapter, Document, Part};
 use crate::drawing::Chart;
-use crate::page::Page;
 use serde_json::Value;
 
 /// A comparison for people and for programs.

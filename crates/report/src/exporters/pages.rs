@@ -1,6 +1,6 @@
 //! The whole report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
-use crate::document::{markdown, terminal};
+use crate::document::{terminal, write_markdown};
 use crate::exporters::{Exporter, to_file};
 use crate::sections::document;
 use crate::{charts, drawing::svg, error::Error, html, report::Report, section::Detail};
@@ -40,7 +40,7 @@ fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 /// Markdown with all circumstances.
 pub const MARKDOWN: Exporter = Exporter {
     kept_as: |_| Some("report.md"),
-    write: Some(write_markdown),
+    write: Some(write_with_charts),
     ..Exporter::new(
         "md",
         "Markdown: the answer, all tables, and everything needed to repeat the run",
@@ -52,8 +52,8 @@ fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     with_charts(report, report.charts.as_deref(), out)
 }
 
-/// Its charts go into a folder beside the file.
-fn write_markdown(report: &Report, path: &Path) -> Result<(), Error> {
+/// Writes Markdown, with its charts in a folder beside the file.
+fn write_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
     let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
     to_file(path, |out| {
         // No folder is made where the file cannot be.
@@ -65,7 +65,7 @@ fn write_markdown(report: &Report, path: &Path) -> Result<(), Error> {
 /// The whole document, with links to charts in this folder.
 fn with_charts(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
-    Ok(markdown::write(&document(report, detail), charts, out)?)
+    Ok(write_markdown(&document(report, detail), charts, out)?)
 }
 
 /// Charts whose text stays text.

@@ -9,7 +9,7 @@ use fsarena_report::compare::{Compared, compare_all, compare_published, compare_
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
+    document::Page, document::terminal::Screen, exporters, import::parse as parse_samples, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
