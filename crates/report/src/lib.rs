@@ -18,7 +18,7 @@ pub mod history;
 pub mod html;
 pub mod import;
 pub mod live;
-mod matrix;
+pub mod matrix;
 mod mean_cost;
 mod pair;
 pub mod published;

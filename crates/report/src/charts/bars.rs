@@ -15,7 +15,7 @@ const CIRCLE: &str = " Where three variants beat each other in a circle, one is 
 
 /// Every task, the total and the geometric mean in per cent of the best variant, a chart for each metric.
 pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
-    let analyses = context.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
+    let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
     analyses.filter_map(|analysis| ratio_chart(context, analysis)).collect()
 }
 
@@ -197,7 +197,7 @@ fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)])
 
 /// Medians in the unit of the metric, a panel for each task, a chart for each metric.
 pub fn raw_charts(context: &ChartContext) -> Vec<Chart> {
-    let analyses = context.report.analyses.iter().filter(|analysis| !matrix::fits(analysis));
+    let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
     analyses.filter_map(|analysis| raw_chart(context, analysis)).collect()
 }
 

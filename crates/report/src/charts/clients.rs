@@ -2,7 +2,7 @@
 
 use crate::charts::ChartContext;
 use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
-use crate::{number::Scale, scaling::curves::Curves, scaling::words};
+use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
@@ -140,8 +140,8 @@ fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {
     marks.push(Mark::line(curve.law(), curve.look.colour, 2.0));
     marks.extend(curve.measured());
     marks.extend(curve.peak());
-    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), words::law_name(one), theme::INK, Anchor::End));
-    let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
+    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
+    let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));
     let title = format!("{}: saturation {saturation}, peak {peak}", one.series.name);
     Panel::new(title, x, y, 230, marks)
 }

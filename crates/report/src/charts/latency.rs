@@ -59,7 +59,7 @@ pub fn shown_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, Stri
     let mut shown = representative_tasks(context, tasks);
     // Loads run in random order; a reader wants theirs.
     let id = |task: &usize| &context.record().tasks[*task].id;
-    shown.sort_by_key(|task| (&id(task).name, matrix::place(id(task))));
+    shown.sort_by_key(|task| (&id(task).name, matrix::matrix_place(id(task))));
     let rest = match tasks.len() - shown.len() {
         0 => String::new(),
         _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),

@@ -3,7 +3,7 @@
 use crate::charts::{ChartContext, widen_range};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Look, Mark, Panel, Sign};
 use crate::number::three;
-use crate::{drawing::colour::ON_DARK, findings::figures::size, findings::rows::matrix_of_run};
+use crate::{drawing::colour::ON_DARK, matrix::matrix_of_run, matrix::size_words};
 use fsarena_core::sample::Unit;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::{comparison::median, matrix::analyse, ratio::Ratio};
@@ -77,7 +77,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Lo
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
     let x = Axis::values("threads", &threads, |count| count.to_string());
-    Panel::new(format!("{} blocks", size(matrix.sizes[at_size])), x, y, 240, marks)
+    Panel::new(format!("{} blocks", size_words(matrix.sizes[at_size])), x, y, 240, marks)
 }
 
 /// Operations a second by block size and threads: a heat map for each mode, anomalies framed.
@@ -150,7 +150,7 @@ fn heatmap_panel(
     let threads: Vec<String> = matrix.threads.iter().map(u32::to_string).collect();
     let raw = if matrix.variants[variant].raw { " (bare device)" } else { "" };
     let title = format!("{}{raw}", matrix.variants[variant].name);
-    let sizes = matrix.sizes.iter().map(|bytes| size(*bytes));
+    let sizes = matrix.sizes.iter().map(|bytes| size_words(*bytes));
     let mut panel = Panel::rows(title, Axis::columns("threads", &threads), sizes, (80, 26), marks);
     panel.y.label = "block size".into();
     panel

@@ -4,7 +4,7 @@ use super::Compared;
 use super::cost::{self, Resource, Service, couples};
 use crate::document::{Document, Table, row};
 use crate::number::{self, three};
-use crate::published::{concluded, samples};
+use crate::published::{add_consistency, conclusions_then, recomputed_json, sample_table};
 use crate::{difference::ratio_cell, error::Error, sections::conclusions};
 use fsarena_core::published::{Derived, Published};
 use fsarena_stats::recompute::{evidence, recompute};
@@ -29,10 +29,10 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
         alone.variants().into_iter().map(|variant| service(&alone, variant)).collect();
     let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
     let (pairs, paired) = (cost::pairs(&services, &resources), paired(&alone));
-    let (recomputed, concluded) = (recompute(published), concluded(published)?);
+    let (recomputed, concluded) = (recompute(published), conclusions_then(published)?);
     compared.json = cost::json(&services, &resources, &pairs);
     compared.json["published"] = json!(published.name());
-    compared.json["recomputed"] = samples::json(&recomputed);
+    compared.json["recomputed"] = recomputed_json(&recomputed);
     compared.json["paired"] = paired.iter().map(Paired::json).collect();
     compared.json["conclusions"] = conclusions::json_then(&concluded);
     compared.facts = services.iter().map(|service| service.name.clone()).collect();
@@ -41,7 +41,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
     let document = &mut compared.data;
     document.text("The author's table, worked out again from its raw columns.");
     published.derived.iter().for_each(|made| again(document, published, made));
-    samples::check(document, &recomputed);
+    add_consistency(document, &recomputed);
     cost::tables(document, &services, &resources);
     cost::pair_table(document, &pairs);
     paired_table(document, &paired);
@@ -58,7 +58,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 /// One of the author's tables: sample by service.
 fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
-    document.table(samples::table(published, |sample, variant| {
+    document.table(sample_table(published, |sample, variant| {
         let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
         let (above, below) = (value(&made.above)?, value(&made.below).filter(|below| *below > 0.0)?);
         Some(format!("{:.2}", above / below).into())

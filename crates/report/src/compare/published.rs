@@ -3,7 +3,7 @@
 use super::Compared;
 use super::answer::{Answer, Figure, first_of};
 use super::order::{self, Order, Orders, Tasks};
-use crate::published::{conclusions_of, machine};
+use crate::published::{stated_machine, study_conclusions};
 use crate::words::{label, machines, sentence};
 use crate::{difference::Finding, document::Table, error::Error, number::plural, sections::head};
 use fsarena_core::{conclusion::Machine, factor, published::Published, record::RunRecord};
@@ -21,7 +21,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     let name = format!("published:{}", published.name());
     let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
     let analysis = analyse(record, metric)?;
-    let roles = conclusions_of(published)?.map_or(vec![], |of| of.roles);
+    let roles = study_conclusions(published)?.map_or(vec![], |of| of.roles);
     let role = |name: &str| {
         let part = roles.iter().position(|role| role == name);
         part.filter(|_| roles.len() == record.variants.len())
@@ -48,7 +48,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
         Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
     });
     let noun = if roles.is_empty() { "filesystem" } else { "variant" };
-    let machine = machine(published)?;
+    let machine = stated_machine(published)?;
     let (analysis, pairs, orders) = (&analysis, &pairs[..], Tasks { rows, total });
     Ok(Known { record, published, metric, analysis, pairs, noun, machine, orders }.compared(&figures))
 }

@@ -4,7 +4,7 @@ use super::order::{self, Order, Orders, Tasks};
 use super::{Compared, answer::first_of};
 use crate::document::{Table, row};
 use crate::number::{plural, three};
-use crate::published::{conclusions_of, machine};
+use crate::published::{stated_machine, study_conclusions};
 use crate::{error::Error, words::sentence};
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{conclusion::Trust, metric, names::distinct, sample::Direction};
@@ -32,7 +32,7 @@ pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<Compar
     if tasks.is_empty() {
         return Err(nothing("task"));
     }
-    let trust = conclusions_of(b)?.map_or(Trust::default(), |of| of.trust);
+    let trust = study_conclusions(b)?.map_or(Trust::default(), |of| of.trust);
     Sets { sets: [a, b], names, tasks, metric, trust }.compared()
 }
 
@@ -126,7 +126,7 @@ impl Sets<'_> {
     }
 
     fn machines(&self) -> Result<Table, Error> {
-        let [a, b] = [machine(self.sets[0])?, machine(self.sets[1])?];
+        let [a, b] = [stated_machine(self.sets[0])?, stated_machine(self.sets[1])?];
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);
         let row = |part: &String| row![part.as_str(), stated(a.get(part)), stated(b.get(part))];
         let header = ["machine".into(), self.sets[0].name(), self.sets[1].name()];

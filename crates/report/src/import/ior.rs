@@ -5,7 +5,7 @@ use super::documents::documents;
 use super::importer::{Fault, Importer};
 use super::mpi::{bytes, options};
 use super::reading::{Conditions, Reading};
-use crate::findings::figures::size;
+use crate::matrix::size_words;
 use serde_json::Value;
 
 /// The importer of IOR's text, CSV and JSON.
@@ -46,7 +46,7 @@ const CONDITIONS: [(&str, &str); 15] = [
 /// Sets a condition, with sizes in one form: versions print `262144 bytes`, `256.00 KiB` or `1 MiB`.
 fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
-        "xfer" | "block" => bytes(value).map_or(value.to_string(), size),
+        "xfer" | "block" => bytes(value).map_or(value.to_string(), size_words),
         // `4 (2 per node)`
         "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
         _ => value.to_string(),

@@ -1,8 +1,8 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use crate::findings::summary::{grounds, summary, told};
+use crate::findings::{grounds, summary, titled_sentences};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{findings::rows::matrix_of_run, number::plural, words::sentence};
+use crate::{matrix::matrix_of_run, number::plural, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
@@ -20,7 +20,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     let analysis = analyse(&matrix, None);
     document.heading(3, "Anomalies");
     document.text(in_the_way(&matrix, &analysis));
-    let findings = told(&matrix, &analysis);
+    let findings = titled_sentences(&matrix, &analysis);
     let full = detail >= Detail::Full;
     let most = if full { MOST } else { BRIEF };
     let rest = findings.len().saturating_sub(most);

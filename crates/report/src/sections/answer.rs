@@ -196,7 +196,8 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
     variants.sort_by_key(|(count, variant)| (Reverse(*count), *variant));
     let sentence = |(count, variant): (usize, usize)| {
         let tasks: Vec<String> = won(variant).map(|task| task.task.id.to_string()).collect();
-        let tasks = if matrix::fits(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
+        let tasks =
+            if matrix::is_matrix(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
         format!("{} is best in {count} of {all}{tasks}.", names[variant])
     };
     variants.into_iter().map(sentence).collect()
@@ -208,7 +209,7 @@ fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open = open.filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none());
     let open: Vec<String> = open.map(|task| candidates(names, task)).collect();
     let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
-    (count > 0).then(|| match matrix::fits(analysis) {
+    (count > 0).then(|| match matrix::is_matrix(analysis) {
         true => format!("No clear winner in {count} of {all}; the tables show them."),
         false => format!("No clear winner in {count} of {all}: {}.", open.join(", ")),
     })

@@ -21,7 +21,7 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
     // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
-    let line = if report.analyses.first().is_some_and(matrix::fits) { counted } else { listed };
+    let line = if report.analyses.first().is_some_and(matrix::is_matrix) { counted } else { listed };
     let lines: Vec<String> = REACHES.into_iter().filter_map(|reach| line(&tasks, reach, &names)).collect();
     if lines.is_empty() {
         return;

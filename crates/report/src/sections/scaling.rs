@@ -2,7 +2,7 @@
 
 use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
-use crate::scaling::words::{self, grounds, overview};
+use crate::scaling::{grounds, misfit_sentence, overview};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// How throughput scales with clients.
@@ -25,7 +25,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     document.table(table);
     let misfit =
-        |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
+        |(_, one): &(usize, _)| misfit_sentence(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
     document.text(format!("{}{rest}", grounds(curves.iter().map(|(_, one)| one))));

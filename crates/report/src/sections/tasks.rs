@@ -37,8 +37,8 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
             false => format!("No task has a value of {}.", analysis.metric.id),
         });
     }
-    if matrix::fits(analysis) {
-        return matrix::add(document, &report.record, analysis);
+    if matrix::is_matrix(analysis) {
+        return matrix::add_medians(document, &report.record, analysis);
     }
     let of_task =
         |task: &TaskAnalysis| row(label(&task.task), &task.comparison, unit, record.task(&task.task.id));
@@ -65,7 +65,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
 
 /// The medians behind the ratios, in their unit.
 fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if matrix::fits(analysis) {
+    if matrix::is_matrix(analysis) {
         return; // The tables above are of medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);

@@ -262,7 +262,7 @@ fn a_run_beside_published_figures() {
 
 #[test]
 fn published_figures_are_shown_with_their_own_totals() {
-    let page = published::show(&figures()[0]).unwrap();
+    let page = published::published_page(&figures()[0]).unwrap();
     insta::assert_snapshot!("show_term", shown(&page, "term"));
     insta::assert_snapshot!("show_json", shown(&page, "json"));
 }
@@ -272,7 +272,7 @@ fn the_shipped_figures_fit_the_terminal() {
     let numbered = (1..=21).map(|task| (format!("{task:03}"), format!("task-{task}")));
     let tasks = numbered.chain([("mkfs".into(), "mkfs".into())]).collect();
     for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &tasks).unwrap() {
-        let text = shown(&published::show(&set).unwrap(), "term");
+        let text = shown(&published::published_page(&set).unwrap(), "term");
         assert!(widest(&text) <= 100, "{} {text}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");
