@@ -2,7 +2,8 @@
 //! from the columns that they were worked out of.
 
 use crate::document::{Cell, Document, Page, Table, labelled};
-use crate::{error::Error, matrix, number::plural, sections::conclusions};
+use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
+use crate::{error::Error, matrix, number::plural};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::study::{self, Study};
@@ -43,11 +44,11 @@ pub fn published_page(published: &Published) -> Result<Page, Error> {
         document.table(Table::pairs(["", "what"], machine.clone()));
     }
     let concluded = conclusions_then(published)?;
-    conclusions::add_then(&mut document, &concluded);
+    add_published_conclusions(&mut document, &concluded);
     let mut json = figures_json(published);
     json["machine"] = json!(machine);
     json["recomputed"] = recomputed_json(&recomputed);
-    json["conclusions"] = conclusions::json_then(&concluded);
+    json["conclusions"] = published_conclusions_json(&concluded);
     Ok(Page { document, json })
 }
 

@@ -4,7 +4,7 @@
 use super::bars::{bar, limit};
 use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
-use crate::{charts::ChartContext, crossed::Crossed};
+use crate::{charts::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare};
@@ -13,8 +13,8 @@ use fsarena_stats::comparison::{Comparison, compare};
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
     let Some(analysis) = context.report.analyses.first().filter(ranks) else { return vec![] };
-    let Some(crossed) = Crossed::of(&context.record().variants) else { return vec![] };
-    let (Crossed { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
+    let Some(crossed) = SchedulerGrid::of(&context.record().variants) else { return vec![] };
+    let (SchedulerGrid { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
     let columns = (0..schedulers.len()).map(|column| at.iter().map(|row| row[column]).collect());
     let columns: Vec<Vec<_>> = columns.collect();
     let (best_fs, best_scheduler) =
@@ -58,7 +58,7 @@ struct Side<'a> {
 /// The panels, and the bars that are not there and why.
 fn drawn(
     context: &ChartContext,
-    crossed: &Crossed,
+    crossed: &SchedulerGrid,
     side: &Side,
     compared: &[Comparison],
 ) -> (Vec<Panel>, String) {

@@ -24,7 +24,7 @@ fn annotation(judged: &Judged) -> String {
         Outcome::Held | Outcome::Equivalent => "notice",
     };
     let title = format!("claim {}", judged.outcome().name());
-    let message = format!("{}: {}", judged.claim.text, claims::told(judged).join("; "));
+    let message = format!("{}: {}", judged.claim.text, claims::claim_lines(judged).join("; "));
     format!("::{level} title={}::{}", property(&title), escaped(&message))
 }
 
@@ -76,7 +76,7 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 
 fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::Result<()> {
     let (claim, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
-    let told = safe::line(&claims::told(judged).join("; "));
+    let told = safe::line(&claims::claim_lines(judged).join("; "));
     let result = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
         // Neither passed nor failed: the run could not tell.

@@ -3,7 +3,7 @@
 use crate::document::{terminal, write_markdown};
 use crate::exporters::{Exporter, to_file};
 use crate::sections::document;
-use crate::{charts, drawing::svg, error::Error, html, report::Report, section::Detail};
+use crate::{charts, drawing::svg, error::Error, html, report::Report, sections::Detail};
 use std::{io::Write, path::Path};
 
 /// The answer on a screen, or the whole report, for the terminal.

@@ -1,15 +1,15 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, misfit_sentence, overview};
-use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// How throughput scales with clients.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);
 
 /// A table with a row for each curve; nothing where the clients do not vary.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     let Some(run) = Curves::shown(&report.record) else { return };
     let curves = run.analysed(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));

@@ -5,7 +5,7 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{Compared, compare_all, compare_published, compare_samples};
+use fsarena_report::compare::{ComparisonReport, compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
@@ -14,7 +14,7 @@ use fsarena_report::{
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
+fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<ComparisonReport, Error> {
     compare_all(&[a.clone(), b.clone()], metric)
 }
 
@@ -34,7 +34,7 @@ fn shown(page: &Page, format: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn said(compared: &Compared, format: &str) -> String {
+fn said(compared: &ComparisonReport, format: &str) -> String {
     let mut out = Vec::new();
     compared.page().write(format, Screen::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()

@@ -1,10 +1,10 @@
 //! A metric over the runs of a study, with its changes.
 
-use super::answer::{Answer, all, blocking, impossible, unreadable};
-use crate::renderer::{LARGEST_LISTED, Made};
-use crate::state::{Shared, State};
+use super::{PageResult, blocking, impossible, query_values, unreadable};
+use crate::renderer::{LARGEST_LISTED, RenderedPage};
+use crate::server::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{overview::Overview, wanted::in_query};
+use crate::{list_query::in_query, overview::Overview};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::names::distinct;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 const NONE: &str = "none";
 
 /// `?study=S&variant=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
-pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
+pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let shared = state.0.clone();
     let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
-    let given = |name| all(&query, name).next().map(String::from);
+    let given = |name| query_values(&query, name).next().map(String::from);
     let none = || Message::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
@@ -77,7 +77,7 @@ fn make(
     asked: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
-) -> Made {
+) -> RenderedPage {
     let (mut points, mut unknown) = (vec![], None);
     for run in runs {
         match shared.points.get(&run.found, &asked) {
