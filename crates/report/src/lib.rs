@@ -1,7 +1,23 @@
-//! Reports: exporters of an analysed run.
+//! Reports of stored runs: analysis, comparisons, charts, imports of other tools' results, and exporters.
 //!
-//! A report for people is a [`document::Document`], made of `sections`; the terminal and Markdown show
-//! the same one.
+//! [`report::of`] analyses a run, and every [exporter](exporters) writes the result. A report for people is a
+//! [`document::Document`] made of sections; the terminal, Markdown and web pages show the same one.
+//!
+//! # Examples
+//! Print the text report of a stored run:
+//! ```no_run
+//! use fsarena_report::exporters;
+//! use fsarena_report::report::{self, Asked};
+//! use fsarena_store::RunDir;
+//! use std::path::Path;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let record = fsarena_store::read(&RunDir::open(Path::new("runs/latest"))?)?;
+//!     let report = report::of(record, Asked::default())?;
+//!     exporters::find("term")?.export(&report, &mut std::io::stdout())?;
+//!     Ok(())
+//! }
+//! ```
 
 pub mod charts;
 pub mod commands;
