@@ -2,12 +2,9 @@
 
 pub mod terminal;
 
-use crate::{drawing::Chart, error::Error, exporters::write_json, html, safe};
-use fsarena_core::names::unknown;
-use serde_json::Value;
+use crate::{drawing::Chart, safe};
 use std::io::{self, Write};
 use std::ops::Range;
-use terminal::Screen;
 
 /// A row of cells.
 macro_rules! row {
@@ -355,35 +352,6 @@ fn write_code(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{fence}{language}")?;
     safe::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
     writeln!(out, "{fence}")
-}
-
-/// A result for people and for programs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// For people.
-    pub document: Document,
-    /// For programs, with units in names.
-    pub json: Value,
-}
-
-/// The formats of a page.
-pub const PAGE_FORMATS: [&str; 4] = ["term", "md", "html", "json"];
-
-impl Page {
-    /// Writes the page in one of [`PAGE_FORMATS`].
-    ///
-    /// # Errors
-    /// When the format is none of these, a chart cannot be drawn, or `out` fails.
-    pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
-        match format {
-            "term" => terminal::write(&self.document, screen, out)?,
-            "md" => write_markdown(&self.document, None, out)?,
-            "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
-            "json" => write_json(&self.json, out)?,
-            other => return Err(unknown("format", other, PAGE_FORMATS).into()),
-        }
-        Ok(())
-    }
 }
 
 /// The blank at which neither a terminal's layout nor a browser breaks a line.

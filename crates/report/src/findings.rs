@@ -3,10 +3,11 @@
 
 mod words;
 
-use crate::document::{Cell, Document, Page, Table, labelled};
+use crate::document::{Cell, Document, Table, labelled};
 use crate::findings::words::Speaker;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
+use crate::page::Page;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
 use fsarena_stats::{matrix::Analysis, matrix::limits::ALPHA, matrix::rule::Flag, table::FIRST_LOOK};

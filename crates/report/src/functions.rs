@@ -1,8 +1,8 @@
 //! Where instructions went: the functions of the kernel in which samples found each variant, how the variants differ, and
 //! flame graphs.
 
-use crate::document::{Document, Page, Table, labelled};
-use crate::error::Error;
+use crate::document::{Document, Table, labelled};
+use crate::{error::Error, page::Page};
 use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
 use inferno::flamegraph::{self, Options};
 use serde::Serialize;

@@ -3,12 +3,12 @@
 //! Machines drift from run to run, so a variant is followed by its ratio to another variant of the same rounds, the
 //! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
 
-mod chart;
-
-use crate::document::{Document, Page, Table, row};
+use crate::document::{Document, Table, row};
+use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
 use crate::number::{self, plural, three, with_unit};
+use crate::page::Page;
 use crate::words::{begun, machines};
-use crate::{difference::ratio_cell, drawing::Look, error::Error};
+use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour::theme, error::Error};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
 use fsarena_stats::change::{Change, Standing, changes};
@@ -47,7 +47,7 @@ pub fn history(asked: &HistoryQuery, mut points: Vec<Point>) -> Page {
     document.heading(1, heading(asked, paired));
     document.list(change_sentences(asked, &points, &changes, paired));
     document.text(left_out_note(other_work, unpaired));
-    document.charts((points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired)));
+    document.charts((points.len() > 1).then(|| history_chart(asked, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
     document.table(table(asked, &points, &changes, paired));
     document.text(METHOD);
@@ -261,10 +261,129 @@ pub fn left_out_note(other_work: usize, unpaired: usize) -> String {
     words.join(" ")
 }
 
+/// Height of a panel in CSS pixels.
+const HEIGHT: u32 = 280;
+/// The share of it that is kept free above all intervals, for what is written there.
+const FREE: f64 = 0.12;
+
+/// The chart of at least two runs.
+pub fn history_chart(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
+    let about = "One point a run, oldest first, with its 95% interval (under 8 rounds the extremes seen, of one round \
+                 none); that of a median is of the typical value. The level lines are between changes. A solid upright \
+                 is a change that later runs confirmed, a broken one a change that is suspected.";
+    let mut panels = vec![];
+    if paired {
+        panels.push(ratio_panel(asked, points, changes));
+    }
+    panels.push(median_panel(asked, points, if paired { &[] } else { changes }));
+    // Variants have their colour and shape from the last run: the next may have others beside them.
+    let look = points[points.len() - 1].look;
+    let legend = vec![
+        Key::new("a run", look.colour, Sign::Point(look.shape)),
+        Key::new("level", theme::INK, Sign::Line(Dash::Solid)),
+        Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
+        Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
+    ];
+    Chart { panels, legend, ..Chart::new("history", heading(asked, paired), about) }
+}
+
+/// The variant over the reference, on the logarithm.
+fn ratio_panel(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
+    let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let (low, high) = widen_range((0.0, 0.0), reached.map(f64::ln));
+    let reference = asked.reference.as_deref().unwrap_or_default();
+    let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
+    let marks = point_marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
+    Panel::new("", date_axis(points), y, HEIGHT, marks)
+}
+
+/// The variant's own values, and a line through them.
+fn median_panel(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
+    let medians = || points.iter().map(|point| point.median);
+    let reached =
+        points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
+    // Zero has no place on the axis: an interval from there begins at its end.
+    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
+    let label = format!("{} of {}", asked.metric, asked.variant);
+    let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
+    let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
+    let mut all = vec![Mark::line(line, theme::SHADE, 1.0)];
+    all.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical))));
+    Panel::new("Median over rounds", date_axis(points), y, HEIGHT - 60, all)
+}
+
+/// The value of each run with its interval, the changes, and the levels between them.
+fn point_marks(
+    y: &Axis,
+    points: &[Point],
+    changes: &[Change],
+    of: impl Fn(&Point) -> Option<(f64, Option<Ratio>)>,
+) -> Vec<Mark> {
+    let look = points[points.len() - 1].look;
+    // An axis that is not logarithmic itself has logarithms as its coordinates.
+    let place = |value: f64| if y.log { value } else { value.ln() };
+    let mut marks = change_marks(y, changes);
+    for (at, point) in (0..).map(f64::from).zip(points) {
+        let Some((value, interval)) = of(point) else { continue };
+        let interval = interval.filter(|interval| interval.rounds > 1);
+        marks.extend(interval.map(|interval| look.up(at, (place(interval.low), place(interval.high)))));
+        marks.extend(look.dots([(at, place(value))]));
+    }
+    marks.extend(level_lines(points.len(), changes, |log| place(log.exp())));
+    marks
+}
+
+/// An axis that goes on above all there is, for words.
+fn with_room(mut y: Axis) -> Axis {
+    let (low, high) = y.range;
+    y.range.1 = if y.log { high * (high / low).powf(FREE) } else { high + FREE * (high - low) };
+    y
+}
+
+/// The runs by their dates; where some are of one day, `11-22 10:14`.
+fn date_axis(points: &[Point]) -> Axis {
+    let day = |point: &Point| point.started.chars().take(10).collect::<String>();
+    let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
+    let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
+        Some(point) if days_repeat => begun(&point.started).chars().skip(5).collect(),
+        Some(point) => day(point),
+        None => String::new(),
+    };
+    Axis { grid: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
+}
+
+fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
+    let mut marks = vec![];
+    for change in changes {
+        let (dash, word) = match change.standing {
+            Standing::Confirmed { .. } => (Dash::Solid, "confirmed"),
+            Standing::Suspected { .. } => (Dash::Long, "suspected"),
+        };
+        let x = change.at as f64 - 0.5;
+        let points = vec![(x, y.range.0), (x, y.range.1)];
+        marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
+        marks.push(Mark::words((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
+    }
+    marks
+}
+
+/// The level before, between and after changes. Without a change there is none to show.
+fn level_lines(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Mark> {
+    let Some(first) = changes.first() else { return vec![] };
+    let until = || changes.iter().map(|change| change.at).chain([runs]);
+    let starts = std::iter::once(0).chain(until());
+    let heights = std::iter::once(first.before).chain(changes.iter().map(|change| change.after));
+    let level = |((from, to), log): ((usize, usize), f64)| {
+        let y = place(log);
+        Mark::line([(from as f64 - 0.5, y), (to as f64 - 0.5, y)], theme::INK, 1.5)
+    };
+    starts.zip(until()).zip(heights).map(level).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::drawing::{Dash, Shape};
+    use crate::drawing::{Shape, svg};
     use crate::{document::Part, document::terminal::Screen, drawing::colour::VERMILLION};
     use fsarena_core::sample::Unit;
 
@@ -356,5 +475,70 @@ pub(crate) mod tests {
             runs.map(|variants| variants.into_iter().map(String::from).collect()).into();
         assert_eq!(reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
         assert_eq!(reference("jfs", runs.iter().map(Vec::as_slice)), None);
+    }
+
+    fn chart_of(page: Page) -> Chart {
+        let chart = |part| match part {
+            Part::Chart(chart) => Some(*chart),
+            _ => None,
+        };
+        page.document.parts.into_iter().find_map(chart).expect("a chart")
+    }
+
+    #[test]
+    fn it_is_drawn_with_its_changes_and_any_text() {
+        let hostile = HistoryQuery { variant: "<script>".into(), ..asked(Some("ext4")) };
+        let chart = chart_of(history(&hostile, points(&STEP)));
+        assert_eq!(chart.panels.len(), 2);
+        let svg = svg::inline(&chart);
+        assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
+    }
+
+    #[test]
+    fn a_variant_keeps_its_look_and_every_point_its_interval() {
+        let chart = chart_of(history(&asked(Some("ext4")), points(&STEP)));
+        let (mut ups, mut dots) = (0, 0);
+        for panel in &chart.panels {
+            let top = |mark: &Mark| match mark {
+                Mark::Up { y, .. } => y.1,
+                _ => f64::NEG_INFINITY,
+            };
+            let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
+            assert!(
+                panel.y.share(panel.y.range.1) > panel.y.share(highest),
+                "words stand above all intervals"
+            );
+            for mark in &panel.marks {
+                match mark {
+                    Mark::Up { colour, .. } => {
+                        assert_eq!(*colour, VERMILLION);
+                        ups += 1;
+                    }
+                    Mark::Dot { colour, shape, .. } => {
+                        assert_eq!((*colour, *shape), (VERMILLION, Shape::Square));
+                        dots += 1;
+                    }
+                    Mark::Line { colour, .. } => assert!([theme::INK, theme::SHADE].contains(colour)),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((ups, dots), (2 * STEP.len(), 2 * STEP.len()));
+    }
+
+    #[test]
+    fn without_a_reference_the_values_are_followed() {
+        let values: Vec<_> = points(&STEP)
+            .into_iter()
+            .map(|mut point| {
+                point.median = point.ratio.take().unwrap().value;
+                point
+            })
+            .collect();
+        let history = history(&asked(None), values);
+        assert_eq!(history.json["changes"][0]["run"], "run-08");
+        let chart = chart_of(history);
+        assert_eq!(chart.panels.len(), 1);
+        assert!(svg::inline(&chart).contains("confirmed"));
     }
 }

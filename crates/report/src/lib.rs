@@ -19,6 +19,7 @@
 //! }
 //! ```
 
+mod chart_context;
 pub mod charts;
 pub mod commands;
 pub mod compare;
@@ -26,6 +27,7 @@ mod difference;
 pub mod document;
 pub mod drawing;
 pub mod error;
+pub mod exporter;
 pub mod exporters;
 mod figures;
 pub mod findings;
@@ -35,11 +37,14 @@ pub mod html;
 pub mod import;
 pub mod live;
 pub mod matrix;
+pub mod page;
+mod pair;
 pub mod published;
 pub mod repeats;
 pub mod report;
 pub mod resolution;
 pub mod scaling;
+mod section;
 mod sections;
 pub mod time_series;
 mod words;

@@ -1,7 +1,8 @@
 //! Published figures as tables, as their author printed them; what the author concluded from them, and whether figures follow
 //! from the columns that they were worked out of.
 
-use crate::document::{Cell, Document, Page, Table, labelled};
+use crate::document::{Cell, Document, Table, labelled};
+use crate::page::Page;
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, matrix, number::plural};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};

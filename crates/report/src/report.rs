@@ -1,6 +1,6 @@
 //! A run, analysed and ready to be exported.
 
-use crate::sections::pair::{PairRow, pair_rows};
+use crate::pair::{PairRow, pair_rows};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};

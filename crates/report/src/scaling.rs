@@ -3,8 +3,9 @@
 pub mod curves;
 pub mod file;
 
-use crate::document::{Document, Page, Table, row};
+use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three};
+use crate::page::Page;
 use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::{scaling::Scaling, scaling::laws::Law, scaling::saturation::Doubling};

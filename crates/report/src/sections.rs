@@ -19,8 +19,8 @@ pub mod tasks;
 pub mod warnings;
 
 use crate::charts;
-use crate::document::{Chapter, Document, Part};
-use crate::report::Report;
+use crate::document::Part;
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_stats::simulate::parallel;
 
 /// Every section, in the order of a report.
@@ -74,42 +74,6 @@ pub fn document(report: &Report, detail: Detail) -> Document {
         document.parts.extend(made.parts);
     }
     document
-}
-
-/// Adds what a section says to a document, where it has something to say.
-type Add = fn(&mut Document, &Report, Detail);
-
-/// A section of a report.
-pub struct Section {
-    /// The chapter that it belongs to; none for what stands below the title.
-    pub chapter: Option<Chapter>,
-    /// The least detail that shows it.
-    pub from: Detail,
-    /// What it says.
-    pub add: Add,
-}
-
-impl Section {
-    /// A section of every report.
-    pub const fn new(chapter: Chapter, add: Add) -> Section {
-        Section { chapter: Some(chapter), from: Detail::Brief, add }
-    }
-
-    /// A section that needs more room than a screen has.
-    pub const fn full(chapter: Chapter, add: Add) -> Section {
-        Section { from: Detail::Full, ..Section::new(chapter, add) }
-    }
-}
-
-/// How much of a report a format shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// What fits on a screen.
-    Brief,
-    /// Everything but charts.
-    Full,
-    /// Everything.
-    Charts,
 }
 
 /// The charts.

@@ -5,9 +5,10 @@
 //! |---|---|
 //! | `guard` | which requests are allowed: the Host header, the token, the methods; the headers of every answer |
 //! | `folder` | which runs there are, and that their files lie in the folder |
-//! | `overview` | what the list knows of a run, read once for each state of its files; the answers of runs in one line |
+//! | `overview` | what the list knows of a run, read once for each state of its files |
 //! | `list_query` | the search and the sort order of the list |
-//! | `server` | what all requests share; listening and ending |
+//! | `state` | what all requests share, and what single runs say in a history |
+//! | `server` | listening and ending, and the answers of runs in one line, worked out behind the list |
 //! | `renderer` | expensive pages: once for each state, few at a time, on separate threads |
 //! | `feed` | the events of a run in progress, read once for all clients that follow it |
 //! | `routes` | the pages and files that can be requested |
@@ -20,9 +21,11 @@ mod overview;
 mod renderer;
 mod routes;
 mod server;
+mod state;
 mod templates;
 
 #[cfg(test)]
 mod testing;
 
-pub use server::{Analysis, Error, Options, Server};
+pub use server::{Error, Options, Server};
+pub use state::Analysis;

@@ -1,23 +1,20 @@
-//! The server: what all requests share, and listening, answering, ending.
+//! The server: listening, answering, ending; and the answers of runs in one line, worked out behind the list.
+//!
+//! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
 
-use crate::folder::{Folder, FoundRun, Stamp};
+use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
-use crate::{
-    feed::Feeds,
-    overview::{Overviews, answer_pending_runs},
-    renderer::Renderer,
-    routes,
-};
+use crate::overview::{Overview, Overviews};
+use crate::state::{Analysis, Points, Shared};
+use crate::{feed::Feeds, renderer::Renderer, routes};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::{plan::Plan, record::RunRecord};
-use fsarena_report::history::{HistoryQuery, Point, point};
-use fsarena_report::report::Report;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{collections::HashMap, io::ErrorKind, path::PathBuf, time::Duration};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::{io::ErrorKind, path::PathBuf, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
@@ -214,63 +211,35 @@ impl Exits for Error {
     }
 }
 
-/// How a run is analysed, which is the caller's to say: the page shows the report that the command line makes.
-pub struct Analysis {
-    /// Analyses a run.
-    pub report: fn(RunRecord) -> Result<Report, String>,
-    /// The metric that answers for the work of a plan.
-    pub metric: fn(&Plan) -> String,
-}
+/// The pause between two looks at the folder.
+const PENDING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What all requests share.
-pub struct Shared {
-    /// The folder of runs.
-    pub folder: Folder,
-    /// What the list knows of them.
-    pub overviews: Overviews,
-    /// What single runs say in histories.
-    pub points: Points,
-    /// Who makes pages.
-    pub renderer: Renderer,
-    /// Who follows runs in progress.
-    pub feeds: Feeds,
-    /// How runs are analysed.
-    pub analysis: Analysis,
-}
-
-/// A handle of it.
-pub type State = axum::extract::State<Arc<Shared>>;
-
-/// How many answers are kept.
-const MAX_POINTS: usize = 20_000;
-
-/// What single runs say.
-#[derive(Default)]
-pub struct Points {
-    kept: Mutex<HashMap<(String, HistoryQuery), KeptPoint>>,
-}
-
-/// What a run in some state said.
-type KeptPoint = (Stamp, Option<Point>);
-
-impl Points {
-    /// What a run says; nothing where it has no such variant or cannot be read any more. Blocks the thread.
-    ///
-    /// # Errors
-    /// Where it knows no such metric, in words.
-    pub fn get(&self, found: &FoundRun, asked: &HistoryQuery) -> Result<Option<Point>, String> {
-        let key = (found.id.clone(), asked.clone());
-        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {
-            return Ok(point.clone());
+/// Works answers out for as long as the server runs, while a client reads the list.
+pub async fn answer_pending_runs(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(PENDING_INTERVAL).await;
+        if shared.overviews.was_looked_at() {
+            let shared = shared.clone();
+            let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
         }
-        let Ok(record) = fsarena_store::read(&found.run) else { return Ok(None) };
-        let point = point(&record, asked).map_err(|error| error.to_string())?;
-        let mut kept = lock();
-        if kept.len() >= MAX_POINTS {
-            kept.clear();
-        }
-        kept.insert(key, (found.stamp.clone(), point.clone()));
-        Ok(point)
     }
+}
+
+/// All that is pending, newest first, until some run is in progress.
+fn answer_all_pending(shared: &Shared) {
+    while let Ok(runs) = shared.overviews.list(&shared.folder) {
+        if runs.iter().any(|run| run.state() == "running") {
+            return;
+        }
+        let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
+        let line = catch_unwind(AssertUnwindSafe(|| answer_line(shared, next)));
+        let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
+        let _ = next.verdict.set(line);
+    }
+}
+
+fn answer_line(shared: &Shared, run: &Overview) -> String {
+    let record = fsarena_store::read(&run.found.run).map_err(|error| error.to_string());
+    let report = record.and_then(|record| (shared.analysis.report)(record));
+    report.map_or_else(|error| error, |report| report.in_a_line())
 }

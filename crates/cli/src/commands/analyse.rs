@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long, value_name = "VARIANT", requires = "explain")]
     variant: Option<String>,
     /// Format on standard output
-    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     /// Print no progress
     #[arg(long, short)]

@@ -8,7 +8,7 @@ use fsarena_report::compare::{
     ComparisonReport, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
 use fsarena_report::import::{self, Samples};
-use fsarena_report::{document::PAGE_FORMATS, published};
+use fsarena_report::{page::FORMATS, published};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<String>,
     /// Format on standard output; html is one page with a chart
-    #[arg(long, default_value = "term", value_parser = PAGE_FORMATS)]
+    #[arg(long, default_value = "term", value_parser = FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,

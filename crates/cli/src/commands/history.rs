@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "VARIANT")]
     reference: Option<String>,
     /// Format on standard output
-    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,

@@ -20,7 +20,7 @@ pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
     what: String,
     /// Format on standard output: term or json; for published figures also md
-    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,

@@ -1,6 +1,6 @@
 //! Bars for each task: in per cent of the best variant, and in the unit of the metric.
 
-use crate::charts::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
+use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
 use crate::drawing::{Axis, Chart, Colour, Form, Mark, Panel, theme};
 use crate::words::{label, listed, not_drawn};
 use crate::{matrix, number::with_unit};

@@ -1,6 +1,6 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
-use crate::charts::ChartContext;
+use crate::chart_context::ChartContext;
 use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
 use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;

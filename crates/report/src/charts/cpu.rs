@@ -1,6 +1,6 @@
 //! Where CPU time and the time of the run went, for each variant.
 
-use crate::charts::{ChartContext, stacked_bar};
+use crate::chart_context::{ChartContext, stacked_bar};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
 use fsarena_core::{record::TOTAL, sample::Unit};

@@ -1,6 +1,6 @@
 //! Differences within rounds: a strip of dots for each comparison, how its interval narrowed, and variants with two speeds.
 
-use crate::charts::{ChartContext, jitter, widen_range};
+use crate::chart_context::{ChartContext, jitter, widen_range};
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::words::{label, not_drawn, over_all};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};

@@ -1,6 +1,6 @@
 //! Latency by percentile, as HdrHistogram plots it: of each round, and of all rounds together.
 
-use crate::charts::{ChartContext, widen_range};
+use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{matrix, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};

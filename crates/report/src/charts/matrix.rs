@@ -1,6 +1,6 @@
 //! Charts of a block-size × threads matrix: operations a second over threads, and heat maps with anomalies framed.
 
-use crate::charts::{ChartContext, widen_range};
+use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Look, Mark, Panel, Sign};
 use crate::number::three;
 use crate::{drawing::colour::ON_DARK, matrix::matrix_of_run, matrix::size_words};

@@ -1,7 +1,7 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
-use crate::{charts::ChartContext, number::three, words::not_drawn};
+use crate::{chart_context::ChartContext, number::three, words::not_drawn};
 use fsarena_core::{metric, sample::Unit};
 use fsarena_stats::{cost::Windows, cost::line::Line, cost::per_request::PerRequest, grid::Grid};
 

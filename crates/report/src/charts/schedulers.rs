@@ -4,7 +4,7 @@
 use super::bars::{bar, limit};
 use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
-use crate::{charts::ChartContext, sections::schedulers::SchedulerGrid};
+use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare};

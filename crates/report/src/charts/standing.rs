@@ -2,7 +2,7 @@
 
 use crate::drawing::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use crate::number::{three, with_unit};
-use crate::{charts::ChartContext, words::over_all};
+use crate::{chart_context::ChartContext, words::over_all};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 

@@ -4,7 +4,7 @@ use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::number::{ordinal, with_unit};
 use crate::time_series::{self, TimeSeries, left_out};
 use crate::words::{label, over_all};
-use crate::{charts::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
+use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
 use fsarena_core::record::{RunRecord, TOTAL};
 use fsarena_core::{event::NoteKind, sample::Unit};
 use fsarena_stats::comparison::median;

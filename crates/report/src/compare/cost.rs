@@ -5,7 +5,7 @@ use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled, row};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::{begun, machines};
-use crate::{compare::ComparisonReport, error::Error};
+use crate::{compare::comparison_report::ComparisonReport, error::Error};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{metric::reading, names::distinct, record::RunRecord};
 use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};

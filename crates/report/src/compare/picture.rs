@@ -3,7 +3,7 @@
 use super::answer::{ComparedRatio, RatioClass, RatioSummary};
 use crate::drawing::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
-use crate::{charts::widen_range, number::plural};
+use crate::{chart_context::widen_range, number::plural};
 use fsarena_core::names::distinct;
 
 /// The most rows of one panel; of more, those that differ most.

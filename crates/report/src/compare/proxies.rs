@@ -1,6 +1,6 @@
 //! Published samples of services: what a request cost on each, and what its author concluded from that.
 
-use super::ComparisonReport;
+use super::comparison_report::ComparisonReport;
 use super::cost::{self, Resource, Service, every_two};
 use crate::document::{Document, Table, row};
 use crate::number::{self, three};

@@ -7,7 +7,9 @@ use crate::document::{Table, row};
 use crate::number::{plural, three};
 use crate::published::{stated_machine, study_conclusions};
 use crate::words::{label, machines, sentence};
-use crate::{compare::ComparisonReport, difference::Finding, error::Error, sections::head};
+use crate::{
+    compare::comparison_report::ComparisonReport, difference::Finding, error::Error, sections::head,
+};
 use fsarena_core::conclusion::{Machine, Trust};
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{factor, metric, names::distinct, record::RunRecord, sample::Direction};

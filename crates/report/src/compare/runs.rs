@@ -1,18 +1,17 @@
-//! Runs beside a first one: the answer, its picture, its tables.
+//! Runs beside a first one: the answer, its picture, its tables, what differs between the runs and what readers should know.
 
-mod circumstances;
-
-use crate::compare::answer::{ComparedRatio, RatioSummary};
-use crate::compare::order::{self, OrderPair, VariantOrder};
+use super::run_pair::{ComparedRun, RunPair, TaskRatios};
+use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
+use crate::compare::order::{self, OrderPair};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled};
-use crate::{compare::ComparisonReport, compare::runs::circumstances::differences, error::Error};
-use crate::{number::plural, words::label};
+use crate::document::{Cell, Document, Table, labelled, row};
+use crate::sections::warnings::notes_of_kind;
+use crate::words::{begun, each_host, label};
+use crate::{compare::comparison_report::ComparisonReport, error::Error, number::plural, sections::head};
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{metric::Declared, names::distinct, sample::Direction};
-use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::grid::{has_data, left_out};
-use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
+use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
+use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
 
 /// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
@@ -62,7 +61,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
         json: comparison_json(pairs, metric),
         ..ComparisonReport::default()
     };
-    if let Some(confounded) = circumstances::confounded(pairs) {
+    if let Some(confounded) = confounded_note(pairs) {
         compared.answer.loud(confounded);
     }
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
@@ -70,11 +69,11 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     }
     let mut words = answer.words();
     for (pair, letter) in pairs.iter().zip(&letters[1..]) {
-        words.extend(circumstances::left_out(pair, ["A", letter]));
+        words.extend(left_out_of_pair(pair, ["A", letter]));
     }
     // Of several each has its own below.
     if only {
-        words.extend(differences(a.record, sides[1].record));
+        words.extend(run_differences(a.record, sides[1].record));
     }
     words.extend(refused.iter().map(|why| format!("Left out: {why}")));
     compared.set_answer(words);
@@ -90,7 +89,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
         metric.id
     ));
     add_tables(&mut compared.data, pairs, &letters);
-    circumstances::add(&mut compared.method, &sides, pairs, &letters);
+    add_circumstances(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
         "The intervals contain only the spread inside each run. To compare two settings with certainty, make them variants \
          of one run.",
@@ -221,148 +220,185 @@ fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
         "b": b.id,
         "metric": metric,
         "paired": false,
-        "differences": differences(a, b),
+        "differences": run_differences(a, b),
         "tasks": pair.tasks.iter().map(task).collect::<Vec<_>>(),
     })
 }
 
-/// The comparison of one task: b over a for each common variant, and the two orders.
-pub struct TaskRatios<'a> {
-    /// What it is called.
-    pub title: String,
-    /// In the order of the variants of the pair.
-    pub ratios: Vec<Option<Ratio>>,
-    /// None where fewer than two variants are in both.
-    pub orders: Option<OrderPair<'a>>,
-    /// Whether it sums up others.
-    pub over_all: bool,
-}
+/// The most runs that are columns; more are rows.
+const MAX_COLUMNS: usize = 4;
 
-/// One run with its analysis and its values.
-pub struct ComparedRun<'a> {
-    /// The run.
-    pub record: &'a RunRecord,
-    /// By the metric that is compared.
-    pub analysis: Analysis,
-}
-
-/// A run beside the first.
-pub struct RunPair<'a> {
-    /// The first run.
-    pub a: &'a ComparedRun<'a>,
-    /// The other run.
-    pub b: &'a ComparedRun<'a>,
-    /// The variants that are in both.
-    pub variants: Variants,
-    /// The tasks that are in both, and their total.
-    pub tasks: Vec<TaskRatios<'a>>,
-}
-
-/// Indices of the same variants in both runs.
-type Variants = Vec<(usize, usize)>;
-
-impl<'a> ComparedRun<'a> {
-    /// A run, analysed by a metric.
-    pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
-        Ok(ComparedRun { record, analysis: analyse(record, metric)? })
+/// The runs, their differences and their warnings. `letters` are what they are called.
+pub fn add_circumstances(
+    document: &mut Document,
+    sides: &[&ComparedRun],
+    pairs: &[RunPair],
+    letters: &[String],
+) {
+    document.table(machine_table(sides, letters));
+    let warnings: Vec<String> =
+        sides.iter().zip(letters).flat_map(|(side, letter)| run_warnings(side.record, letter)).collect();
+    if !warnings.is_empty() {
+        document.heading(3, "Warnings");
+        document.list(warnings);
     }
-
-    /// The values of a task, by variant and round.
-    fn values(&self, task: usize) -> &Vec<Vec<f64>> {
-        &self.analysis.grid.values[task]
-    }
-
-    /// Refuses another run if it is of another executor.
-    pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
-        let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
-        if in_a != in_b {
-            let (a, b) = (&self.record.id, &other.id);
-            return Err(Error::Usage(format!(
-                "{a} ran in {in_a} and {b} in {in_b}: figures of different executors are not compared; run both in the same"
-            )));
+    for pair in pairs {
+        let (a, b, metric) = (pair.a.record, pair.b.record, &pair.a.analysis.metric.id);
+        let differences = run_differences(a, b);
+        // If there are only two runs, the title names them and the answer says how they differ.
+        if pairs.len() > 1 {
+            document.heading(3, format!("run {} beside run {}, by {metric}", b.id, a.id));
+            document.list(differences.clone());
         }
-        Ok(())
+        if differences.is_empty() {
+            document
+                .text("Nothing that was recorded differs between them: machine, kernel, scale, settings.");
+        }
     }
 }
 
-impl<'a> RunPair<'a> {
-    /// What both runs have.
-    ///
-    /// # Errors
-    /// If they have no variant or task in common, or the metric means something else in the other.
-    pub fn of(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
-        let mut declared = Declared::default();
-        for side in [a, b] {
-            declared
-                .declare(&side.analysis.metric, &format!("run {}", side.record.id))
-                .map_err(|contradiction| Error::Usage(contradiction.to_string()))?;
-        }
-        let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
-        let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
-        if variants.is_empty() {
-            return Err(nothing("variant"));
-        }
-        let shared = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
-        let mut pair = RunPair { a, b, variants, tasks: vec![] };
-        pair.tasks = shared.iter().filter_map(|(i, j)| pair.task(*i, *j)).collect();
-        if pair.tasks.is_empty() {
-            return Err(nothing("task"));
-        }
-        pair.tasks.extend(pair.total(&shared));
-        Ok(pair)
+/// Facts of each run.
+fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
+    let names =
+        ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "rounds", "ended", "fsarena"];
+    let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
+    for (side, letter) in sides.iter().zip(letters) {
+        let record = side.record;
+        let ended = if record.status.complete { "complete".to_string() } else { record.status.why.clone() };
+        rows.push(row![
+            format!("{letter}: {}", record.id),
+            record.plan.name.as_str(),
+            begun(&record.started),
+            hostnames(record),
+            kernels(record),
+            head::describe_storage(record),
+            record.plan.scale.name(),
+            side.analysis.grid.rounds.len().to_string(),
+            ended,
+            record.version.as_str(),
+        ]);
     }
-
-    fn task(&self, i: usize, j: usize) -> Option<TaskRatios<'a>> {
-        let info = &self.a.record.tasks[i];
-        let of = |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
-        let orders = self.orders(&of(self.a)?.comparison, &of(self.b)?.comparison);
-        let ratios = self.ratios(self.a.values(i), self.b.values(j));
-        let known = ratios.iter().any(Option::is_some);
-        known.then(|| TaskRatios { title: label(info), ratios, orders, over_all: false })
+    if sides.len() <= MAX_COLUMNS {
+        let columns = names.len();
+        rows = (0..columns).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect();
     }
-
-    /// The total over the tasks in the totals that are in both.
-    fn total(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
-        let (a, b) = (self.a, self.b);
-        let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
-        let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let of = |run: &'a ComparedRun, task: usize| (&run.record.tasks[task], run.values(task));
-        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
-        let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
-        if first.is_empty() {
-            return None;
-        }
-        let totals = |run: &ComparedRun, tasks| {
-            all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
-        };
-        // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
-        let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
-        let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
-        Some(TaskRatios {
-            title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
-            ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
-            orders: orders.filter(|_| same),
-            over_all: true,
-        })
-    }
-
-    fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
-        self.variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
-    }
-
-    fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
-        let there = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
-        let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(there).copied().unzip();
-        (first.len() > 1).then_some(())?;
-        Some(OrderPair {
-            names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
-            then: VariantOrder::of_variants(a, &first)?,
-            here: VariantOrder::of_variants(b, &second)?,
-        })
-    }
+    let heads = rows.remove(0);
+    Table { rows, ..Table::words(heads.iter().map(|cell| cell.lines.concat())) }
 }
 
-/// Where the same key is in both lists.
-fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
-    a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
+fn hostnames(record: &RunRecord) -> String {
+    each_host(record, ", ", |host| host.hostname.clone())
+}
+
+fn kernels(record: &RunRecord) -> String {
+    each_host(record, ", ", |host| host.kernel.clone())
+}
+
+/// What a reader of a run should know.
+fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
+    let mut items = notes_of_kind(record, NoteKind::VariantFailed);
+    items.extend(notes_of_kind(record, NoteKind::Fairness));
+    let count = |kind: NoteKind| record.notes_of(kind).count();
+    let counted = [
+        (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
+        (count(NoteKind::IdleTimeout), "task", "begun on a busy machine"),
+    ];
+    let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
+    items.extend(counted.map(|(count, what, why)| format!("{} {why}", plural(count, what))));
+    items.into_iter().map(|item| format!("{letter}: {item}")).collect()
+}
+
+/// Tasks and variants of only one of two runs, which cannot be compared.
+pub fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
+    let variants = |side: &ComparedRun| side.record.names().into_iter().map(String::from).collect();
+    let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
+    let mut items = vec![];
+    let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
+        let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
+        if !only.is_empty() {
+            items.push(format!("Not compared, for only {letter} has values: {}.", counted(&only, what)));
+        }
+    };
+    for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
+        only("variant", variants(these), variants(others), letter);
+        only("task", tasks(these), tasks(others), letter);
+    }
+    items
+}
+
+/// What the comparison of runs cannot tell from a difference of filesystems: all that changed with time, and where nothing
+/// else differs, that this alone is compared.
+/// Instructions depend on no machine: of those it is none.
+pub fn confounded_note(pairs: &[RunPair]) -> Option<String> {
+    let counts = |pair: &RunPair| match &pair.a.record.plan.device.backing {
+        Backing::Guest(guest) => guest.emulator == Emulator::Exact,
+        _ => false,
+    };
+    if pairs.iter().all(counts) {
+        return None;
+    }
+    let alike = |pair: &RunPair| {
+        let [a, b] = [pair.a.record, pair.b.record];
+        a.variants == b.variants && run_differences(a, b).is_empty()
+    };
+    let apart = match pairs {
+        [pair] => time_between(&pair.a.record.started, &pair.b.record.started)
+            .map_or(String::new(), |time| format!(" {time} apart")),
+        _ => String::new(),
+    };
+    let time = format!(
+        "Different runs{apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
+         free space) is in these ratios."
+    );
+    Some(match pairs.iter().all(alike) {
+        true => format!(
+            "{time} Nothing else that was recorded differs, the variants included: what is better or worse here is the \
+             machine, not a filesystem."
+        ),
+        false => time,
+    })
+}
+
+/// The time between the beginnings of two runs, RFC 3339: `10 s`, `3 min`, `5 h`, `2 days`.
+fn time_between(a: &str, b: &str) -> Option<String> {
+    let [a, b] = [a, b].map(|time| time.parse::<jiff::Timestamp>().ok());
+    let seconds = b?.duration_since(a?).as_secs().unsigned_abs();
+    Some(match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    })
+}
+
+/// What differs between the runs besides the time.
+pub fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
+    let mut items = Vec::new();
+    let mut differ = |what: &str, x: String, y: String| {
+        if x != y {
+            items.push(format!("{what} differs: {x} in {}, {y} in {}", a.id, b.id));
+        }
+    };
+    differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
+    differ("The machine", hostnames(a), hostnames(b));
+    differ("The kernel", kernels(a), kernels(b));
+    differ("What carries the filesystems", head::describe_storage(a), head::describe_storage(b));
+    if a.plan.workloads != b.plan.workloads {
+        items.push("The settings of the workload differ: the work is not the same.".into());
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_between_runs_is_a_round_number() {
+        let since = |b: &str| time_between("2026-11-25T10:00:00Z", b);
+        assert_eq!(since("2026-11-25T10:00:10Z").as_deref(), Some("10 s"));
+        assert_eq!(since("2026-11-25T09:30:00Z").as_deref(), Some("30 min"));
+        assert_eq!(since("2026-11-28T10:00:00.5Z").as_deref(), Some("3 days"));
+        assert_eq!(since("yesterday"), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! Samples of any tool beside other samples of it.
 
-use super::ComparisonReport;
 use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
+use super::comparison_report::ComparisonReport;
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;

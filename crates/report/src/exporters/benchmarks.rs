@@ -1,6 +1,6 @@
 //! The formats of benchmark programs, for the tools that read those: fio, hyperfine, Go benchmarks, sysbench and dbench.
 
-use crate::exporters::{Exporter, write_json};
+use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};

@@ -1,6 +1,6 @@
 //! The claims for CI systems: annotations of GitHub Actions, and JUnit XML.
 
-use crate::{error::Error, exporters::Exporter, report::Report, safe, sections::claims};
+use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
 use fsarena_stats::{judge::Judged, verdict::Outcome};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};

@@ -1,6 +1,6 @@
 //! CSV: the raw samples, one row each, and what loads did over time, one row a stretch.
 
-use crate::{error::Error, exporters::Exporter, report::Report, time_series};
+use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::factor;
 use fsarena_core::metric::{METRICS, readings_of};
 use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};

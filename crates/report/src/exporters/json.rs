@@ -1,6 +1,6 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
-use crate::exporters::{Exporter, write_json};
+use crate::exporter::{Exporter, write_json};
 use crate::figures::mean_ratio_json;
 use crate::sections::answer::answer_sentences;
 use crate::sections::claims::{answer_json, conclusion_json};

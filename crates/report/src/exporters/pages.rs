@@ -1,9 +1,9 @@
 //! The whole report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
 use crate::document::{terminal, write_markdown};
-use crate::exporters::{Exporter, to_file};
+use crate::exporter::{Exporter, to_file};
 use crate::sections::document;
-use crate::{charts, drawing::svg, error::Error, html, report::Report, sections::Detail};
+use crate::{charts, drawing::svg, error::Error, html, report::Report, section::Detail};
 use std::{io::Write, path::Path};
 
 /// The answer on a screen, or the whole report, for the terminal.

@@ -4,11 +4,11 @@
 //! but numbers are metrics; the rest, if they differ from row to row, name what was measured. fsarena's own exports are
 //! such files.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun, direction_of_unit};
 use super::sheet::OutcomeColumn;
 use super::sheet::{COMMENT, Sheet, is_absent, is_setting};
-use super::{Fault, Importer};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;

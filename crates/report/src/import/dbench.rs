@@ -1,8 +1,8 @@
 //! dbench, versions 1 to 5: its table of operations and its last line.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
-use super::{Fault, Importer};
 use fsarena_core::dbench::{Said, read, recognises};
 
 /// The importer of dbench's text.

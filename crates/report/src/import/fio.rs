@@ -1,10 +1,10 @@
 //! fio: `--output-format=json`, of versions 2.0 to 3.41. Each document is one run; the snapshots of `--status-interval`
 //! are one run, its last.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
 use super::text::json_documents;
-use super::{Fault, Importer};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

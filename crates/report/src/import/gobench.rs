@@ -1,9 +1,9 @@
 //! The Go benchmark format, as `go test -bench` prints it and benchstat reads it
 //! (golang.org/design/14313-benchmark-format).
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun, direction_of_unit};
-use super::{Fault, Importer};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 

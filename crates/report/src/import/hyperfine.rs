@@ -1,9 +1,9 @@
 //! hyperfine: `--export-json`.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
 use super::text::json_documents;
-use super::{Fault, Importer};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

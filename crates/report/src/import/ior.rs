@@ -1,10 +1,10 @@
 //! IOR, versions 2.10 to 4.1: the rows of its results, as text, as CSV (from 4.0 on) and as JSON.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
 use super::text::json_documents;
 use super::text::{command_options, parse_bytes};
-use super::{Fault, Importer};
 use crate::matrix::size_words;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! mdtest, versions 1.8 to 4.1: the summaries of its rates and times.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
 use super::text::command_options;
-use super::{Fault, Importer};
 
 /// The importer of mdtest's text.
 pub const MDTEST: Importer = Importer {

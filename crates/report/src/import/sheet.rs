@@ -1,6 +1,6 @@
 //! A table in CSV, from any program, and its columns that say whether the run of a row failed.
 
-use crate::import::Fault;
+use super::importer::Fault;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! sysbench, versions 0.4 to 1.1: the output of `sysbench … run`. Each run begins with a line that has the version.
 
+use super::importer::{Fault, Importer};
 use super::series::Collector;
 use super::series::{Conditions, ToolRun};
-use super::{Fault, Importer};
 
 /// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {

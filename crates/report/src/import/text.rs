@@ -1,7 +1,7 @@
 //! Decodes the text of a file, UTF-8 or UTF-16, and finds JSON documents, sizes and command lines in it. For compressed and
 //! binary files the error names the type of the file.
 
-use crate::import::Fault;
+use super::importer::Fault;
 use serde_json::Value;
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::findings::{grounds, summary, titled_sentences};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix::matrix_of_run, number::plural, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};

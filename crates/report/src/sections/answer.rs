@@ -1,7 +1,7 @@
 //! The answer in plain words, what the ranking leaves out, and how to read the answer.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::figures::value_or_dash;
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural, sections::decision::Decision};
 use fsarena_core::record::{MetricSpec, RunRecord};

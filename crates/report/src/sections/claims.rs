@@ -1,9 +1,9 @@
 //! The claims of a run with their verdicts, and the conclusions of the study's author: held then, held here.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
-use crate::{charts::differences::claim_source, charts::widen_range, figures::unseen_stalls};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::judge::{Judged, family};

@@ -2,9 +2,9 @@
 
 mod headline;
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, TOTAL};

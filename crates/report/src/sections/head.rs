@@ -1,9 +1,9 @@
 //! What was measured on what: the head of a report, everything needed to repeat the run, and what it did not test.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
 use crate::report::images;
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few, listed};
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
 use fsarena_core::factor::{DIR, FS, MKFS, MOUNT, OPTIONS};

@@ -1,8 +1,8 @@
 //! The hosts of a merged run: whether they give the same answer.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, labelled};
 use crate::number::{beside, plural, ratio};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::hosts::{Hosts, compare};

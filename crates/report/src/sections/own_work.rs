@@ -1,7 +1,7 @@
 //! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{percent, with_unit};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::{comparison::median, grid::Grid};

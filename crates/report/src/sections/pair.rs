@@ -1,17 +1,12 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
-use crate::{difference::Finding, scaling::curves::Curves, words::rounds_needed};
-use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{names::distinct, sample::Direction};
-use fsarena_stats::grid::{Grid, left_out};
-use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio};
-use fsarena_stats::pairs::{Pairs, log_ratios};
-use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{all_tasks, comparison::median, ratio::Ratio, sequential::Centre};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{difference::Finding, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
+use fsarena_core::sample::Direction;
+use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
 /// The difference of B over A, and its interval.
@@ -139,107 +134,12 @@ pub fn pair_json(report: &Report) -> Value {
     })
 }
 
-/// Metrics compared besides the requested ones. CPU time often varies least.
-const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
-/// Tasks that are listed one by one; of more, only all together.
-const MAX_TASKS_LISTED: usize = 4;
-
-/// One metric of one task, or of all.
-#[derive(Debug)]
-pub struct PairRow {
-    /// The task, or how many all are.
-    pub task: String,
-    /// Whether that is all the work.
-    pub whole: bool,
-    /// The metric.
-    pub metric: MetricSpec,
-    /// B over A in a typical round.
-    pub ratio: Ratio,
-    /// The mean of B over that of A; none where the tasks have no total.
-    pub mean_ratio: Option<MeanRatio>,
-    /// What that says.
-    pub finding: Finding,
-    /// The spread of d. None under three rounds.
-    pub sigma: Option<f64>,
-    /// Rounds that find the margin in four of five runs. None where 400 do not.
-    pub rounds: Option<usize>,
-    /// Rounds without a ratio, because a value is zero.
-    pub excluded: usize,
-}
-
-impl PairRow {
-    /// `; 2 of 10 rounds left out: a value is zero`.
-    pub fn left_out(&self) -> String {
-        match self.excluded {
-            0 => String::new(),
-            some => {
-                let all = plural(some + self.ratio.rounds, "round");
-                format!("; {some} of {all} left out: a value is zero")
-            }
-        }
-    }
-}
-
-/// The comparison of the two variants by each of these metrics and by [`COST_METRICS`]. Empty unless the run has exactly two.
-pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
-    if record.variants.len() != 2 {
-        return vec![];
-    }
-    let ids = distinct(asked.chain(COST_METRICS));
-    let mut columns: Vec<_> =
-        ids.into_iter().map(|id| rows_of_metric(record, id, margin).into_iter()).collect();
-    // Order rows by task, then by metric, because readers ask about tasks.
-    let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
-}
-
-fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
-    let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
-    let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
-    let tasks: Vec<_> = grid.tasks(record).filter(|(_, values)| has_all(values)).collect();
-    let one = |task: String, pairs: Pairs, whole: bool, values: Option<&[Vec<f64>]>| {
-        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
-        Some(PairRow { mean_ratio, ..pair_row((task, whole), &metric, pairs, margin)? })
-    };
-    let mut rows = Vec::new();
-    if tasks.len() > 1 {
-        let totals = all_tasks::totals(record, &metric, &left_out(record), &tasks);
-        let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = all_tasks::log_ratios(&values, totals.clone());
-        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
-    }
-    if tasks.len() <= MAX_TASKS_LISTED {
-        let alone = tasks.len() == 1;
-        let of_task = tasks.iter().filter_map(|(task, values)| {
-            one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
-        });
-        rows.extend(of_task);
-    }
-    rows
-}
-
-/// One row, without the ratio of the means; none without a round that has both.
-pub fn pair_row(
-    (task, whole): (String, bool),
-    metric: &MetricSpec,
-    pairs: Pairs,
-    margin: f64,
-) -> Option<PairRow> {
-    let Pairs { d, excluded } = pairs;
-    let narrow = Centre::of(&d)?.narrow;
-    // A clock that mostly sees no difference at all has no spread to plan with.
-    let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
-    let ratio = Ratio::of(d)?;
-    let finding = Finding::of(Some(ratio), Some(narrow), margin);
-    let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
-    let metric = metric.clone();
-    Some(PairRow { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::metric;
+    use crate::pair::pair_row;
+    use fsarena_core::{metric, record::MetricSpec};
+    use fsarena_stats::pairs::Pairs;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();

@@ -1,10 +1,10 @@
 //! The ranking of all variants, and how many rounds it takes to decide inconclusive comparisons.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{interval, rounds_needed};
-use crate::{charts::ChartContext, charts::differences::paired_differences};
+use crate::{chart_context::ChartContext, charts::differences::paired_differences};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ranking::{Ranked, Ranking};
 use fsarena_stats::ratio::Ratio;

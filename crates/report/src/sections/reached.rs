@@ -1,6 +1,6 @@
 //! The data path of each task: page cache, device or mixed.
 
-use super::{Chapter, Detail, Document, Report, Section};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
 use fsarena_core::metric::DataPath;
 use fsarena_stats::analyse::{TaskMedians, medians};

@@ -1,9 +1,9 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, misfit_sentence, overview};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// How throughput scales with clients.
 pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);

@@ -1,8 +1,8 @@
 //! Variants that differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its best one,
 //! and as a share of the best filesystem under the same.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, labelled};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::three, words::label};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
 use fsarena_stats::best::without;

@@ -1,8 +1,8 @@
 //! Rounds that differ much: how often each variant took much longer than in its own median round, and variants that do a task
 //! at two speeds.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{plural, with_unit};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few_of, label, listed};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;

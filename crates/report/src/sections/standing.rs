@@ -1,10 +1,10 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
 use super::tasks::ratio_row;
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, labelled};
 use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
-use crate::{charts::ChartContext, charts::standing, number::plural, words::label as task_label};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::{chart_context::ChartContext, charts::standing, number::plural, words::label as task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 

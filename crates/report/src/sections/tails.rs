@@ -1,7 +1,7 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, labelled, made_of};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};

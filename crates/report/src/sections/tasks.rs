@@ -1,12 +1,12 @@
 //! The tables of the data: each task, all that was measured summed over the tasks of a round, and where all samples are.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Part, Source, Table, labelled};
 use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
 use crate::matrix::{self, ALIKE};
 use crate::number::{self, plural};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::label;
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};

@@ -1,7 +1,7 @@
 //! What casts doubt on the figures: failures, unequal conditions, disturbances; and remarks.
 
-use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{percent, plural};
+use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::record::RunRecord;

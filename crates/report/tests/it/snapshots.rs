@@ -9,7 +9,7 @@ use fsarena_report::compare::{ComparisonReport, compare_all, compare_published, 
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::Page, document::terminal::Screen, exporters, import::parse as parse_samples, published,
+    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];

@@ -1,7 +1,7 @@
 //! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
 
-use super::{PageResult, find_run, impossible, query_values};
-use crate::server::{Shared, State};
+use super::answer::{PageResult, find_run, impossible, query_values};
+use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{folder::FoundRun, renderer::RenderedPage};
 use axum::response::{Html, IntoResponse};

@@ -1,8 +1,8 @@
 //! A metric over the runs of a study, with its changes.
 
-use super::{PageResult, blocking, impossible, query_values, unreadable};
+use super::answer::{PageResult, blocking, impossible, query_values, unreadable};
 use crate::renderer::{LARGEST_LISTED, RenderedPage};
-use crate::server::{Shared, State};
+use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{list_query::in_query, overview::Overview};
 use axum::response::{Html, IntoResponse};

@@ -1,7 +1,7 @@
 //! A run in progress, as it goes on.
 
-use super::{PageResult, blocking, failed, find_run, impossible};
-use crate::server::{Shared, State};
+use super::answer::{PageResult, blocking, failed, find_run, impossible};
+use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{feed::Feed, folder::FoundRun};
 use axum::extract::Path;

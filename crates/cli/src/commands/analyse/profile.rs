@@ -3,8 +3,8 @@
 use crate::failure::{Failure, usage};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::RunRecord;
-use fsarena_report::document::Page;
 use fsarena_report::functions::{self, FunctionSamples, counted_instructions};
+use fsarena_report::page::Page;
 use fsarena_run::{Consumer, again};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;

@@ -1,0 +1,60 @@
+//! The interface of the importers, and their errors.
+
+use super::series::Collector;
+use fsarena_core::exit::{ExitCode, Exits};
+
+/// A format that samples can be read from.
+pub struct Importer {
+    /// The name on the command line.
+    pub id: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+    /// Whether the text looks like this format.
+    pub(crate) recognises: fn(&str) -> bool,
+    /// The metrics that people compare, most important first. Their series come first.
+    pub(crate) leads: &'static [&'static str],
+    /// Reads the text and adds its samples to the collector.
+    pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
+}
+
+/// A fault in a file, without the name of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1; None where the fault is in no particular line.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
+        Fault { line: Some(line), message: message.into() }
+    }
+
+    pub(crate) fn whole(message: impl Into<String>) -> Fault {
+        Fault { line: None, message: message.into() }
+    }
+
+    /// Parses a number in this line; `what` follows the word in the message of a fault: `is not a rate`.
+    pub(crate) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
+        word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
+    }
+}
+
+/// Why samples could not be read: the file, the line if known, and the fault.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ImportError(pub(crate) String);
+
+impl ImportError {
+    pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
+        let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
+        ImportError(format!("{place}: {}", fault.message))
+    }
+}
+
+impl Exits for ImportError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
