@@ -54,7 +54,7 @@ impl<'a> ChartContext<'a> {
         (0..self.record().variants.len()).filter(|variant| is(*variant)).collect()
     }
 
-    /// A sentence, with a space before it, on the variants other than those drawn; nothing where there is none.
+    /// A sentence, with a space before it, on the variants other than those drawn; empty if there is none.
     pub fn not_drawn(&self, drawn: &[usize], why: &str) -> String {
         let others = self.variants(|variant| !drawn.contains(&variant)).into_iter();
         not_drawn(&others.map(|variant| self.name(variant).to_string()).collect::<Vec<_>>(), why)
@@ -125,7 +125,7 @@ pub fn widen_range(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> 
     values.into_iter().fold(begin, |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// That tasks are too many to be drawn one by one, with a space before it.
+/// Says that there are too many tasks to draw each, with a leading space; empty for few tasks.
 pub fn too_many_tasks_note(tasks: usize) -> String {
     let words = format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"));
     if tasks > MAX_TASKS { words } else { String::new() }

@@ -27,8 +27,9 @@ pub use samples::compare_samples;
 /// Where a run does not know the metric, or has no variant or no task in common with the first; where the first is a watch
 /// and another is none.
 pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
-    match records.first().is_some_and(cost::is_watch) {
-        true => cost::compare_watches(records),
-        false => runs::compare_runs(records, metric),
+    if records.first().is_some_and(cost::is_watch) {
+        cost::compare_watches(records)
+    } else {
+        runs::compare_runs(records, metric)
     }
 }

@@ -102,7 +102,7 @@ pub struct Cell {
     pub lines: Vec<String>,
     /// Whether it stands out: the best of its row.
     pub strong: bool,
-    /// What it is made of, where that are samples of the run.
+    /// The samples of the run behind the figure; `None` for text and for figures from elsewhere.
     pub source: Option<Source>,
     /// The marks that its first line ends with, which are not part of its number: `≈`.
     pub mark: String,
@@ -113,17 +113,21 @@ pub struct Cell {
 /// The samples and commands behind a figure, which a page shows at a click.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The task, by its number in the run; none where it is all of them.
+    /// The task, by its number in the run; `None` if it is all of them.
     pub task: Option<usize>,
     /// The variants, by their numbers in the run: that of the figure, and of a ratio then the one it is compared with.
     pub variants: Vec<usize>,
 }
 
 impl Source {
-    /// Each of these variants once; none without a variant.
+    /// Each of these variants once; `None` without a variant.
     pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
         let mut once: Vec<usize> = vec![];
-        variants.into_iter().for_each(|one| once.extend(Some(one).filter(|one| !once.contains(one))));
+        for variant in variants {
+            if !once.contains(&variant) {
+                once.push(variant);
+            }
+        }
         (!once.is_empty()).then_some(Source { task, variants: once })
     }
 
@@ -141,12 +145,12 @@ impl Cell {
         Cell { lines, ..Cell::default() }
     }
 
-    /// The same cell, made of these samples.
+    /// Returns the cell with these samples as its source.
     pub fn made_of(self, source: Option<Source>) -> Cell {
         Cell { source, ..self }
     }
 
-    /// The same cell, whose first line ends with this mark.
+    /// Returns the cell with a mark behind its first line.
     pub fn mark(mut self, mark: &str) -> Cell {
         if let Some(first) = self.lines.first_mut().filter(|_| !mark.is_empty()) {
             first.push_str(&format!(" {mark}"));
@@ -154,12 +158,12 @@ impl Cell {
         Cell { mark: mark.into(), ..self }
     }
 
-    /// The same cell, standing out.
+    /// Returns the cell highlighted.
     pub fn strong(self) -> Cell {
         self.strong_if(true)
     }
 
-    /// The same cell, standing out where it is the best.
+    /// Returns the cell, highlighted if it is the best.
     pub fn strong_if(self, best: bool) -> Cell {
         Cell { strong: best, ..self }
     }
@@ -233,7 +237,7 @@ impl Document {
         }
     }
 
-    /// The same without charts, and without headings that nothing follows.
+    /// A copy without charts, and without headings that would have nothing below them.
     pub fn without_charts(&self) -> Document {
         let level = |part: &Part| match part {
             Part::Heading(level, _) => Some(*level),
@@ -264,7 +268,7 @@ impl Table {
         Table { words: true, ..Table::figures(header) }
     }
 
-    /// The same table with these rows.
+    /// Returns the table with these rows.
     pub fn with(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
         Table { rows: rows.into_iter().collect(), ..self }
     }
@@ -274,8 +278,7 @@ impl Table {
         Table::words(header).with(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
     }
 
-    /// The same table with columns `1..` spread over as many tables as are needed for `most` of them each,
-    /// evenly.
+    /// Spreads columns `1..` evenly over as few tables as hold at most `most` of them each.
     pub fn split(&self, most: usize) -> Vec<Table> {
         let columns = self.header.len().saturating_sub(1);
         let tables = columns.div_ceil(most.max(1)).max(1);

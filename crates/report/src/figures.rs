@@ -20,7 +20,7 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     Cell::two(value_or_dash(median(values), unit), interval)
 }
 
-/// The same of each variant, `values[variant][round]`, with the samples of the task behind it.
+/// The typical value of each variant, from `values[variant][round]`, with the samples of the task as source.
 pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
     let figures = values.iter().enumerate();
     figures.map(move |(variant, rounds)| typical_cell(rounds, unit).made_of(Source::of(task, [variant])))
@@ -31,14 +31,15 @@ pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
     value.map_or("–".to_string(), |value| with_unit(value, unit))
 }
 
-/// What stands below the medians.
+/// Explains the ranges below the medians.
 pub fn medians_legend(analyses: &[Analysis]) -> String {
     let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
-    match most < FIRST_LOOK {
-        true => "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into(),
-        false => "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
+    if most < FIRST_LOOK {
+        "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into()
+    } else {
+        "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
                   within rounds do not."
-            .into(),
+            .into()
     }
 }
 
@@ -51,7 +52,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     }
 }
 
-/// The same over its interval.
+/// The difference of B over A above its interval.
 pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
     let (value, interval) = mean_ratio_lines(ratio);
     Cell::two(value, interval)
@@ -63,13 +64,13 @@ fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
     (value, if ratio.interval.is_ok() { interval } else { mean_interval_line(ratio) })
 }
 
-/// What no number of rounds excludes: `stalls rarer than about one in 8 rounds (3/24) are not excluded`.
+/// The stalls that so few rounds may miss: `stalls rarer than about one in 8 rounds (3/24) are not excluded`.
 pub fn unseen_stalls(rounds: usize) -> String {
     let one_in = (rounds as f64 / 3.0).round().max(1.0);
     format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
 }
 
-/// The same as a sentence below a ratio of mean cost.
+/// The caveat below a ratio of mean cost.
 pub fn mean_cost_caveat(rounds: usize) -> String {
     format!("Mean cost counts the slow rounds that were seen: {}.", unseen_stalls(rounds))
 }
@@ -109,7 +110,7 @@ fn mean_interval_line(ratio: &MeanRatio) -> String {
     }
 }
 
-/// The same for programs.
+/// A ratio of mean cost as JSON.
 pub fn mean_ratio_json(ratio: &MeanRatio) -> Value {
     let (low, high) = ratio.interval.map_or((None, None), |(low, high)| (Some(low), Some(high)));
     json!({

@@ -150,7 +150,7 @@ pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
     }
 }
 
-/// What the findings stand on.
+/// Explains the evidence behind the findings.
 pub fn grounds(analysis: &Analysis) -> String {
     match analysis.rounds {
         0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \

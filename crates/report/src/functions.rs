@@ -14,7 +14,7 @@ const TOP: usize = 20;
 /// A normal deviate is within this many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
 
-/// What samples found of one task in one variant.
+/// The stack samples of one task in one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionSamples {
     /// The variant.
@@ -34,9 +34,9 @@ pub struct Function {
     pub samples: Vec<u64>,
     /// Its part of the counted instructions, one number a variant.
     pub instructions: Vec<f64>,
-    /// Of two variants, the second less the first.
+    /// The second variant less the first; `None` unless there are two variants.
     pub difference: Option<f64>,
-    /// What chance alone makes of that difference in 95% of cases: samples are counted, so their variance is their
+    /// The 95% margin of error of that difference: samples are counts, so their variance is their
     /// number.
     pub margin: Option<f64>,
 }
@@ -134,7 +134,7 @@ pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(St
     Page { document, json }
 }
 
-/// What the table says in one sentence.
+/// Summarises the table in one sentence.
 fn answer(variants: &[FunctionSamples], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
         let total = |one: &FunctionSamples| format!("{} {} M", one.variant, millions(one.instructions));

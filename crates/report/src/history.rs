@@ -105,7 +105,7 @@ fn as_json(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: b
     })
 }
 
-/// What the history follows.
+/// The metric and the variant that a history follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HistoryQuery {
     /// The study or plan.
@@ -114,11 +114,11 @@ pub struct HistoryQuery {
     pub metric: String,
     /// The variant.
     pub variant: String,
-    /// The variant that it is compared with in every round; none for the values of the variant themselves.
+    /// The variant that it is compared with in every round; `None` for the values of the variant themselves.
     pub reference: Option<String>,
 }
 
-/// What one run says of it.
+/// One run of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// The run.
@@ -129,13 +129,13 @@ pub struct Point {
     pub machine: String,
     /// The metric.
     pub info: MetricSpec,
-    /// What the work was: runs of other work do not compare.
+    /// A hash of the work: runs with other work are not compared.
     work: u64,
     /// The variant over the reference, within rounds.
     pub ratio: Option<Ratio>,
     /// The median over rounds of all tasks together.
     pub median: f64,
-    /// The typical value of these rounds, with its interval; None for one round.
+    /// The typical value of these rounds, with its interval; `None` for one round.
     pub typical: Option<Ratio>,
     /// How the run's report draws the variant.
     pub look: Look,
@@ -150,7 +150,7 @@ impl Point {
     }
 }
 
-/// What a run says of a variant; none where it has no such variant, or no value of it.
+/// The point of a run; `None` if it lacks the variant or has no value of it.
 ///
 /// # Errors
 /// Where nothing is called by the name of the metric.

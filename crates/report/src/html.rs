@@ -131,7 +131,7 @@ struct Section<'a> {
 /// A part of a document.
 struct Shown<'a> {
     part: &'a Part,
-    /// What a table is called: the heading above it.
+    /// The name of a table: the heading above it.
     name: &'a str,
 }
 
@@ -188,7 +188,7 @@ trait Escaped {
         svg::inline(chart)
     }
 
-    /// The same for narrow pages, where it has labels that must be read beside its bars.
+    /// The chart for narrow pages, if it has bars with labels; else `None`.
     fn narrow(&self, chart: &Chart) -> Option<String> {
         let id = format!("{}-narrow", chart.id);
         let narrow = || svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() });

@@ -134,7 +134,7 @@ pub struct Intervals {
 pub struct VariantRow {
     /// Its name.
     pub variant: String,
-    /// Its ratio to the best; none of the best itself.
+    /// Its ratio to the best; `None` of the best itself.
     #[serde(rename = "ratio_to_best", serialize_with = "ratio")]
     pub ratio: Option<Ratio>,
     /// The ratio and its interval in words: `1.50 [1.48–1.52]`.

@@ -14,7 +14,7 @@ use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::{comparison::median, grid, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What marks a variant that does not differ significantly from the best.
+/// The mark of variants that do not differ significantly from the best.
 pub const ALIKE: &str = "≈";
 
 /// The parameters of a task that has a place in the tables.
@@ -156,7 +156,7 @@ const MIXED: char = '~';
 const UNSTEADY: char = '±';
 const CLIENT: char = '!';
 
-/// What the signs behind figures mean.
+/// The signs behind figures and their meanings.
 const SIGNS: [(char, &str); 4] = [
     (CACHE, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED, "data path mixed, under nine tenths of the bytes reached the device"),
@@ -164,7 +164,7 @@ const SIGNS: [(char, &str); 4] = [
     (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
 ];
 
-/// The signs behind a figure, by task and variant, from the medians of a run; none where nothing measured them.
+/// The signs behind a figure, by task and variant, from the medians of a run; empty if nothing measured them.
 fn signs_of(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
     let of = |metric| medians(record, metric).unwrap_or_default();
     let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
@@ -307,7 +307,7 @@ pub fn bandwidth_words(value: f64) -> String {
     format!("{} MB/s", three(value / 1e6))
 }
 
-/// By how much a share is less than the whole: `40%`, `99.2%`.
+/// The share that is missing to the whole: `40%`, `99.2%`.
 pub fn percent_less(share: f64) -> String {
     percent(1.0 - share)
 }
@@ -343,9 +343,10 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let (Some(least), Some(most)) = (sizes.first(), sizes.last()) else { return String::new() };
     let (fewest, all) = (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
     let with = if fewest == all { thread_words(all) } else { format!("{fewest} to {}", thread_words(all)) };
-    let rest = match sizes.len() * counts.len() == cells.len() {
-        true => String::new(),
-        false => format!(" ({} of {} cells)", cells.len(), sizes.len() * counts.len()),
+    let rest = if sizes.len() * counts.len() == cells.len() {
+        String::new()
+    } else {
+        format!(" ({} of {} cells)", cells.len(), sizes.len() * counts.len())
     };
     format!("{} with {with}{rest}", value_range(size_words(*least), size_words(*most)))
 }

@@ -24,13 +24,13 @@ pub struct PairRow {
     pub metric: MetricSpec,
     /// B over A in a typical round.
     pub ratio: Ratio,
-    /// The mean of B over that of A; none where the tasks have no total.
+    /// The mean of B over that of A; `None` if the tasks have no total.
     pub mean_ratio: Option<MeanRatio>,
     /// What that says.
     pub finding: Finding,
-    /// The spread of d. None under three rounds.
+    /// The spread of d. `None` under three rounds.
     pub sigma: Option<f64>,
-    /// Rounds that find the margin in four of five runs. None where 400 do not.
+    /// Rounds that find the margin in four of five runs. `None` if 400 do not.
     pub rounds: Option<usize>,
     /// Rounds without a ratio, because a value is zero.
     pub excluded: usize,
@@ -87,7 +87,7 @@ fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
     rows
 }
 
-/// One row, without the ratio of the means; none without a round that has both.
+/// One row, without the ratio of the means; `None` without a round that has both.
 pub fn pair_row(
     (task, whole): (String, bool),
     metric: &MetricSpec,

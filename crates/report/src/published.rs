@@ -62,7 +62,7 @@ pub fn consistency_page(published: &Published) -> Page {
     Page { document, json: json!({ "name": published.name(), "recomputed": recomputed_json(&recomputed) }) }
 }
 
-/// All that the author of the study concluded; none of a set without a study.
+/// All that the author of the study concluded; `None` of a set without a study.
 pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusions>, Error> {
     Ok(study::find(&published.study).map(conclusion::of).transpose()?)
 }
@@ -86,9 +86,10 @@ fn add_task_tables(document: &mut Document, published: &Published) {
     let is_matrix = published.rows.iter().all(|row| matrix::matrix_place(&row.task_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
-        match is_matrix {
-            true => add_matrices(document, published, metric),
-            false => document.table(task_table(published, metric)),
+        if is_matrix {
+            add_matrices(document, published, metric)
+        } else {
+            document.table(task_table(published, metric))
         }
     }
     document.text(match is_matrix {
@@ -278,7 +279,7 @@ fn misfit_sentence(misfit: &Misfit) -> String {
     )
 }
 
-/// The same for programs.
+/// The recomputed figures and those that do not follow, as JSON.
 pub fn recomputed_json(recomputed: &Recomputed) -> Value {
     let misfit = |misfit: &Misfit| {
         json!({

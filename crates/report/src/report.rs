@@ -28,15 +28,15 @@ pub struct Report {
     pub current: Option<Current>,
     /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
     pub weights: Vec<(String, f64)>,
-    /// What the machine can resolve by its own self-test, in words.
+    /// The differences that the machine's own self-test detects, in words.
     pub resolution: Option<String>,
     /// The claims of the plan, and those added, judged.
     pub claims: Vec<Judged>,
-    /// What the author of the study concluded, checked. It says nothing of how a program ends.
+    /// The conclusions of the study's author, checked. They do not change the exit code.
     pub conclusions: Vec<Checked>,
     /// The commands that were run, where the report is to show them.
     pub commands: Commands,
-    /// The folder of its charts as SVG, as a link from where the report will lie; none where there are none.
+    /// The folder of its charts as SVG, as a link from where the report will lie; `None` if there are none.
     pub charts: Option<String>,
     /// The abilities of the terminal.
     pub screen: Screen,
@@ -87,7 +87,7 @@ pub struct Current {
     pub guessed: bool,
 }
 
-/// What the images of a run lay on, if it knows.
+/// The storage that held the images of a run, if known.
 pub fn images(record: &RunRecord) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, host::IMAGES))
 }
@@ -164,7 +164,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
 }
 
 impl Report {
-    /// The variants ranked by the first metric; none where nothing ranks them.
+    /// The variants ranked by the first metric; `None` if nothing ranks them.
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {
             let weight = |task: &TaskInfo| task_weight(&self.weights, task);

@@ -30,7 +30,9 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     }
     if tables {
         document.heading(2, "Figures");
-        all.iter().for_each(|one| document.table(figure_table(one)));
+        for one in all {
+            document.table(figure_table(one));
+        }
     }
     Page { document, json: page_json(source, all) }
 }
@@ -90,7 +92,7 @@ fn fit_json(fit: &Fit) -> Value {
     })
 }
 
-/// What the intervals stand on.
+/// Explains how the intervals were computed, and from how many rounds.
 pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling> + Clone) -> String {
     let most = |paired: bool| {
         all.clone()

@@ -19,7 +19,7 @@ pub struct Overview {
     pub found: FoundRun,
     /// What its database says.
     pub summary: RunSummary,
-    /// Its plan; none where that cannot be read.
+    /// Its plan; `None` if that cannot be read.
     pub plan: Option<Plan>,
     /// Why it cannot be read.
     pub problem: Option<String>,

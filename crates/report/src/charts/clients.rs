@@ -61,7 +61,7 @@ impl Curve<'_> {
         self.intervals().into_iter().map(up).chain(self.look.dots(self.points())).collect()
     }
 
-    /// The law that fits best, as points; none where the numbers of clients are too few for any.
+    /// The law that fits best, as points; empty if the numbers of clients are too few for any.
     fn law(&self) -> Vec<(f64, f64)> {
         const STEPS: u32 = 80;
         let fit = self.one.choice.as_ref().and_then(|choice| choice.fits.first());

@@ -15,7 +15,7 @@ pub struct Paired {
     pub label: String,
     /// ln(B/A) of every round that has both, in the order of the rounds.
     pub d: Vec<f64>,
-    /// The variant above the line of the fraction, by index; none for a claim.
+    /// The variant above the line of the fraction, by index; `None` for a claim.
     pub variant: Option<usize>,
     /// What it is made of: the task, or all, and both variants.
     pub source: Option<Source>,
@@ -69,7 +69,7 @@ fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
 }
 
 impl Paired {
-    /// B over A, by the values of variants and rounds; none if no round has both.
+    /// B over A, by the values of variants and rounds; `None` if no round has both.
     fn new(
         context: &ChartContext,
         what: &str,

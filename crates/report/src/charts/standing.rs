@@ -13,7 +13,7 @@ const MOST: usize = 12;
 /// An interval that reaches further than this many times the furthest dot ends there with an arrow.
 const REACH: f64 = 1.5;
 
-/// The chart of the first metric; none where it ranks no two variants.
+/// The chart of the first metric; empty if it ranks no two variants.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
     let first = context.report.analyses.first().filter(ranks);

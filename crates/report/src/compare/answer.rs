@@ -18,19 +18,19 @@ pub struct ComparedRatio {
     pub variant: String,
     /// Which of the sides it belongs to.
     pub side: usize,
-    /// How many times as much, with its 95% interval. None where one of the two has no values.
+    /// How many times as much, with its 95% interval. `None` if one of the two has no values.
     pub ratio: Option<Estimate>,
-    /// What that says.
+    /// The finding about the ratio.
     pub finding: Finding,
     /// Which way is better.
     pub direction: Direction,
     /// Whether it sums up others.
     pub over_all: bool,
-    /// What the same ratio was in published figures.
+    /// The same ratio in published figures.
     pub then: Option<f64>,
 }
 
-/// What a figure counts as.
+/// The class that a ratio is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatioClass {
     /// Significantly better.
@@ -45,7 +45,7 @@ pub enum RatioClass {
     Equivalent,
     /// No significant difference, and not equivalent either.
     Inconclusive,
-    /// Of too few values.
+    /// Too few values for a verdict.
     Few,
 }
 
@@ -56,7 +56,7 @@ impl ComparedRatio {
         ComparedRatio { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
     }
 
-    /// What it counts as.
+    /// The class of the ratio.
     pub fn class(&self) -> RatioClass {
         let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
         match (self.finding, self.direction) {
@@ -93,11 +93,11 @@ pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
 pub struct RatioSummary<'a> {
     /// All of them.
     pub figures: &'a [ComparedRatio],
-    /// What the figures of each side compare: `B beside A`.
+    /// The names of the sides: `B beside A`.
     pub sides: &'a [String],
     /// The difference that matters, where one is known.
     pub margin: Option<f64>,
-    /// What better and worse are called.
+    /// The words for better and worse.
     pub terms: [&'a str; 2],
 }
 
@@ -163,7 +163,7 @@ impl RatioSummary<'_> {
         distinct(totals().map(|figure| figure.what.as_str())).into_iter().map(sentence).collect()
     }
 
-    /// What differs most, each way.
+    /// The largest differences, better and worse.
     fn largest(&self) -> Vec<String> {
         let [better, worse] = self.terms;
         let ways =

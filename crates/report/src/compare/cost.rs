@@ -36,14 +36,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// The windows that have both; none where there are fewer than two.
+    /// The windows that have both; `None` if there are fewer than two.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let both = self.load.iter().copied().zip(self.spent[resource].iter().copied());
         let both = both.filter(|(load, spent)| load.is_finite() && spent.is_finite());
         Some(both.unzip()).filter(|(load, _): &(Vec<f64>, _)| load.len() >= 2)
     }
 
-    /// What these windows say of a resource.
+    /// Applies an estimate to the windows of a resource; `None` with fewer than two.
     fn of<T>(&self, resource: usize, say: impl Fn(Windows) -> Option<T>) -> Option<T> {
         say(as_windows(&self.windows(resource)?))
     }
@@ -168,7 +168,7 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
     );
 }
 
-/// What a pair says, in words.
+/// The verdict on a pair of services, in words.
 pub fn pair_verdict(pair: &ServicePair) -> String {
     match pair.answer {
         Answer::Refused(overlap) => {
@@ -269,7 +269,7 @@ pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[Service
     })
 }
 
-/// What windows may have been read of: the reading, what people call it, and whether ticks sample it.
+/// The readings of windows: id, title, and whether the kernel samples it at clock ticks.
 const READINGS: [(&str, &str, bool); 13] = [
     (reading::MACHINE_CPU, "CPU, whole machine", false),
     ("service_cpu_ns", "CPU, service", false),
@@ -286,7 +286,7 @@ const READINGS: [(&str, &str, bool); 13] = [
     (reading::DEVICE_WRITTEN, "bytes written", false),
 ];
 
-/// The unit in which a run has a reading; none where it has not.
+/// The unit in which a run has a reading; `None` if it has not.
 fn reading_unit(record: &RunRecord, id: &str) -> Option<Unit> {
     record.reading(id).map(|column| record.readings[column].unit)
 }
@@ -330,7 +330,7 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
     Ok(compared)
 }
 
-/// What each watch ran on.
+/// The machine and the windows of each watch.
 fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
     let row = |(record, service): (&RunRecord, &Service)| {
         row![

@@ -28,9 +28,9 @@ pub struct OrderPair<'a> {
 
 /// One order.
 pub struct VariantOrder {
-    /// What orders the variants; less comes first.
+    /// The values that order the variants, the least first.
     values: Vec<f64>,
-    /// Which pairs differ significantly. None where nothing is known of the spread.
+    /// Which pairs differ significantly. `None` if nothing is known of the spread.
     differs: Option<Vec<Vec<bool>>>,
 }
 
@@ -40,7 +40,7 @@ impl VariantOrder {
         VariantOrder { values, differs: None }
     }
 
-    /// The order of these variants in a comparison. None where one of them has no data.
+    /// The order of these variants in a comparison. `None` if one of them has no data.
     pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<VariantOrder> {
         let place =
             |variant: &usize| comparison.order.iter().position(|other| other == variant).map(|at| at as f64);
@@ -74,14 +74,14 @@ impl OrderPair<'_> {
         order.first().into_iter().map(|variant| self.names[variant]).collect()
     }
 
-    /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is inconclusive.
+    /// The first variants of an order: `ext2 = xfs` for equal figures, `ext2 ?` for an inconclusive lead.
     fn first(&self, order: &VariantOrder) -> String {
         let names = self.first_names(order);
         let open = names.len() == 1 && !order.decided();
         format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
     }
 
-    /// Who was first then, and is first here.
+    /// The first variants of both orders, the earlier order first.
     pub fn firsts(&self) -> (String, String) {
         (self.first(&self.then), self.first(&self.here))
     }
@@ -165,7 +165,7 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
     Table::words(["task", &then, &here, "τ", "changes of place"]).with(rows.map(row))
 }
 
-/// One table of the orders of several runs beside those of the first, whose letter is the first. None where the
+/// One table of the orders of several runs beside those of the first, whose letter is the first. `None` if the
 /// first's own orders are not the same in all: its runs have not the same variants or tasks in common with it.
 pub fn merged(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
     let (first, others) = pairs.split_first()?;
@@ -187,7 +187,7 @@ pub fn merged(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<T
     Some(table)
 }
 
-/// What the signs in [`table`] mean.
+/// Explains the signs in [`table`].
 pub const LEGEND: &str = "? marks a first place without a significant lead over all others, a = b equal figures. A change in \
                           brackets is between variants that do not differ significantly. τ is Kendall's: 1 is the same order, \
                           -1 the opposite one.";

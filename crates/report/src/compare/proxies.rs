@@ -42,7 +42,9 @@ pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error
 
     let document = &mut compared.data;
     document.text("The author's table, worked out again from its raw columns.");
-    published.derived.iter().for_each(|made| again(document, published, made));
+    for made in &published.derived {
+        add_recomputed_table(document, published, made);
+    }
     add_consistency(document, &recomputed);
     cost::add_cost_tables(document, &services, &resources);
     cost::add_pair_table(document, &pairs);
@@ -58,7 +60,7 @@ pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error
 }
 
 /// One of the author's tables: sample by service.
-fn again(document: &mut Document, published: &Published, made: &Derived) {
+fn add_recomputed_table(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
     document.table(sample_table(published, |sample, variant| {
         let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
@@ -156,7 +158,7 @@ fn paired_table(document: &mut Document, paired: &[SampledPair]) {
 }
 
 impl<'a> SampledPair<'a> {
-    /// The other service, and the ratio of this one over it; none where the pair is of others.
+    /// The other service, and the ratio of this one over it; `None` if the pair is of others.
     fn of(&self, name: &str) -> Option<(&'a str, Ratio)> {
         match name {
             name if name == self.b => Some((self.a, self.ratio)),

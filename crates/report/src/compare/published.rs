@@ -119,7 +119,7 @@ struct PublishedComparison<'a> {
     metric: &'a str,
     analysis: &'a Analysis,
     pairs: &'a [(&'a str, usize)],
-    /// What the author's variants are.
+    /// The word for the author's variants: `filesystem` or `variant`.
     noun: &'static str,
     machine: Machine,
     orders: TaskOrders<'a>,

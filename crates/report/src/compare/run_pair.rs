@@ -9,7 +9,7 @@ use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct TaskRatios<'a> {
-    /// What it is called.
+    /// Its title.
     pub title: String,
     /// In the order of the variants of the pair.
     pub ratios: Vec<Option<Ratio>>,
@@ -67,7 +67,7 @@ impl<'a> ComparedRun<'a> {
 }
 
 impl<'a> RunPair<'a> {
-    /// What both runs have.
+    /// Compares the variants and tasks that both runs have.
     ///
     /// # Errors
     /// If they have no variant or task in common, or the metric means something else in the other.

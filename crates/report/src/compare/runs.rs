@@ -33,7 +33,7 @@ pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonRep
     Ok(comparison_report(&pairs, &refused))
 }
 
-/// What went well; what did not is added to a list.
+/// The values of successful results; errors are added to `refused`.
 fn successes<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Error>) -> Vec<T> {
     results.filter_map(|result| result.map_err(|error| refused.push(error)).ok()).collect()
 }
@@ -97,7 +97,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     compared
 }
 
-/// What the `at`-th run is called: A, B, … and from the 27th on by its number.
+/// The name of the `at`-th run: A, B, … and from the 27th on `run 27`.
 fn run_letter(at: usize) -> String {
     match u8::try_from(at) {
         Ok(at @ 0..=25) => char::from(b'A' + at).to_string(),
@@ -294,7 +294,7 @@ fn kernels(record: &RunRecord) -> String {
     each_host(record, ", ", |host| host.kernel.clone())
 }
 
-/// What a reader of a run should know.
+/// The warnings of a run.
 fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     items.extend(notes_of_kind(record, NoteKind::Fairness));
@@ -350,12 +350,13 @@ pub fn confounded_note(pairs: &[RunPair]) -> Option<String> {
         "Different runs{apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
          free space) is in these ratios."
     );
-    Some(match pairs.iter().all(alike) {
-        true => format!(
+    Some(if pairs.iter().all(alike) {
+        format!(
             "{time} Nothing else that was recorded differs, the variants included: what is better or worse here is the \
              machine, not a filesystem."
-        ),
-        false => time,
+        )
+    } else {
+        time
     })
 }
 
@@ -371,7 +372,7 @@ fn time_between(a: &str, b: &str) -> Option<String> {
     })
 }
 
-/// What differs between the runs besides the time.
+/// The recorded differences of two runs besides their time.
 pub fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     let mut items = Vec::new();
     let mut differ = |what: &str, x: String, y: String| {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct SampleRow<'a> {
     a: &'a Series,
     b: &'a Series,
-    /// What both are called beside the other rows.
+    /// The names of both series, which tell them from the other rows.
     names: [String; 2],
     paired: bool,
     ratio: Option<Ratio>,
@@ -217,7 +217,7 @@ fn other_conditions(rows: &[SampleRow]) -> Option<String> {
     (!named.is_empty()).then(|| format!("The conditions differ: {}.", first_of(&named, ", ")))
 }
 
-/// What the lack of rounds costs. The rates are those of docs/internals/statistics.md.
+/// The warning that unpaired samples are less sure. The rates are those of docs/internals/statistics.md.
 fn unpaired_costs(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(

@@ -18,7 +18,7 @@ const WORDS: usize = 13;
 /// Columns of the margins of a column.
 const MARGINS: usize = 2;
 
-/// What a terminal can show.
+/// The size and abilities of a terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Screen {
     /// Its columns, if known.
@@ -76,7 +76,7 @@ fn parts_that_fit(table: &Table, width: usize) -> Vec<Table> {
     table.split(most.unwrap_or(1))
 }
 
-/// What the margins of columns take, and the blanks between them.
+/// The width of the margins of columns and of the blanks between them.
 fn beside(columns: usize) -> usize {
     ((MARGINS + 1) * columns).saturating_sub(1)
 }

@@ -23,7 +23,7 @@ pub mod theme {
     pub const PAPER: Colour = Colour(0xff, 0xff, 0xff);
     /// A dark page.
     pub const DARK_PAPER: Colour = Colour(0x0d, 0x11, 0x17);
-    /// What each becomes on a dark page.
+    /// The colour that replaces each on a dark page.
     pub const TURNED: [(Colour, Colour); 6] = [
         (INK, Colour(0xe6, 0xed, 0xf3)),
         (SOFT, Colour(0x9d, 0xa7, 0xb3)),
@@ -255,7 +255,7 @@ mod tests {
 
     // Colours as they are seen with each kind of colour vision: variants stay apart, filesystems recognisable.
 
-    /// What linear light becomes: normal vision, protanopia, deuteranopia (Machado, Oliveira and Fernandes 2009).
+    /// Transforms of linear light: normal vision, protanopia, deuteranopia (Machado, Oliveira and Fernandes 2009).
     const VISIONS: [(&str, [[f64; 3]; 3]); 3] = [
         ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
         (

@@ -45,7 +45,7 @@ fn element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
     )
 }
 
-/// What a chart is of, in a line: its panels, or its axes where it has one.
+/// Summarises a chart in a line: its panels and its legend.
 fn panel_summary(chart: &Chart) -> String {
     let titles: Vec<&str> =
         chart.panels.iter().map(|panel| panel.title.as_str()).filter(|title| !title.is_empty()).collect();
@@ -87,7 +87,9 @@ pub fn draw_chart(pen: &mut Pen, chart: &Chart) -> f64 {
     pen.text((0.0, 3.0 + TITLE.size / 2.0), &title, (TITLE, theme::INK), Anchor::Start);
     let mut top = TITLE.size + 12.0;
     for row in legend_rows(&chart.legend, whole) {
-        row.into_iter().for_each(|(left, key)| draw_key(pen, key, (left, top + KEY_ROW / 2.0)));
+        for (left, key) in row {
+            draw_key(pen, key, (left, top + KEY_ROW / 2.0));
+        }
         top += KEY_ROW;
     }
     top += 6.0;
@@ -243,7 +245,9 @@ impl Plot<'_> {
         self.vertical_axis(pen);
         let ((left, right), (bottom, top)) = (self.x, self.y);
         pen.line([(left, top), (left, bottom), (right, bottom)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
-        self.panel.marks.iter().for_each(|mark| draw_mark(pen, self, mark));
+        for mark in &self.panel.marks {
+            draw_mark(pen, self, mark);
+        }
     }
 
     /// Ticks, grid and labels below the plot. A label that would touch the one before it is left out.

@@ -53,7 +53,7 @@ fn fio_job(row: &Sample) -> Value {
     })
 }
 
-/// One direction; none where nothing went that way.
+/// One direction; `None` if nothing went that way.
 fn fio_direction(row: &Sample, word: &str) -> Option<Value> {
     let get = |figure: &str| row.get(&format!("{word}_{figure}"));
     let [count, bandwidth, iops, mean, max] = FIO_FIGURES.map(get);
@@ -143,12 +143,13 @@ pub fn samples_with<'a>(
         }
     }
     let rows: Vec<Sample> = rows.into_values().filter(keep).collect();
-    match rows.is_empty() {
-        false => Ok(rows),
-        true => Err(Error::Usage(format!(
+    if rows.is_empty() {
+        Err(Error::Usage(format!(
             "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
             record.id
-        ))),
+        )))
+    } else {
+        Ok(rows)
     }
 }
 
@@ -234,7 +235,7 @@ fn without_blanks(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
-/// What follows `Benchmark` begins in upper case.
+/// The name behind `Benchmark`, which begins in upper case.
 fn gobench_title(text: &str) -> String {
     let mut word = without_blanks(text);
     if let Some(first) = word.get_mut(..1) {

@@ -28,12 +28,12 @@ fn annotation(judged: &Judged) -> String {
     format!("::{level} title={}::{}", property(&title), escaped(&message))
 }
 
-/// What the runner of GitHub Actions reads back from a message (its `command.ts`, `escapeData`).
+/// Escapes a message for the runner of GitHub Actions (its `command.ts`, `escapeData`).
 fn escaped(text: &str) -> String {
     safe::line(text).replace('%', "%25")
 }
 
-/// The same for a property (`escapeProperty`).
+/// Escapes a property (`escapeProperty`).
 fn property(text: &str) -> String {
     escaped(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -83,7 +83,7 @@ fn columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a
     (metrics, names)
 }
 
-/// What tells where a row was measured, before its factors.
+/// The first columns, which say where a row was measured.
 pub(super) const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
 
 /// Begins a row with [`PLACE`] and the levels of these factors.
@@ -108,7 +108,7 @@ pub(super) fn varying(record: &RunRecord) -> Vec<&str> {
     factor::in_order(ids.into_iter().filter(|factor| record.varies(factor)).collect(), |id| id)
 }
 
-/// What loads did over time, one row a stretch.
+/// The time series of loads, one row a stretch.
 pub const SERIES: Exporter = Exporter {
     kept_as: |report| (!report.record.series.is_empty()).then_some("series.csv"),
     lacks: |report| time_series::left_out(&report.record.series),

@@ -10,7 +10,7 @@ use fsarena_stats::matrix::finding::{Finding, Part};
 use fsarena_stats::matrix::rule::{Flag, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says findings about a matrix.
+/// Describes findings about a matrix.
 pub struct Speaker<'a> {
     /// The matrix.
     pub matrix: &'a Matrix,
@@ -43,7 +43,7 @@ impl Speaker<'_> {
         format!("{}: {what}, at {}", self.series(part.worst().at), self.extent(&finding.cells()))
     }
 
-    /// The cells in which the generator was in the way; nothing where there are none.
+    /// The cells in which the generator was in the way; empty if there are none.
     pub fn client_bound(&self) -> String {
         let mut tables: BTreeMap<(usize, usize), BTreeSet<At>> = BTreeMap::new();
         for at in self.matrix.all_client_bound() {
@@ -280,7 +280,7 @@ impl Speaker<'_> {
     }
 }
 
-/// The same words as the beginning of a sentence.
+/// The text with its first letter in upper case.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

@@ -44,7 +44,7 @@ const OWN_NAMES: [&str; 6] = ["run", "variant", "host", "boot", "workload", "tas
 /// Columns of fsarena's own files that mark rows which count for nothing.
 const WARM_UP: [&str; 2] = ["warmup", "warm_up"];
 
-/// What a column is.
+/// The role of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Name,
@@ -80,7 +80,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
             continue;
         }
         let mut conditions = Conditions::default();
-        of(Column::Setting).for_each(|at| conditions.set(&sheet.heads[at], &row[at]));
+        for at in of(Column::Setting) {
+            conditions.set(&sheet.heads[at], &row[at]);
+        }
         let mut reading = ToolRun::new(subject, &conditions);
         reading.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
         reading.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
@@ -108,7 +110,7 @@ fn no_numbers(sheet: &Sheet) -> String {
     format!("no column of it holds numbers alone, so there is nothing to compare{}", hint.unwrap_or_default())
 }
 
-/// What separates the texts that name a row: nothing that one of them has, so that two names are never the same.
+/// A separator that occurs in none of the texts that name a row, so that two names are never the same.
 fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
     let has = |separator: &str| {

@@ -65,7 +65,9 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                     ("sync", sync),
                     ("version", &version),
                 ];
-                pairs.into_iter().for_each(|(name, value)| conditions.set(name, value));
+                for (name, value) in pairs {
+                    conditions.set(name, value);
+                }
                 let mut all = ToolRun { failed, ..ToolRun::new(ALL, &conditions) };
                 let succeeded = all.failed.is_none();
                 all.add_figure("throughput", "MB/s", Some(mb_s));

@@ -20,9 +20,9 @@ pub struct Importer {
 /// A fault in a file, without the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The line, from 1; None where the fault is in no particular line.
+    /// The line, from 1; `None` if the fault is in no particular line.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault in words.
     pub message: String,
 }
 

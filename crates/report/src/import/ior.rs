@@ -56,7 +56,9 @@ fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     if text.contains("\"bwMiB\"") {
-        json_documents(text)?.iter().for_each(|(_, document)| json(document, into));
+        for (_, document) in json_documents(text)? {
+            add_json_document(&document, into);
+        }
         return Ok(());
     }
     let mut run = Run::default();
@@ -86,7 +88,9 @@ struct Run {
 impl Run {
     /// Adds the last row, and counts the run as left out if it failed or has no results.
     fn end(self, into: &mut Collector) {
-        self.last.into_iter().for_each(|last| into.add_run(last));
+        if let Some(last) = self.last {
+            into.add_run(last);
+        }
         if self.begun && (self.rows == 0 || self.failed.is_some()) {
             into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no results".into()));
         }
@@ -174,7 +178,9 @@ impl Run {
         reading.add_figure("iops", "/s", number("IOPS", "is not a number of operations")?);
         reading.add_figure("elapsed", "s", number("total(s)", "is not a time")?);
         self.rows += 1;
-        self.last.replace(reading).into_iter().for_each(|before| into.add_run(before));
+        if let Some(before) = self.last.replace(reading) {
+            into.add_run(before);
+        }
         Ok(())
     }
 
@@ -196,7 +202,7 @@ impl Run {
 }
 
 /// Adds a reading for each result in a document of IOR's JSON.
-fn json(document: &Value, into: &mut Collector) {
+fn add_json_document(document: &Value, into: &mut Collector) {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     for test in document["tests"].as_array().into_iter().flatten() {
         let mut conditions = Conditions::default();

@@ -13,7 +13,7 @@ pub struct Samples {
     pub format: &'static str,
     /// The series, in the order of the file; those of the metric that people compare first.
     pub series: Vec<Series>,
-    /// What the file has and fsarena does not count.
+    /// The parts of the file that fsarena leaves out.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -34,7 +34,7 @@ pub struct Series {
     pub direction: Direction,
     /// Every value, in the order of the file.
     pub values: Vec<f64>,
-    /// The mean value of each round; None if some value has no round.
+    /// The mean value of each round; `None` if some value has no round.
     pub rounds: Option<BTreeMap<String, f64>>,
 }
 
@@ -52,7 +52,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Lists what was left out, the first five kinds by name; None if nothing was.
+    /// Lists what was left out, the first five kinds by name; `None` if nothing was.
     pub fn list(all: &[LeftOut]) -> Option<String> {
         const NAMED: usize = 5;
         let mut words: Vec<String> = all.iter().take(NAMED).map(LeftOut::to_string).collect();
@@ -204,7 +204,7 @@ impl Distinctions {
         self.0.get(&series.subject).map_or(&[], Vec::as_slice)
     }
 
-    /// The values of the distinguishing conditions of a series; None for a condition that it does not state.
+    /// The values of the distinguishing conditions of a series; `None` for a condition that it does not state.
     pub fn values<'a>(&self, series: &'a Series) -> Vec<Option<&'a str>> {
         self.of(series).iter().map(|name| series.conditions.get(name)).collect()
     }
@@ -307,7 +307,9 @@ impl Collector {
     /// The samples. Series of the metrics in `leads` come first, in that order.
     pub fn into_samples(mut self, origin: &str, format: &'static str, leads: &[&str]) -> Samples {
         let distinctions = Distinctions::among(&self.series);
-        self.series.iter_mut().for_each(|series| series.name = distinctions.name(series));
+        for series in &mut self.series {
+            series.name = distinctions.name(series);
+        }
         let lead =
             |series: &Series| leads.iter().position(|metric| *metric == series.metric).unwrap_or(leads.len());
         self.series.sort_by_key(lead);

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 /// The column that numbers the rounds.
 const ROUND: &str = "round";
-/// What a column of numbers of clients is called.
+/// The names of columns with numbers of clients.
 pub const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
-/// What other columns of settings are called. Their numbers are not measured.
+/// The names of other columns of settings, whose numbers are not measured.
 const SETTINGS: [&str; 24] = [
     "concurrency",
     "connections",
@@ -39,7 +39,7 @@ const SETTINGS: [&str; 24] = [
 const SIZES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
 /// How lines that are no rows begin.
 pub const COMMENT: char = '#';
-/// What programs write where they have no value.
+/// The words that programs write for a missing value.
 const ABSENT: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
 
 /// Whether a column states a setting, by its name.
@@ -116,11 +116,10 @@ impl Sheet {
             rows.splice(0..0, heads.filter(fits));
         }
         let headless = rows.first().is_none_or(is_list);
-        let heads: Vec<String> = match headless {
-            true => {
-                (1..=rows.first().map_or(0, StringRecord::len)).map(|at| format!("column {at}")).collect()
-            }
-            false => rows.remove(0).iter().map(String::from).collect(),
+        let heads: Vec<String> = if headless {
+            (1..=rows.first().map_or(0, StringRecord::len)).map(|at| format!("column {at}")).collect()
+        } else {
+            rows.remove(0).iter().map(String::from).collect()
         };
         let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND));
         let mut sheet = Sheet { heads, headless, rows, round };
@@ -167,9 +166,8 @@ impl Sheet {
             return Ok(());
         }
         for row in &mut self.rows {
-            let field = |(at, field): (usize, &str)| match mended.contains(&at) {
-                true => pointed(field),
-                false => field.to_string(),
+            let field = |(at, field): (usize, &str)| {
+                if mended.contains(&at) { pointed(field) } else { field.to_string() }
             };
             let mut pointed: StringRecord = row.iter().enumerate().map(field).collect();
             pointed.set_position(row.position().cloned());
@@ -211,7 +209,7 @@ fn fault(error: csv::Error, delimiter: u8) -> Fault {
     Fault { line, message }
 }
 
-/// What columns of exit codes are called.
+/// The names of columns of exit codes.
 const EXIT_CODES: [&str; 8] =
     ["exit_code", "exitcode", "exit_status", "exit", "rc", "returncode", "return_code", "errno"];
 /// Columns that are true of a run that failed, and of one that did not.
@@ -253,7 +251,7 @@ pub enum OutcomeColumn {
 }
 
 impl OutcomeColumn {
-    /// What a column states, by its name and its values: a number of failed requests is no failed run.
+    /// The kind of outcome in a column, by its name and its values: a number of failed requests is not a failed run.
     pub fn of(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
         let head = sheet.heads[at].to_ascii_lowercase().replace([' ', '-'], "_");
         let called = |names: &[&str]| names.contains(&head.as_str());
@@ -299,7 +297,7 @@ impl OutcomeColumn {
 pub struct OutcomeColumns(Vec<(usize, OutcomeColumn)>);
 
 impl OutcomeColumns {
-    /// Why the run of a row failed; none if it did not.
+    /// Why the run of a row failed; `None` if it did not.
     pub fn failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
         let (at, _) = self.0.iter().find(|(at, outcome)| outcome.failed(&row[*at]))?;
         Some(format!("{} is {}", sheet.heads[*at], &row[*at]))

@@ -62,7 +62,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run: Option<Run> = None;
     for (at, line) in (1..).zip(text.lines().map(str::trim)) {
         if let Some(version) = begins(line) {
-            run.take().into_iter().for_each(|run| run.end(into));
+            if let Some(run) = run.take() {
+                run.end(into);
+            }
             let mut conditions = Conditions::default();
             conditions.set("version", version);
             run = Some(Run { conditions, ..Run::default() });
@@ -70,7 +72,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
             run.line(line).map_err(|message| Fault::at(at, message))?;
         }
     }
-    run.into_iter().for_each(|run| run.end(into));
+    if let Some(run) = run {
+        run.end(into);
+    }
     Ok(())
 }
 

@@ -25,7 +25,7 @@ const LATENCY: [&str; 15] = [
 pub struct Curves {
     /// The curves, by name.
     pub series: Vec<Series>,
-    /// Rows of runs that failed, in words; none if all succeeded.
+    /// Rows of runs that failed, in words; `None` if all succeeded.
     pub left_out: Option<String>,
 }
 
@@ -88,9 +88,10 @@ fn series(name: &str, points: &[Point]) -> Result<Series, series::Error> {
 }
 
 fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
-    match found > limit {
-        true => Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}"))),
-        false => Ok(()),
+    if found > limit {
+        Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}")))
+    } else {
+        Ok(())
     }
 }
 

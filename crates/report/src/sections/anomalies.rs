@@ -8,10 +8,10 @@ use fsarena_stats::matrix::{Analysis, analyse};
 
 /// The maximum number of findings in this section, to keep it readable.
 const MAX_FINDINGS: usize = 6;
-/// The same where a screen holds the report.
+/// The maximum number of findings of a report that fits on a screen.
 const MAX_BRIEF: usize = 3;
 
-/// What stands out in a matrix of block sizes and threads.
+/// The anomalies of a matrix of block sizes and threads.
 pub const ANOMALIES: Section = Section::new(Chapter::Answer, add_anomalies);
 
 /// Adds the findings; nothing where the run measured no matrix.

@@ -158,7 +158,7 @@ fn overall_sentences(
     sentences
 }
 
-/// Who was best over all, or between whom that is open.
+/// The best variant over all tasks, or the variants that may be.
 fn overall_verdict(
     names: &[&str],
     metric: &MetricSpec,
@@ -184,7 +184,7 @@ fn overall_verdict(
     format!("{tasks}: inconclusive which variant {was_best}{tied}.")
 }
 
-/// What becomes of the answer where long tasks do not weigh more.
+/// The answer if every task has the same weight.
 fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
     let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
     let verdict = match (geometric.best(), geometric.winner()) {
@@ -230,9 +230,12 @@ fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open = open.filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none());
     let open: Vec<String> = open.map(|task| task_with_candidates(names, task)).collect();
     let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
-    (count > 0).then(|| match matrix::is_matrix(analysis) {
-        true => format!("No clear winner in {count} of {all}; the tables show them."),
-        false => format!("No clear winner in {count} of {all}: {}.", open.join(", ")),
+    (count > 0).then(|| {
+        if matrix::is_matrix(analysis) {
+            format!("No clear winner in {count} of {all}; the tables show them.")
+        } else {
+            format!("No clear winner in {count} of {all}: {}.", open.join(", "))
+        }
     })
 }
 
@@ -251,9 +254,10 @@ fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String
     let all = overall.without_drops.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
     let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
-    Some(match all.winner() == overall.main().comparison.winner() {
-        true => format!("{dropped} dropped. The verdict is the same with all rounds."),
-        false => format!("{dropped} dropped. With all rounds the verdict would differ: {winner}."),
+    Some(if all.winner() == overall.main().comparison.winner() {
+        format!("{dropped} dropped. The verdict is the same with all rounds.")
+    } else {
+        format!("{dropped} dropped. With all rounds the verdict would differ: {winner}.")
     })
 }
 
@@ -294,7 +298,7 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
 }
 
-/// What the ranking leaves out.
+/// The tasks that the ranking leaves out.
 pub const LEFT_OUT: Section = Section::new(Chapter::Answer, add_left_out);
 
 fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
@@ -306,7 +310,7 @@ fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
 /// The most tasks of which a screen shows the values.
 const MAX_VALUES: usize = 3;
 
-/// What the tasks that rank no variant measured: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
+/// The values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
 fn unranked_values(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let of_task = |task: &TaskAnalysis| {
@@ -358,7 +362,7 @@ fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
 /// How to read the answer.
 pub const LEGEND: Section = Section::full(Chapter::Answer, add_legend);
 
-/// What the figures of the answer and their brackets are; nothing where it compares no variants.
+/// Explains the figures of the answer and their brackets; nothing for a single variant.
 fn add_legend(document: &mut Document, report: &Report, _: Detail) {
     let names = report.record.names();
     let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };

@@ -53,7 +53,7 @@ pub fn claim_lines(judged: &Judged) -> Vec<String> {
     lines
 }
 
-/// What the run could exclude, of a claim that it left open.
+/// The largest difference that the run excludes, if the claim is inconclusive.
 fn open_sentence(verdict: &Verdict) -> Option<String> {
     let most = verdict.excludes();
     if let Some(why) = verdict.withheld {
@@ -72,7 +72,7 @@ pub fn effect_words(verdict: &Verdict) -> String {
     format!("{value} [{interval}]")
 }
 
-/// What holds of many claims together.
+/// How many verdicts hold for all claims together (e-BH).
 fn family_sentence(claims: &[Judged]) -> Option<String> {
     let kept = family(claims);
     let decided = |at: &usize| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted);
@@ -96,10 +96,10 @@ fn family_sentence(claims: &[Judged]) -> Option<String> {
     ))
 }
 
-/// What the author of the study concluded.
+/// The conclusions of the study's author.
 pub const CONCLUSIONS: Section = Section::full(Chapter::Conclusions, add_conclusions);
 
-/// What became of the author's conclusions that this run can check, with a table of them.
+/// A table of the author's conclusions that this run can check, with a summary.
 fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
         report.conclusions.iter().partition(|one| one.here.outcome.is_some());
@@ -137,7 +137,7 @@ fn quoted(conclusion: &Conclusion) -> Cell {
     Cell::two(conclusion.says.as_str(), conclusion.origin())
 }
 
-/// The same for programs.
+/// The author's conclusions with their answers on the published figures, as JSON.
 pub fn published_conclusions_json(concluded: &[(Conclusion, Answer)]) -> Value {
     let one = |(conclusion, then): &(Conclusion, Answer)| {
         conclusion_json(conclusion, json!({"then": answer_json(then)}))
@@ -182,7 +182,7 @@ fn conclusions_summary(checked: &[&Checked]) -> String {
     )
 }
 
-/// What the data then did not show, and what is otherwise now.
+/// The conclusions that the published figures refute, and those that held there and are refuted here.
 fn surprises(checked: &[&Checked]) -> Vec<String> {
     let listed = |what: &str, is: fn(&Checked) -> bool| {
         let said = checked.iter().filter(|one| is(one));
@@ -196,7 +196,7 @@ fn surprises(checked: &[&Checked]) -> Vec<String> {
     then.into_iter().chain(here).collect()
 }
 
-/// What the run says, and by how much.
+/// The answer of this run to a conclusion, with the effect.
 fn answer_here(answer: &Answer) -> Cell {
     let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
     let told = match answer.verdicts.as_slice() {

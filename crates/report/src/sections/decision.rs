@@ -45,9 +45,9 @@ pub struct Decision<'a> {
     overall: &'a Overall,
     /// The variants that may be chosen, in order.
     candidates: Vec<usize>,
-    /// What choosing one of them costs compared with the best of them.
+    /// The regret of each candidate: its cost compared with the best candidate.
     regrets: Regrets,
-    /// The same by geometric mean.
+    /// The regrets by geometric mean.
     geometric_regrets: Regrets,
     answer: Answer,
     /// The first recommended variant; if none is recommended, the one with the least regret.
@@ -373,13 +373,13 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
     }
 }
 
-/// What `b` costs over `a`, round by round: speed and rates are inverse to cost.
+/// The cost of `b` divided by that of `a` within rounds. For speeds and rates the cost is the inverse.
 fn cost(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
     Ratio::of(log_ratios(a, b).d)
 }
 
-/// What the better one gains, from ln(cost/its cost): speed and rates are inverse to cost.
+/// The gain of the better variant as a fraction, from the logarithm of the ratio of costs.
 fn gain(metric: &MetricSpec, log: f64) -> f64 {
     let inverse = metric.direction == Direction::Higher || is_time(metric);
     if inverse { log.exp_m1() } else { -(-log).exp_m1() }
@@ -403,7 +403,7 @@ fn better(metric: &MetricSpec) -> String {
     format!("{}{}", comparative(metric), of_what(metric))
 }
 
-/// What a comparative is about: nothing for the time until a command returns, ` (synced)`, ` in iops`.
+/// The metric behind a comparative: ` (synced)`, ` in iops`; empty for the time until a command returns.
 fn of_what(metric: &MetricSpec) -> String {
     if !is_time(metric) {
         format!(" in {}", metric.id)

@@ -65,7 +65,7 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     document.parts.push(Part::Facts(facts));
 }
 
-/// What differs between existing directories besides what the reader wants to compare; none where fsarena made the
+/// What differs between existing directories besides what the reader wants to compare; `None` if fsarena made the
 /// filesystems itself.
 fn confounded(record: &RunRecord) -> Option<String> {
     if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
@@ -96,7 +96,7 @@ fn describe_directory(record: &RunRecord, variant: &str) -> String {
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
-/// What was noted of a directory under test, without the options of its mount.
+/// A note about a directory under test, without the options of its mount.
 fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
     let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
@@ -119,7 +119,7 @@ fn memory_size(size: &str) -> String {
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
-/// What carried the filesystems: `loop images in /data on vda (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
+/// The backing storage: `loop images in /data on vda (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
 pub fn describe_storage(record: &RunRecord) -> String {
     match (&record.plan.device.backing, images(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),

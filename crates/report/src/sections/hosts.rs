@@ -9,7 +9,7 @@ use fsarena_stats::hosts::{Hosts, compare};
 use fsarena_stats::{analyse::combine_tasks, pairs::log_ratios, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the hosts say.
+/// Whether the hosts of a merged run give the same answer.
 pub const HOSTS: Section = Section::new(Chapter::Answer, add_hosts);
 
 /// The most hosts that are shown and named.
@@ -46,7 +46,7 @@ fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     }
 }
 
-/// The hosts of the rounds; none where all are of one.
+/// The hosts of the rounds; `None` if all are of one.
 fn strata(report: &Report) -> Option<Strata<'_>> {
     let record = &report.record;
     let analysis = report.analyses.first()?;
@@ -105,7 +105,7 @@ fn without(strata: &Strata, host: usize) -> Vec<String> {
     strata.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
 }
 
-/// What each host measured, those that differ first.
+/// A row for each host; those that differ come first.
 fn host_table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
     let ratios = strata.pairs.iter().map(|(name, _)| name.as_str());
     let header = ["host", "rounds"].into_iter().chain(ratios).chain(["failed cells", "began while busy"]);

@@ -6,7 +6,7 @@ use crate::words::few_of;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::{comparison::median, grid::Grid};
 
-/// What the work cannot show.
+/// Warnings about commands of the user that cannot tell filesystems apart well.
 pub const OWN_WORK: Section = Section::new(Chapter::Answer, add_own_work);
 
 /// A task counts as short if it takes less than this many times as long as `true`.

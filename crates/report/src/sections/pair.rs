@@ -18,7 +18,7 @@ fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
 /// Two variants.
 pub const PAIR: Section = Section::new(Chapter::Answer, add_pair);
 
-/// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
+/// The difference of B to A in words and as a table; nothing unless the run has two variants.
 fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
@@ -45,9 +45,10 @@ fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
         made_of(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
-    let intervals = match rows.iter().any(|row| row.ratio.provisional) {
-        true => "the range of the rounds if fewer than 8, else 95% intervals",
-        false => "95% intervals",
+    let intervals = if rows.iter().any(|row| row.ratio.provisional) {
+        "the range of the rounds if fewer than 8, else 95% intervals"
+    } else {
+        "95% intervals"
     };
     document.text(format!(
         "Differences are those of B over A in a typical round, with {intervals}. By mean cost is the sum over all rounds of \
@@ -112,7 +113,7 @@ fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     ]
 }
 
-/// The same for programs; null where there are not two variants.
+/// The comparison of two variants as JSON; null for another number of variants.
 pub fn pair_json(report: &Report) -> Value {
     let [a, b] = report.record.variants.as_slice() else { return Value::Null };
     let row = |row: &PairRow| {

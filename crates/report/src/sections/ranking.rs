@@ -92,7 +92,7 @@ pub fn ranking_json(report: &Report) -> Value {
     })
 }
 
-/// What it takes to decide the rest.
+/// The rounds needed to decide inconclusive comparisons.
 pub const ROUNDS_NEEDED: Section = Section::full(Chapter::Method, add_rounds_needed);
 
 /// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
@@ -104,9 +104,10 @@ fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     if open.is_empty() {
         return;
     }
-    let so_far = match open.iter().any(|(ratio, _)| ratio.provisional) {
-        true => "so far, range of the rounds if fewer than 8, else 95% interval",
-        false => "so far, 95% interval",
+    let so_far = if open.iter().any(|(ratio, _)| ratio.provisional) {
+        "so far, range of the rounds if fewer than 8, else 95% interval"
+    } else {
+        "so far, 95% interval"
     };
     let rows = open.into_iter().map(|(ratio, series)| {
         let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);

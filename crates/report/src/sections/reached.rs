@@ -79,7 +79,7 @@ fn task_with_exceptions(
     Some(if others.is_empty() { task.to_string() } else { format!("{task} ({})", others.join(", ")) })
 }
 
-/// The same for programs: each task, each variant.
+/// The data path of each task and variant, as JSON.
 pub fn data_path_json(report: &Report) -> Value {
     let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
     let task = |task: &TaskMedians| {

@@ -20,7 +20,9 @@ fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full {
         // The laws take many words.
         table.header.remove(1);
-        table.rows.iter_mut().for_each(|row| drop(row.remove(1)));
+        for row in &mut table.rows {
+            row.remove(1);
+        }
         return document.table(table);
     }
     document.table(table);

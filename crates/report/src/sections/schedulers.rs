@@ -68,7 +68,7 @@ fn to_best_of_rows(values: &[Vec<Option<f64>>], direction: Direction) -> Vec<Vec
     values.iter().map(share).collect()
 }
 
-/// What each share of its row is made of: its variant, and the best of the row.
+/// The sources of each share: its variant and the best variant of the row.
 fn share_sources(
     variants: &[Vec<Option<usize>>],
     shares: &[Vec<Option<f64>>],
@@ -89,7 +89,7 @@ fn transposed<T: Clone>(values: &[Vec<T>]) -> Vec<Vec<T>> {
 
 /// Variants by what they are besides their scheduler, and by scheduler.
 pub struct SchedulerGrid {
-    /// What variants are besides their scheduler.
+    /// The names of the variants without their scheduler.
     pub names: Vec<String>,
     /// The schedulers.
     pub schedulers: Vec<String>,
@@ -98,7 +98,7 @@ pub struct SchedulerGrid {
 }
 
 impl SchedulerGrid {
-    /// The variants of a report by filesystem and scheduler. None if no filesystem was measured with two schedulers,
+    /// The variants of a report by filesystem and scheduler. `None` if no filesystem was measured with two schedulers,
     /// because then there is nothing to compare.
     pub fn of(variants: &[Variant]) -> Option<SchedulerGrid> {
         let of: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();

@@ -48,11 +48,11 @@ fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail) {
 
 /// Slow rounds of the variants over all tasks, or in one.
 struct SlowPlace<'a> {
-    /// The task, by its index into the run; none for all tasks together.
+    /// The task, by its index into the run; `None` for all tasks together.
     task: Option<usize>,
     /// `[variant][round]`.
     values: &'a [Vec<f64>],
-    /// For each variant; none where it has too few rounds.
+    /// For each variant; `None` if it has too few rounds.
     variants: Vec<Option<SlowRounds>>,
 }
 
@@ -65,7 +65,7 @@ impl SlowPlace<'_> {
         })
     }
 
-    /// What the slow rounds of all variants cost beyond their medians.
+    /// The cost of the slow rounds of all variants beyond their medians.
     fn excess(&self) -> f64 {
         self.variants.iter().flatten().map(SlowRounds::excess).sum()
     }
@@ -163,7 +163,9 @@ fn stalling_variants(report: &Report, analysis: &Analysis, place: &SlowPlace) ->
         return vec![];
     }
     let mut values = place.values.to_vec();
-    analysis.grid.references.iter().for_each(|reference| values[*reference].clear());
+    for reference in &analysis.grid.references {
+        values[*reference].clear();
+    }
     stalling(&values, analysis.metric.direction, report.record.plan.seed)
 }
 

@@ -71,7 +71,7 @@ fn not_shown(document: &mut Document, rest: usize, what: &str) {
     }
 }
 
-/// What all tasks add up to by each metric: a title, the comparison and the cells of the variants.
+/// The columns of the table: for each metric a title, the comparison over all tasks and the cells of the variants.
 fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
     let better = |direction: Direction| direction != Direction::Neutral;
     let mut columns = vec![];

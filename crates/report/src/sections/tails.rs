@@ -63,7 +63,7 @@ fn known(of: &Latencies, share: f64) -> bool {
     of.count() as f64 * (1.0 - share) >= 10.0 - 1e-6
 }
 
-/// The same as JSON.
+/// The latencies of all rounds together, as JSON.
 pub fn tails_json(report: &Report) -> Value {
     let record = &report.record;
     let one = |((task, variant), of): (&(usize, usize), &Latencies)| {

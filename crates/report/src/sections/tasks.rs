@@ -34,9 +34,10 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
     if analysis.tasks.is_empty() {
-        return document.text(match record.samples.is_empty() {
-            true => "Nothing was measured: the run ended before its first task.".into(),
-            false => format!("No task has a value of {}.", analysis.metric.id),
+        return document.text(if record.samples.is_empty() {
+            "Nothing was measured: the run ended before its first task.".into()
+        } else {
+            format!("No task has a value of {}.", analysis.metric.id)
         });
     }
     if matrix::is_matrix(analysis) {
@@ -159,7 +160,7 @@ fn ratio_legend(analysis: &Analysis) -> String {
     )
 }
 
-/// What the row of means is, with a space before it; nothing where it is not there.
+/// Explains the row of means, with a leading space; empty if the table has no such row.
 fn mean_row_legend(analysis: &Analysis) -> String {
     let all = analysis.overall.as_ref().map(|overall| &overall.main().comparison);
     let Some(rounds) = all.and_then(fewest_rounds) else { return String::new() };
@@ -204,7 +205,7 @@ const TOTAL_METRICS: [&str; 15] = [
     reading::PEAK_MEMORY,
 ];
 
-/// What the work cost.
+/// The metrics summed over the tasks of a round.
 pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
 
 /// The table: the median over rounds of the sum over the tasks in the totals.

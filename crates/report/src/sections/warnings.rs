@@ -22,7 +22,10 @@ fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
         ("Disturbances", disturbances),
     ];
     if detail >= Detail::Full {
-        return told.into_iter().for_each(|(title, items)| document.titled_list(title, items));
+        for (title, items) in told {
+            document.titled_list(title, items);
+        }
+        return;
     }
     let to_do = notes_where(record, Note::asks_the_user);
     let groups: Vec<Vec<String>> = told.into_iter().map(|(_, items)| items).chain([to_do]).collect();
@@ -40,7 +43,7 @@ fn first_of_each(groups: Vec<Vec<String>>) -> Vec<String> {
     shown
 }
 
-/// What makes the comparison unfair: what favours single variants first.
+/// The fairness notes; those about single variants come first.
 fn fairness_notes(record: &RunRecord) -> Vec<String> {
     let of = |one: bool| {
         notes_where(record, |note| note.kind == NoteKind::Fairness && note.variant.is_some() == one)
@@ -71,7 +74,7 @@ fn dropped_rounds(record: &RunRecord) -> impl Iterator<Item = String> {
     })
 }
 
-/// That loads drifted as they ran: which ones, and how to find their steady state.
+/// The loads that never became steady, and how to find their steady state.
 fn unsteady_loads(record: &RunRecord) -> Option<String> {
     let cells = never_steady(record);
     let longest = cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant));
@@ -94,7 +97,7 @@ fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> 
     median(&grid.values[task][variant])
 }
 
-/// That the variant before matters to the primary metric, and how much.
+/// A warning if the previous variant changes the primary metric significantly.
 fn carry_over_sentence(report: &Report) -> Option<String> {
     let metric = &report.analyses.first()?.metric;
     let carry = report.carry_over().filter(|carry| carry.significant)?;
@@ -117,7 +120,9 @@ fn busy_tasks(record: &RunRecord) -> Option<String> {
         // `rsync (4711) moved 35.0 MiB`: the same program counts once for each wait.
         let names: BTreeSet<&str> =
             named.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
-        names.into_iter().for_each(|name| *processes.entry(name).or_default() += 1);
+        for name in names {
+            *processes.entry(name).or_default() += 1;
+        }
     }
     let times: usize = by_variant.values().sum();
     let counts = |all: &[(&str, usize)]| {
@@ -148,7 +153,7 @@ pub fn notes_of_kind(record: &RunRecord, kind: NoteKind) -> Vec<String> {
     notes_where(record, |note| note.kind == kind)
 }
 
-/// The same of the notes that `keep` chooses.
+/// The notes that `keep` selects; equal notes of several variants become one sentence.
 pub fn notes_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
     let mut seen: Vec<(&Note, Vec<&str>)> = Vec::new();
     for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {

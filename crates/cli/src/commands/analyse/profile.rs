@@ -28,15 +28,15 @@ pub fn profile(
         let run = &record.id;
         return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
     }
-    let (task, counted_instructions) = counted_instructions(record, task)?;
+    let (task, counted) = counted_instructions(record, task)?;
     let mut variants = record.variants.clone();
-    variants.retain(|variant| counted_instructions.contains_key(&variant.name));
+    variants.retain(|variant| counted.contains_key(&variant.name));
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let mut profiles = again::stacks(&record.plan, variants, &task, runs, progress)?;
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
         Some(FunctionSamples {
-            instructions: counted_instructions.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
+            instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
             variant,
         })
