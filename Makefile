@@ -123,6 +123,8 @@ STATIC_TEST   = env --default-signal=HUP,INT,QUIT $(HOST_FLAGS) $(CARGO) test --
 # What `make install` installs, into a directory of the tests.
 INSTALLED    := $(abspath $(TARGET))/installed
 test: export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(nproc))))
+# Unit tests start mkfs and blkid, which lie in sbin; an ordinary user's PATH does not have it.
+test: export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 test: export FSARENA_SKIPS ?= $(abspath $(TARGET))/skipped-tests
 test: man
 	rm -f $(FSARENA_SKIPS) && : > $(FSARENA_SKIPS)

@@ -106,10 +106,10 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
         let why = format!("{error}; --kernel takes a file, or debian:VERSION");
-        match input::is_refusal(&error) {
-            true => Error::Plan(format!("{}: {why}", image.display())),
-            false => Error::unfit(&image, why),
+        if input::is_refusal(&error) || error.kind() == std::io::ErrorKind::NotFound {
+            return Error::Plan(format!("{}: {why}", image.display()));
         }
+        Error::unfit(&image, why)
     })?;
     let seen = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {

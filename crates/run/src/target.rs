@@ -104,6 +104,14 @@ pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
     })
 }
 
+/// The kernel's file that drops its caches.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// Whether this process may drop the kernel's caches.
+pub fn may_drop_caches() -> bool {
+    File::options().write(true).open(DROP_CACHES).is_ok()
+}
+
 /// Writes back the filesystems of these directories, then drops clean pages, dentries and inodes.
 ///
 /// # Errors
@@ -113,7 +121,7 @@ pub fn drop_caches(dirs: &[&Path]) -> Done {
         let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
         synced.map_err(Error::io("syncing", dir))?;
     }
-    std::fs::write("/proc/sys/vm/drop_caches", "3").map_err(|error| {
+    std::fs::write(DROP_CACHES, "3").map_err(|error| {
         Failed::missing(format!("dropping caches: {error}; run as root, or take `--set cache=warm`"))
     })
 }

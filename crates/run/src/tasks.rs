@@ -108,9 +108,8 @@ fn one_task(
     }
     match task.before {
         Before::Warm => {}
-        Before::Remount if request.mount.is_some() => privileged(Ask::Remount, bench)?,
-        // A directory cannot be remounted; dropping the caches comes nearest.
-        Before::ColdCache | Before::Remount => privileged(Ask::DropCaches, bench)?,
+        Before::Remount => privileged(Ask::Remount, bench)?,
+        Before::ColdCache => privileged(Ask::DropCaches, bench)?,
     }
     privileged(Ask::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
@@ -174,6 +173,11 @@ pub fn perform(request: &Request, ask: Ask, bench: &mut Bench, answers: Answers)
         (Ask::Remount, Some(mount)) => {
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
+        }
+        // A directory cannot be remounted; dropping the caches comes nearest.
+        (Ask::Remount, None) if !target::may_drop_caches() => {
+            let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
+            bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (Ask::DropCaches | Ask::Remount, _) => target::drop_caches(&request.places())?,
     }

@@ -45,6 +45,9 @@ fn the_default_run_works_at_a_smaller_scale_where_the_machine_is_too_slow() {
 
 #[test]
 fn who_names_a_scale_or_a_plan_gets_it() {
+    if !root() {
+        return;
+    }
     let place = Place::new();
     for more in [&["--scale", "quick"][..], &["piszcz"], &["--dry-run"]] {
         let line = [&["run", "--fs", "ext4", "--dry-run"], more].concat();

@@ -54,6 +54,22 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
 }
 
 #[test]
+fn without_root_caches_that_a_new_mount_would_empty_stay_warm_and_are_told() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    nobody.dir("here");
+    let args = ["--workload", "tree", "--rounds", "1", "--on", "dir:here"];
+    nobody.expect(0, &[&TINY[..], &args].concat());
+    let (answer, _) = nobody.expect(0, &["report", "--full"]);
+    let flowed = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flowed.contains("only root can drop the caches of a directory"), "{answer}");
+    place.assert_clean();
+}
+
+#[test]
 fn a_directory_without_direct_io_is_refused_before_anything_is_measured() {
     if !root() {
         return;

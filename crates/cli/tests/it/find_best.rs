@@ -62,6 +62,9 @@ fn a_variant_that_cannot_be_the_best_leaves_and_stays_away_when_the_run_is_resum
 
 #[test]
 fn flags_that_contradict_the_search_are_refused() {
+    if !root() {
+        return;
+    }
     let place = Place::new();
     for more in [&["--within", "1%"][..], &["--find", "best", "--rounds", "3"], &["--find", "worst"]] {
         place.expect(2, &[&["run", "plan.toml", "--dry-run"], more].concat());

@@ -85,6 +85,8 @@ fn holds(text: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits;
+    use std::{os::unix::process::CommandExt, process::Command};
 
     #[test]
     fn values_of_attributes_are_told_in_each_form() {
@@ -116,11 +118,15 @@ mod tests {
         group.verify(&kernel, true).unwrap();
         let mount = Undo::Unmount { target: "/proc".into(), dir: None };
         assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
-        let own = std::process::id() as i32;
-        let group = rustix::process::getpgrp().as_raw_nonzero().get();
-        let started = process::start_time(&kernel, group).unwrap_or(0);
-        assert!(process::living(&kernel, group, started).unwrap().contains(&own));
-        assert!(Undo::KillGroup { pgid: group, start_time: started }.verify(&kernel, false).is_err());
+        // A group of its own: the leader of this process's may be in another PID namespace.
+        let mut leader = limits::spawn(Command::new("sleep").arg("600").process_group(0)).unwrap();
+        let group = leader.id() as i32;
+        let started = process::start_time(&kernel, group).unwrap();
+        let living = process::living(&kernel, group, started).unwrap();
+        let verified = Undo::KillGroup { pgid: group, start_time: started }.verify(&kernel, false);
+        leader.kill().and_then(|()| leader.wait()).unwrap();
+        assert_eq!(living, [group]);
+        assert!(verified.is_err());
     }
 
     #[test]
